@@ -5,13 +5,12 @@ import { openStripe, type StripeEnv } from '../lib/processors/stripe/client.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 
 const limit = 500
-/** The time for reading each account's past in a run. */
+/** The time per run to read each account's past payments. */
 const backfillSeconds = 60
 
 /**
- * Scheduled: applies parked webhook events whose account, conversion or buyer is known now. Then it deactivates the
- * promotion codes of former partners and continues to read accounts' past payments. `relay-outbox` sends the messages
- * that these write.
+ * Scheduled: applies parked webhook events whose account, conversion or buyer is known now. Then it deactivates the promotion codes of
+ * former partners and continues to read accounts' past payments. `relay-outbox` sends the resulting messages.
  */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {

@@ -10,12 +10,12 @@ import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
-/** The click events that a batch searches for customers to delete. */
+/** The number of click events that a batch searches for customers to delete. */
 const clicksOfBatch = 20_000
 
 /**
- * Scheduled: deletes data after its retention period; lib/commands/README.md lists the periods. Clicks go last, a
- * month at a time. `/healthz` reports a backlog.
+ * Scheduled: deletes data after its retention period. lib/commands/README.md lists the periods. It deletes clicks last, one month at a
+ * time. `/healthz` reports a backlog.
  */
 export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }) => {
   const months = clickRetentionMonths(env.CLICK_RETENTION_MONTHS)

@@ -13,8 +13,8 @@ const app = createApp<Env>()
 /**
  * `/api/auth/*`: only these endpoints of better-auth. Refusals use the platform envelope. A request from another
  * origin is 403.
- * - `POST sign-up/email` `{name, email, password}`: the same response for known and unknown addresses; only the mail
- * differs. 503 if the mail could not be sent; the account exists then.
+ * - `POST sign-up/email` `{name, email, password}`: the same response for known and unknown addresses. Only the mail differs. 503 if the
+ *   mail could not be sent, but the account exists then.
  * - `POST sign-in/email` `{email, password}`: `{token, user}` and the session cookie. `Authorization: Bearer` takes
  * `token`. An account with two-factor codes gets `{twoFactorRedirect: true}` and a cookie.
  * - `POST two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}`, with that cookie: the answer of
@@ -51,7 +51,7 @@ async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   if (c.req.path.startsWith('/api/auth/callback/')) return await leadOn(c.env.BASE_URL, response, headers)
   const signedToken = headers.get('set-auth-token')
   if (signedToken === null) return new Response(response.body, { status: response.status, headers })
-  // better-auth's body holds the token without its signature, which signs nobody in.
+  // better-auth's body holds the token without its signature. That token signs nobody in.
   const body: object = await response.json()
   return Response.json({ ...body, token: signedToken }, { headers })
 }
@@ -70,7 +70,7 @@ async function leadOn(baseUrl: string, response: Response, headers: Headers): Pr
 
 /**
  * Node's fetch sends `Sec-Fetch-Mode` without `Sec-Fetch-Site`. better-auth takes that for a browser without an origin
- * and refuses it. Browsers always send both, so the single header is dropped.
+ * and refuses it. Browsers always send both, so this drops a single header.
  */
 function fromProgram(request: Request): Request {
   if (request.headers.has('sec-fetch-site') || !request.headers.has('sec-fetch-mode')) return request

@@ -19,7 +19,7 @@ const limitDelivery = bodyLimit({
 
 /**
  * POST /api/v1/webhooks/<processor>/<connection>, signed by the processor: one event of the connection's account. 200
- * `{success, outcome, reason}`: outcome recorded, duplicate, ignored or parked, each final. 404 `not_found` if there is
+ * `{success, outcome, reason}`: the outcome is recorded, duplicate, ignored or parked, and each is final. 404 `not_found` if there is
  * no such connection, 400 `invalid_signature`. 503 `unavailable` if the database did not answer. Then nothing is
  * recorded, and the processor delivers the event again.
  */

@@ -2,10 +2,10 @@ import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { continueImports } from '../lib/moving/imports.ts'
 import type { ImportEnv } from '../lib/moving/read-service.ts'
 
-/** The time for each import in a run. */
+/** The time for each import per run. */
 const seconds = 600
 
-/** Scheduled: continues imports whose request ended before their work did. */
+/** Scheduled: continues imports that their request did not finish. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & ImportEnv): Promise<void> {
     const imports = await continueImports(openDatabase(env), env, seconds)

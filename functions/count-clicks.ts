@@ -5,8 +5,8 @@ import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 const batchSize = 20_000
 
 /**
- * Adds new clicks to the counters, and leads and sales to the groupings. So reads have at most half a minute of clicks
- * to add. Clicks, leads, sales and refunds request a run with `soon`; the schedule handles the rest.
+ * Adds new clicks to the counters, and leads and sales to the groupings. So reads only add up to half a minute of clicks. Clicks, leads,
+ * sales and refunds request a run with `soon`, and the schedule handles the rest.
  */
 const counting = inBatches('count-clicks', async (db) => {
   const counted = await countClicks(db, batchSize)
@@ -16,7 +16,7 @@ const counting = inBatches('count-clicks', async (db) => {
 
 export default counting
 
-/** Entry point of the service binding `COUNT`, which only the service's own functions reach. */
+/** Entry point of the service binding `COUNT`, which only the service's own functions can reach. */
 export const soon = {
   async fetch(_request: Request, env: DatabaseEnv): Promise<Response> {
     await counting.scheduled(undefined, env)

@@ -71,8 +71,8 @@ import { pages as payouts } from './dashboard/program/payouts.tsx'
 import { pages as payoutsDue } from './dashboard/program/payouts-due.tsx'
 
 /**
- * The server renders its pages: for advertisers under `/programs/:programId`, for partners under `/partner`. A form post gets a redirect,
- * or 403 if it comes from another origin. Only assets are cached.
+ * The server renders its pages, for advertisers under `/programs/:programId` and for partners under `/partner`. A form post gets a
+ * redirect, or 403 if it comes from another origin. Only assets are cached.
  */
 const app = createApp<DashboardEnv>()
 
@@ -134,7 +134,7 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(limitBody)
-// Postgres stores no NUL in text, and ids and cursors in addresses go to Postgres.
+// Postgres cannot store NUL in text, and ids and cursors in addresses go to Postgres.
 pages.use(async (c, next) => {
   if (c.req.url.includes('%00')) throw new ApiError('invalid_request', 'The address contains an invalid character.')
   await next()
@@ -238,7 +238,7 @@ app.onError((error, c) => {
   return renderRefusal(c, refusal)
 })
 
-/** Leads a refused form back to its page, which shows the error. Shows every other error on its own page. */
+/** Redirects a refused form to its page, which shows the error. Shows every other error on its own page. */
 async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
   const { status } = errorCodes[refusal.code]
   if (c.req.method === 'POST' && (status === 400 || status === 409)) {
@@ -250,7 +250,7 @@ async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
   return await renderError(c, refusal.message, status)
 }
 
-/** A signed-in person keeps the navigation of the program, the partner account or the account that the address is about. */
+/** A signed-in person keeps the navigation of the program, the partner account or the personal account in the address. */
 function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
   c.status(status)
   const heading = status === 404 ? 'Not found' : 'That did not work'

@@ -6,9 +6,9 @@ import type { WebhookSecretEnv } from '../lib/notifications/webhook-secrets.ts'
 
 type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
-/** It runs every minute, so the next run starts as one ends. */
+/** It runs every minute, so the next run starts when one ends. */
 const termMilliseconds = 65_000
-/** Each has its own six connections at the edge, and one run can call 32 Workers. */
+/** Each lane has its own six connections at the edge, and one run can call 32 Workers. */
 const maxLanes = 24
 
 interface Lane {
@@ -17,7 +17,7 @@ interface Lane {
   waits: boolean
 }
 
-/** The execution context of a called function. The edge and the local stack provide it; a plain run in Node does not. */
+/** The execution context of a called function. The edge and the local stack provide it, but a plain run in Node does not. */
 interface Context {
   exports?: { lane: { fetch(url: string, init: { method: string; body: string }): Promise<Response> } }
 }
@@ -35,8 +35,8 @@ async function runLane(env: Env, context: Context | undefined, { lane, ...term }
 }
 
 /**
- * Scheduled: delivers webhooks for a minute, until the next run starts. The local stack calls it without a schedule;
- * then it ends when the queue is empty.
+ * Scheduled: delivers webhooks for a minute, until the next run starts. The local stack calls it without a schedule. It then ends when the
+ * queue is empty.
  */
 export default {
   async scheduled(event: { cron?: string }, env: Env, context?: Context): Promise<void> {
@@ -44,7 +44,7 @@ export default {
   },
 }
 
-/** Entry point that only this function calls: another lane for when all connections of the others are in use. */
+/** Entry point that only this function calls. It is another lane, used when all connections of the other lanes are busy. */
 export const lane = {
   async fetch(request: Request, env: Env, context?: Context): Promise<Response> {
     // oxlint-disable-next-line no-unsafe-type-assertion -- only this function calls it

@@ -30,7 +30,7 @@ app.get('/docs/search', (c) => {
   return c.html(<SearchPage query={query} found={search(query)} />)
 })
 
-/** GET /docs/:page, public: a page of the documentation; with `.md` at its end as Markdown. /docs is the first. */
+/** GET /docs/:page, public: a page of the documentation, as Markdown if the path ends with `.md`. /docs is the first page. */
 app.get('/docs/:page?', (c) => {
   const [, name, markdown] = /^(.+?)(\.md)?$/.exec(c.req.param('page') ?? 'index') ?? []
   const page = pages.find((one) => one.name === name)
@@ -41,13 +41,13 @@ app.get('/docs/:page?', (c) => {
   return c.html(<DocsPage page={page} html={fillIn(page.html, c.env.API_BASE_URL, htmlTable)} />)
 })
 
-/** Every other address under /docs is a page that doesn't exist. */
+/** All other addresses under /docs don't exist. */
 app.get('/docs/*', (c) => c.html(<NoPage />, 404))
 
 /** GET /docs.md, public: the first page as Markdown, because every page's address takes `.md`. */
 app.get('/docs.md', (c) => c.redirect('/docs/index.md', 301))
 
-/** GET /llms.txt, public: the contents of the documentation for language models; see https://llmstxt.org. */
+/** GET /llms.txt, public: the table of contents of the documentation for language models. See https://llmstxt.org. */
 app.get('/llms.txt', (c) => {
   const base = c.env.API_BASE_URL
   const lines = Array.from(

@@ -13,9 +13,8 @@ type Env = DatabaseEnv & ChannelsEnv & { METRICS_TOKEN: string; CLICK_RETENTION_
 const app = createApp<Env>()
 
 /**
- * GET /healthz. Without a token whether the database answers: 200 `{ok: true}` or 503 `{ok: false}`. With
- * `Authorization: Bearer <METRICS_TOKEN>` the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 if one is
- * unhealthy.
+ * GET /healthz. Without a token, it says whether the database answers: 200 `{ok: true}` or 503 `{ok: false}`. With `Authorization: Bearer
+ * <METRICS_TOKEN>`, it returns the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 if one is unhealthy.
  * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it.
  */
 for (const path of ['/', '/healthz']) {
@@ -39,7 +38,7 @@ for (const path of ['/', '/healthz']) {
   app.all(path, onlyMethods('GET'))
 }
 
-/** Anyone can ask, so an isolate asks the database once in five seconds. */
+/** Anyone can call this, so an isolate asks the database only once in five seconds. */
 const answerMilliseconds = 5000
 let latest: { at: number; ok: boolean } | undefined
 

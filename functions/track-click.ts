@@ -51,7 +51,7 @@ const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RAT
 /**
  * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`.
  * 200 `{success, click_id, partner_code, cookie_window_days}`; a test click answers `{success, message, data: {eventId, programId,
- * test_mode}}`, one by a test link all of these. 400 and 410 as lib/errors.ts says; nothing is recorded then.
+ * test_mode}}`, one by a test link all of these. 400 and 410 are listed in lib/errors.ts. They record nothing.
  */
 for (const path of ['/', '/api/v1/track/click']) {
   app.post(
@@ -79,7 +79,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
-      // A click with much text counts several times, so that no address fills the disk.
+      // A click with a lot of text counts several times, so that no address can fill the disk.
       for (let bytes = JSON.stringify(click).length; bytes > bytesOfOneCount; bytes -= bytesOfOneCount)
         await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, visitorAddress(c))
       if (isTest) {
@@ -111,21 +111,21 @@ for (const path of ['/', '/api/v1/track/click']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
-/** The click of a usual page is smaller. */
+/** Clicks from usual pages are smaller. */
 const bytesOfOneCount = 1536
 
-/** A code has at most 64 characters. A mail tool can append garbage. */
+/** A code has up to 64 characters. A mail tool can append garbage. */
 const longestAff = 200
 
 /**
- * Returns the first `aff` parameter of the referral URL, without trailing or surrounding characters of a chat, mail or
- * campaign tool: `ann/`, `ann%26utm_source=x`, `ann)`.
+ * Returns the first `aff` parameter of the referral URL, without the characters that chat, mail or campaign tools add around or after it:
+ * `ann/`, `ann%26utm_source=x`, `ann)`.
  */
 function affOf(parameters: URLSearchParams): string | null {
   const aff = parameters.get('aff')?.slice(0, longestAff)
   if (!aff) return null
   const [code = ''] = aff.split(/[?&#;/]/, 1)
-  // Linear: the two classes have no character in common.
+  // Runs in linear time, because the two classes have no character in common.
   return /[\w.@-]+(?:[^\w.@-]+[\w.@-]+)*/.exec(code)?.[0] ?? aff
 }
 
@@ -139,7 +139,7 @@ async function asClick(
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   const cut = textBudget()
   return {
-    // In the order of their importance, because the first ones use up the budget.
+    // Most important first, because the first texts use up the budget.
     session_id: cut(body.session_id),
     affiliate_url: cut(keptAddress(body.affiliate_url)) ?? '',
     page_url: cut(keptAddress(body.page_url)),

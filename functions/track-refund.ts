@@ -10,10 +10,9 @@ import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 const app = createApp<KeyedEnv & RelayEnv & CountEnv>()
 
 /**
- * POST /api/v1/track/refund, program API key. Body: `refundRequest`; without an amount, or with 0, it refunds the rest
- * of the sale. 200 `{success, status: reversed | refunded, deductionAmount, deduction_cents, currency,
- * commission_id}`, `{success, status: skipped, reason, commission_id}` or `{success, status: no_commission, message}`;
- * 404 `not_found`.
+ * POST /api/v1/track/refund, program API key. Body: `refundRequest`. Without an amount, or with 0, it refunds the rest of the sale. 200
+ * `{success, status: reversed | refunded, deductionAmount, deduction_cents, currency, commission_id}`, `{success, status: skipped, reason,
+ * commission_id}` or `{success, status: no_commission, message}`; 404 `not_found`.
  */
 for (const path of ['/', '/api/v1/track/refund']) {
   app.post(path, limitBody, readKey, accept('json', refundRequest, checkKey('refund')), async (c) => {

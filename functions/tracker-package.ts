@@ -5,7 +5,7 @@ import { packages } from '../tracker/dist/served/packages.js'
 import { fileName, packFor } from '../tracker/pack.ts'
 
 const templates = new Map(Object.entries(packages).map(([version, base64]) => [fileName(version), { version, base64 }]))
-/** The packages that were asked for, each packed once. */
+/** The requested packages, each packed once. */
 const packed = new Map<string, Uint8Array<ArrayBuffer>>()
 const path = '/packages/:file'
 const app = createApp<{ API_BASE_URL: string }>()

@@ -3,7 +3,7 @@ import * as consent from '../tracker/dist/served/consent.js'
 import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
-/** Prepares a script with its brotli version at the best quality, a sixth smaller than the edge's own compression. */
+/** Prepares a script with its brotli version at the best quality. It is a sixth smaller than with the edge's own compression. */
 const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
   script,
   etag,
@@ -18,7 +18,7 @@ const scripts = new Map([
 ])
 
 const commonHeaders = {
-  // Fresh for a day. After that, the browser uses the old script while it asks for a newer one.
+  // Fresh for a day. After that, the browser uses the old script while it requests a newer one.
   'Cache-Control': 'public, max-age=86400, stale-while-revalidate=604800',
   'Access-Control-Allow-Origin': '*',
   Vary: 'Accept-Encoding',

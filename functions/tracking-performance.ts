@@ -12,7 +12,7 @@ const path = '/api/tracking/performance/:programId'
 const app = createApp<ReadEnv>()
 
 /**
- * GET /api/tracking/performance/:programId. Query: `performanceQuery`; a single date is ignored. Session:
+ * GET /api/tracking/performance/:programId. Query: `performanceQuery`. Ignores a single date. Session:
  * `Authorization: Bearer <token>` or the dashboard's cookie. 200 `Performance`; 401 without a session; 400; 404
  * unknown program; 403 if the user is not an active member of its workspace.
  */

@@ -1,14 +1,14 @@
 import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
 
-/** Leaves a scheduled Worker, which may run for 15 minutes, the time for its last batch. */
+/** A scheduled Worker may run for 15 minutes. This leaves enough time for its last batch. */
 const maxMilliseconds = 10 * 60 * 1000
 
 /** The result of a batch: its figures or a name, and whether more work is waiting. */
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
 /**
- * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It begins no batch
- * after 10 minutes; the next run continues. It logs each batch that did something.
+ * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It starts no batch after 10 minutes, and
+ * the next run continues. It logs each batch that did something.
  */
 export function inBatches<Env extends DatabaseEnv>(name: string, work: (db: Database, env: Env) => Promise<Batch>) {
   return {

@@ -9,7 +9,7 @@ export interface DatabaseEnv {
   DATABASE_URL: string
   /** Address of a Neon HTTP endpoint other than Neon's own, as in the local stack. */
   NEON_ENDPOINT?: string
-  /** A service binding to that endpoint. Miniflare puts a Worker of its own before every other fetch. */
+  /** A service binding to that endpoint. Miniflare routes every other fetch through its own Worker. */
   NEON?: { fetch: typeof fetch }
   /** Connections that this process holds open. If they are set, statements use them. */
   POSTGRES?: Postgres

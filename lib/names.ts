@@ -4,9 +4,8 @@ const allowed = 'at most 80 characters, without line breaks or characters that c
 const rule = `Use ${allowed}.`
 
 /**
- * Returns whether a text can be the name of a workspace, program, person or partner. Such names appear in mails to
- * others: 1 to 80 characters without control characters, line separators or direction marks. The domain `name_text`
- * holds the tables to the same rule.
+ * Returns whether a text can be the name of a workspace, program, person or partner. Such names appear in mails to others: 1 to 80
+ * characters without control characters, line separators or direction marks. The domain `name_text` enforces the same rule in tables.
  */
 export function isName(text: string): boolean {
   const { length } = Array.from(text)

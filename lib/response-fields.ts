@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 
-// Fields of answers for the API's description. Tests hold real answers to them. They are functions so that a bundle
-// that does not call them drops them.
+// Fields of answers for the API's description. Tests check real answers against them. They are functions, so that bundles without calls
+// drop them.
 
 export const success = () => z.literal(true)
 export const clickId = () => z.string().check(z.regex(/^cust_\d+_\d+$/))

@@ -9,7 +9,7 @@ export const terms = {
   used_forms: '1 day',
   sign_in_attempts: '1 day',
   idempotency_keys: '1 day',
-  /** Of the local stack. */
+  /** Mails of the local stack. */
   mails: '7 days',
   /** After they expire. */
   invitations: '1 year',
@@ -17,7 +17,7 @@ export const terms = {
   rejected_applications: '1 year',
   webhook_messages: '30 days',
   imports: '2 years',
-  /** Imports that changed nothing, or nothing any more. */
+  /** Imports that changed nothing or were undone. */
   idle_imports: '30 days',
   /** Endpoints of `svc listen`. */
   fetched_endpoints: '1 day',
@@ -27,5 +27,5 @@ export const terms = {
   unread_payloads: '30 days',
 } as const
 
-/** The start of the term of one kind of row. */
+/** Returns the time from which rows of this kind are kept. */
 export const keptSince = (kind: keyof typeof terms) => sql<Date>`now() - interval ${sql.lit(terms[kind])}`

@@ -1,4 +1,4 @@
-/** The rules that hold a commission. `flags_of` in migrations/functions/3_commissions/flags.sql applies each. */
+/** The rules that hold a commission. `flags_of` in migrations/functions/3_commissions/flags.sql applies them. */
 export const reviewRules = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads'] as const
 export type ReviewRule = (typeof reviewRules)[number]
 

@@ -172,7 +172,7 @@ const corruptions: Record<string, string[]> = {
     )
     update payouts set status = 'in_run', payout_run_id = run.id from run where status = 'requested' and program_id = $1`,
   ],
-  'a payout run has as many': [
+  'a payout run has the recorded': [
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1)',
   ],
   'a payment leaves no balance below zero': [
@@ -185,7 +185,7 @@ const corruptions: Record<string, string[]> = {
     where status = 'requested' and program_id = $1`,
     "update payouts set requested_cents = requested_cents + 9000 where status = 'paid' and program_id = $1",
   ],
-  'unsent payouts fit': [
+  'unsent and sent payouts': [
     "update payouts set requested_cents = 90000, amount_cents = 90000 where status = 'requested' and program_id = $1",
   ],
   'a reduced payout was reported': ["delete from outbox where kind = 'payout_reduced' and program_id = $1"],
@@ -213,16 +213,16 @@ const corruptions: Record<string, string[]> = {
   'every deduction of a paid commission': [
     "delete from outbox where kind = 'paid_commission_reversed' and program_id = $1",
   ],
-  'an outbox row is delivered when': [
+  'an outbox row is delivered if': [
     'delete from notifications where program_id = $1',
     'update outbox set delivered_at = now() where program_id = $1',
     `update notifications set payload = '{}' where program_id = $1`,
   ],
-  'the clicks of a link': [
+  "a link's clicks are": [
     'update link_clicks set clicks = clicks + 1 where program_id = $1',
     'delete from link_clicks where program_id = $1',
   ],
-  "a month's clicks of a link": [
+  "a link's clicks in a month": [
     'update link_months set clicks = clicks + 1 where program_id = $1',
     'delete from affiliate_click_events where program_id = $1',
     'insert into uncounted_clicks select program_id, link_id, now(), 1 from link_clicks where program_id = $1',
@@ -252,7 +252,7 @@ const corruptions: Record<string, string[]> = {
     `update customer_origins set origin = '{"country": "XX"}' where origin->>'country' is not null and program_id = $1`,
     'delete from uncounted_figures where program_id = $1',
   ],
-  'the quarters of an hour': [
+  'the quarter-hours': [
     'update grouped_quarters set quarters = array_append(quarters, 96::smallint), sums = sums || 1::bigint where program_id = $1',
     "update grouped_quarters set quarters[1] = (quarters[1] + 1) % 96 where grouping_name = 'all' and metric = 'clicks' and program_id = $1",
   ],
@@ -292,11 +292,11 @@ const corruptions: Record<string, string[]> = {
      set customer_key = null, signup_date = null, lead_event_id = null, first_purchase_date = null, customer_status = 'click' where program_id = $1`,
   ],
   'a customer has the partner of their link, or': ['update customers set link_id = 1 where program_id = $1'],
-  "a program's types of webhooks": [
+  "a program's webhook types": [
     'update programs set webhook_types = null where id = $1',
     "update webhook_endpoints set types = '{sale.created}' where program_id = $1",
   ],
-  'a message of webhooks is for an endpoint': ['delete from webhook_deliveries where program_id = $1'],
+  'a webhook message has a delivery to an endpoint': ['delete from webhook_deliveries where program_id = $1'],
   'every sale and commission was sent once': [
     "delete from webhook_deliveries d using webhook_messages m where m.id = d.message_id and m.type = 'sale.created' and d.program_id = $1",
     "delete from webhook_messages where type = 'commission.created' and program_id = $1",

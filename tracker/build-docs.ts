@@ -4,7 +4,7 @@ import { callIn } from './docs-calls.ts'
 
 /** A page of the documentation. The function that serves it fills in `{{api_base_url}}`, `{{figures}}` and `{{errors}}`. */
 export interface DocsPage {
-  /** Its address is `/docs/<name>`; the first is `/docs` itself. */
+  /** Its address is `/docs/<name>`. The first page is `/docs` itself. */
   name: string
   /** Its group in the menu. */
   group: string
@@ -17,7 +17,7 @@ export interface DocsPage {
   sections: { id: string; title: string; text: string }[]
 }
 
-/** The groups of the menu with their pages. */
+/** The menu groups with their pages. */
 const groups = {
   'Get started': ['index', 'html', 'nextjs', 'react', 'test-data', 'migrate', 'moving'],
   'Sales and refunds': [
@@ -37,7 +37,7 @@ const groups = {
   'For developers': ['program-api', 'webhooks', 'walk', 'command', 'errors'],
 }
 
-/** Reads the line that goes before the tag: it keeps the calls that a page makes before the script has loaded. */
+/** Reads the line before the tag, which keeps a page's calls until the script has loaded. */
 export function readStub(): string {
   const [stub] = /<script>window\.svc.*<\/script>/.exec(read('templates/AGENTS.md')) ?? []
   if (!stub) throw new Error('AGENTS.md has no stub.')
@@ -48,7 +48,7 @@ const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf
 
 const tag = '<script async src="{{api_base_url}}/js/svc-tracker.js" data-svc-program-id="{{program_id}}"></script>'
 
-/** Placeholders for the values that `svc init` fills in. Readers find theirs in the dashboard. */
+/** Placeholders for the values that `svc init` fills in. Readers find their values in the dashboard. */
 const examples: Record<string, string> = {
   program_id: 'PROGRAM_ID',
   domain: 'shop.example.com',
@@ -140,7 +140,7 @@ function withTables(html: string): string {
     .replaceAll('<th>', '<th scope="col">')
 }
 
-/** Removes the marks of Markdown from a text. */
+/** Removes the Markdown syntax from a text. */
 const plain = (markdown: string) =>
   markdown
     .replaceAll(/^```.*$|^\|[ :|-]+\|$/gm, '')

@@ -38,7 +38,7 @@ async function bundle(file: string, options: Parameters<typeof build>[0]) {
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
 
-// One block without exports, so it needs no function around it.
+// The script is one block without exports, so it needs no function around it.
 const browser = (revokes: boolean) => ({
   entryPoints: ['src/browser.ts'],
   target: 'es2021',
@@ -115,7 +115,7 @@ const brotli = (text: string) => brotliCompressSync(text, { params: { [constants
 const hash = (content: string | Buffer) => createHash('sha256').update(content).digest('base64url').slice(0, 22)
 
 mkdirSync(join(dist, 'served'))
-/** A script, plain and compressed. The entity tag is weak, because it is the same in every encoding. */
+/** Writes a script, plain and compressed. The entity tag is weak, because it is the same in every encoding. */
 const served = (text: string) => ({
   script: text,
   brotliBase64: brotli(text).toString('base64'),

@@ -1,4 +1,4 @@
-/** The tracking calls of the documentation in each language, made from one body, so that no language has fields of its own. */
+/** The tracking calls of the documentation in each language. All come from one body, so that every language has the same fields. */
 
 interface Call {
   path: string
@@ -7,7 +7,7 @@ interface Call {
   keyed: boolean
   /** The refusal that is a normal answer. */
   normal?: string
-  /** The same call by the package for servers. */
+  /** The same call with the package for servers. */
   typescript: string
 }
 
@@ -73,7 +73,7 @@ if (!refund.ok) console.error('svc', refund.status, refund.error)`,
 
 const url = (path: string) => `{{api_base_url}}/api/v1/track/${path}`
 
-/** Writes the fields of a body, one to a line, with the words of a language for `true`. */
+/** Writes the fields of a body, one per line, with the language's word for `true`. */
 const fields = (body: Call['body'], colon: string, indent: string, yes = 'true') =>
   Object.entries(body)
     .map(([name, value]) => `${indent}"${name}"${colon}${value === true ? yes : JSON.stringify(value)},`)

@@ -1,5 +1,5 @@
 /**
- * Packs the package for integrators. The bytes depend only on the files, so a version has one checksum, and `npm ci` accepts it for good.
+ * Packs the package for integrators. The bytes depend only on the files, so a version has one checksum, and `npm ci` always accepts it.
  * npm's own tarballs change with the version of npm and zlib.
  */
 import { gunzipSync, gzipSync } from 'fflate'
@@ -7,13 +7,13 @@ import { gunzipSync, gzipSync } from 'fflate'
 /** Text of each file by its path within the package. All files of the package are text. */
 export type Files = Record<string, string>
 
-/** Stand for the address of the service and the version until a package is served. */
+/** Placeholders for the address of the service and the version until a package is served. */
 export const placeholders = { baseUrl: '{{svc_base_url}}', version: '{{svc_version}}' }
 
 export const fillIn = (text: string, { baseUrl, version }: typeof placeholders) =>
   text.replaceAll(placeholders.baseUrl, baseUrl).replaceAll(placeholders.version, version)
 
-/** The package of a service, made from a package with placeholders. */
+/** Builds the package of a service from a package with placeholders. */
 export const packFor = (template: Uint8Array, values: typeof placeholders): Buffer =>
   pack(Object.fromEntries(Object.entries(unpack(template)).map(([path, text]) => [path, fillIn(text, values)])))
 

@@ -1,7 +1,7 @@
 /**
- * `npm run release -w tracker`: keeps the built package as the release of the version in package.json, unless it is kept already. From then
- * on, the service serves it for good, and the build refuses other content under this version. Also writes the tarball for `npm publish`. It
- * publishes nothing.
+ * `npm run release -w tracker`: stores the built package as the release of the version in package.json, unless that version is already
+ * stored. From then on, the service always serves it, and the build refuses other content under this version. Also writes the tarball for
+ * `npm publish`. It publishes nothing.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileName, packFor } from './pack.ts'
@@ -16,6 +16,6 @@ if (!existsSync(at(`packages/${file}`))) {
   writeFileSync(at(`packages/${file}`), template)
   console.log(`Commit tracker/packages/${file}, and build again.`)
 }
-// A package from npm knows no service, so its users name one.
+// A package from npm knows no service, so its users must name one.
 writeFileSync(at(`dist/npm/${file}`), packFor(template, { baseUrl: '', version }))
 console.log(`For npm: tracker/dist/npm/${file}`)

@@ -250,10 +250,7 @@ function ErrorCodes() {
   )
 }
 
-/**
- * Renders a table that scrolls on narrow screens. `caption` is its visible title; `of` makes its accessible name
- * unique.
- */
+/** Renders a table that scrolls on narrow screens. `caption` is its visible title. `of` makes its accessible name unique. */
 function Table({ caption, of, head, rows }: { caption: string; of: string; head: string[]; rows: unknown[][] }) {
   return (
     <div class="table" tabindex={0} role="region" aria-label={`${caption}: ${of}`}>

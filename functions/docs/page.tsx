@@ -23,7 +23,7 @@ export function DocsPage({ page, html }: { page: Page; html: string }) {
   )
 }
 
-/** The answer for an address without a page. */
+/** The page for an unknown address. */
 export function NoPage() {
   return (
     <Shell title="Page not found" current="">

@@ -37,9 +37,9 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
 }
 
 /**
- * Erases a person's account, and their name and addresses in every program that has them as a partner. Sums stay without the person, debts too.
- * `payees` are the encrypted identities that the books need (lib/money/payees.ts). Throws
- * `conflict` with the names while a program owes them money or a workspace would lose its last owner.
+ * Erases a person's account, and their name and addresses in every program that has them as a partner. Totals and debts stay, but without
+ * the person. `payees` are the encrypted identities that the books need (lib/money/payees.ts). Throws `conflict` with their names if
+ * programs still owe them money or workspaces would lose their last owner.
  */
 export async function eraseAccount(db: Database, userId: string, payees: string): Promise<void> {
   const [done] = await db.query(call('erase_user', { of_user_id: userId, payees }))

@@ -37,7 +37,7 @@ export async function generateApiKey(): Promise<{ key: string; keyHash: string; 
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** Hashes of keys seen before. Two digests take a fifth of the time of a refund in a Node process, which computes them on another thread. */
+/** Caches the hashes of known keys. In Node, two digests take a fifth of a refund's time, because another thread computes them. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 
@@ -75,7 +75,7 @@ interface KeyState {
   program_matches?: boolean | null
 }
 
-/** Throws if the key is unknown, revoked or expired, if it lacks `scope`, or if the call names another program than the key's. */
+/** Throws if the key is unknown, revoked or expired, if it lacks `scope`, or if the call names a different program. */
 export function requireActiveKey<State extends KeyState>(
   state: State | undefined,
   scope: KeyScope = 'track',

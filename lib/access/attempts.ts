@@ -11,7 +11,7 @@ const daySeconds = 24 * 60 * 60
 
 const undelayedAttemptsPerAccount = 20
 
-/** Returns the delay of an answer in milliseconds, 5,000 at most, after so many attempts at its account. */
+/** Returns how many milliseconds to delay an answer, up to 5,000, after this many attempts on its account. */
 export function delayAfter(attempts: number): number {
   return Math.min(5000, 100 * Math.max(0, attempts - undelayedAttemptsPerAccount))
 }
@@ -50,7 +50,7 @@ export async function countAttempts(
   return new Map(rows.map(({ key, attempts }) => [key, attempts]))
 }
 
-/** Counts a mail under each key. Returns false if one of them has caused `most` mails within a day. */
+/** Counts a mail under each key. Returns false if one of the keys has already caused `most` mails within a day. */
 export async function mayMailToday(db: Database, keys: string[], most: number): Promise<boolean> {
   const mails = await countAttempts(db, keys, daySeconds)
   return [...mails.values()].every((count) => count <= most)

@@ -105,7 +105,7 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
   return partOf(query, sql.ref<number>('a.id'), part)
 }
 
-/** Deletes entries at the end of their term: two years, or ten for money. The log refuses to delete others. */
+/** Deletes entries at the end of their retention period: two years, or ten for money. The log refuses to delete newer entries. */
 export async function deleteOldAuditEntries(db: Database, limit: number): Promise<number> {
   const old = kysely
     .selectFrom('audit_log')

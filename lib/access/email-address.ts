@@ -11,7 +11,7 @@ import { mailBounds, tooManyMails } from '../mail-bounds.ts'
 import { mayMailToday } from './attempts.ts'
 import { mailboxOf } from './mailbox.ts'
 
-/** How long a confirmation link works. */
+/** How long a confirmation link is valid. */
 export const confirmationSeconds = 24 * 60 * 60
 
 /** The claims that better-auth signs into a confirmation link: the account's address, and its new address if it changes. */
@@ -39,7 +39,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
         .where('id', '=', userId)
         .where('email', '=', claims?.email ?? '')
         .returning('id'),
-      // Links in earlier mails to the old address no longer choose a password.
+      // Links in earlier mails to the old address must no longer set a password.
       kysely
         .deleteFrom('verifications')
         .where('value', '=', userId)
@@ -61,7 +61,7 @@ export async function askEmailChange(
   user: { email: string },
   newEmail: string,
 ): Promise<void> {
-  // Two keys, so that requests of strangers for an address do not stop its owner from leaving it.
+  // Counts under two keys, so that strangers who request an address cannot block its owner from changing it.
   const keys = [`change of ${mailboxOf(user.email)}`, `change to ${mailboxOf(newEmail)}`]
   if (!(await mayMailToday(db, keys, mailBounds.change.perRecipient))) throw new ApiError('rate_limited', tooManyMails)
   const [taken] = await db.query(kysely.selectFrom('users').select('id').where('email', '=', newEmail))

@@ -36,7 +36,7 @@ export type Action = (typeof overview | typeof analysis | typeof payment | typeo
 
 /**
  * The actions of each role: the single access policy. `billing` pays partners and does not see visitors. `guest` sees only programs that were
- * opened to them. Payout addresses and partners' e-mail addresses are only for roles that pay partners. Only owners manage owners, read the audit
+ * opened to them. Only roles that pay partners see payout addresses and partners' e-mail addresses. Only owners manage owners, read the audit
  * log, and connect the deployment's own Stripe account.
  */
 export const roleActions: Readonly<Record<Role, readonly Action[]>> = {

@@ -21,7 +21,7 @@ import { newRecoveryCodes } from './recovery-codes.ts'
 import { readSessionToken, sessionCookie, sessionSeconds } from './sessions.ts'
 
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
-  /** The address at which browsers reach the service, without a slash at its end. Other origins are refused. */
+  /** The address at which browsers reach the service, without a trailing slash. Other origins are refused. */
   BASE_URL: string
   GITHUB_CLIENT_ID?: string
   GITHUB_CLIENT_SECRET?: string
@@ -30,15 +30,15 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
 }
 
 /**
- * Attempts in a quarter of an hour from one address, and for one account from one address. More are refused. Attempts of strangers from other
- * addresses never lock a person out: they only delay sign-in.
+ * The most attempts in a quarter of an hour from one address, and for one account from one address. Strangers' attempts from other
+ * addresses only delay a sign-in. They never lock a person out.
  */
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
 /** The shortest answer time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
-/** The counter of each path. Requesting and using a reset counts apart from passwords. */
+/** The counter of each path. Requesting and using a reset count separately from passwords. */
 const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | 'reset' | 'verification' | 'sign-up'>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],
@@ -70,7 +70,7 @@ const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callb
 
 /** The refusals with status 503. Pages recognize them by their codes. */
 export const noMail = { code: 'MAIL_IS_MISSING', message: mailIsMissing }
-/** The mail API refused the mail of a sign-up. The account exists all the same. */
+/** The mail API refused the mail of a sign-up. The account exists anyway. */
 export const signUpUnmailed = {
   code: 'SIGN_UP_UNMAILED',
   message: 'The e-mail that confirms this address could not be sent. Sign in, and send it again in a minute.',
@@ -121,8 +121,8 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // The value of a reset token is the user's id. Other verifications hold no such id. The mailed link proves the address. If nobody had proven
-      // it before, somebody else may have created the account, so their other ways in end with their password.
+      // The value of a reset token is the user's id. Other verifications hold no such id. The mailed link proves the address. If nobody had
+      // proven it before, somebody else may have created the account. So all other ways to sign in end together with the old password.
       onPasswordReset: async ({ user }) => {
         const unproven = kysely
           .selectFrom('users')
@@ -190,7 +190,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
     // The order matters: before the code, the token that `bearer` returns belongs to no session.
     plugins: [secondFactor(), bearer({ requireSignature: true })],
     hooks: {
-      // Return refusals. Thrown ones would reach server-side callers as exceptions.
+      // Return refusals. If they were thrown, server-side callers would get exceptions.
       before: createAuthMiddleware(async (ctx) => {
         const name: unknown = ctx.body?.name
         if (name !== undefined && !(typeof name === 'string' && isName(name)))

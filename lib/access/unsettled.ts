@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { JsonValue } from '../schema.ts'
 
-/** The state of a partner's money that is nearest to payment, in words. */
+/** Describes the state of a partner's unsettled money that is closest to payment. */
 const words = {
   open_payout: 'an open payout',
   balance: 'a balance',

@@ -17,7 +17,7 @@ export async function keepAnswer(db: Database, form: SentForm, location: string)
   )
 }
 
-/** Allows a form to be sent again after this request claimed it and refused it. */
+/** Allows another submission of a form that this request claimed and then refused. */
 export async function releaseForm(db: Database, form: SentForm): Promise<void> {
   await db.query(
     kysely.deleteFrom('used_forms').where('token', '=', form.token).where('request_id', '=', form.requestId),

@@ -21,10 +21,10 @@ export interface Viewer {
     unread: number
     closed: { name: string; hasEnded: boolean }[]
   } | null
-  /** The number of open program invitations to their verified address, 100 at most. */
+  /** The number of open program invitations to their verified address, up to 100. */
   invitations: number
   workspaces: ViewerWorkspace[]
-  /** Workspaces that require two-factor codes, while this person has none. They see nothing of them until they set up codes. */
+  /** Workspaces that require two-factor codes, if this person has none. These workspaces stay hidden until the person sets up codes. */
   locked: { id: string; name: string; programIds: number[] }[]
   programs: ViewerProgram[]
 }

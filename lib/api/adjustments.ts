@@ -40,7 +40,7 @@ export const asNewAdjustment = (sent: z.output<typeof newAdjustment>) => ({
   externalId: sent.external_id,
 })
 
-/** Renders an adjustment, read just now or stored for a repeat of its request. */
+/** Renders an adjustment, either a fresh row or the stored result of a repeated request. */
 export function asAdjustment(adjustment: Adjustment | Made<Adjustment>) {
   const {
     program_id: _,

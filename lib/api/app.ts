@@ -14,7 +14,7 @@ export const maxImportBytes = 16 * 1024 * 1024
 /** The types of a function's app. `Bindings` are those of its entry in wrangler.toml. */
 interface AppTypes<Bindings extends object> {
   Bindings: Bindings & {
-    /** Overrides `loggedPart`, between 0 and 1; 1 on the local stack. */
+    /** Overrides `loggedPart`, between 0 and 1. The local stack sets it to 1. */
     LOGGED_PART?: string
   }
   /** `failure` describes an unexpected error for the log. */
@@ -25,7 +25,7 @@ interface AppTypes<Bindings extends object> {
 export const loggedPart = 0.01
 
 /**
- * Creates a function's app with a request id, error envelopes and at most one log line a request. Successful requests
+ * Creates a function's app with a request id, error envelopes and at most one log line per request. Successful requests
  * are sampled, because each line costs money. `Bindings` names the variables and bindings of the function's entry in
  * wrangler.toml.
  */
@@ -68,8 +68,8 @@ const refusals = new Map<string, { route: string; status: number; refusals: numb
 let refusalMinute = 0
 
 /**
- * Counts a refusal and returns whether it gets its own line. The first refusal of another minute logs the counts of the last one, in a
- * line per route and status that had more refusals than samples.
+ * Counts a refusal and returns whether it gets its own line. The first refusal in a new minute logs the counts of the previous minute, with
+ * one line for each route and status that had more refusals than samples.
  */
 function countRefusal(route: string, status: number): boolean {
   const minute = Math.floor(Date.now() / 60_000)

@@ -66,7 +66,7 @@ export const applicationDecision = z
 
 const timeOf = (at: Date | string | null) => at && new Date(at).toISOString()
 
-/** Renders an application, read just now or stored for a repeat of its request. */
+/** Renders an application, either a fresh row or the stored result of a repeated request. */
 export const asApplication = (application: Application | Made<Application>) => ({
   id: application.id,
   status: application.status,

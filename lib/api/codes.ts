@@ -65,7 +65,7 @@ export const newCode = z
     }),
   )
 
-/** Renders a code, read just now or stored for a repeat of its request. */
+/** Renders a code, either a fresh row or the stored result of a repeated request. */
 export function asCode(code: PartnerCode | Made<PartnerCode>) {
   return {
     id: code.id,

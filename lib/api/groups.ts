@@ -54,7 +54,7 @@ export const asRule = ({ created_at: since, ...rule }: StoredRule | Made<StoredR
   since: new Date(since).toISOString(),
 })
 
-/** Renders a group, read just now or stored for a repeat of its request. */
+/** Renders a group, either a fresh row or the stored result of a repeated request. */
 export const asGroup = ({ rules, created_at: made, ...group }: PartnerGroup | Made<PartnerGroup>) => ({
   ...group,
   rules: rules.map(asRule),

@@ -70,7 +70,7 @@ export const newImport = z
     ),
   )
 
-/** Returns what a request asks for: files with their headings, or access to a service. Headings of unknown fields do not matter. */
+/** Returns the source that a request names: files with their headings, or access to a service. Ignores headings of unknown fields. */
 export function asNewImport({
   source,
   files = [],
@@ -124,7 +124,7 @@ export function asImport({ id: importId, create, update, skip, error, rows, done
   }
 }
 
-/** Renders a row. Hashes of addresses stay inside. */
+/** Renders a row without the hashes of addresses. */
 export function asImportRow({ fields: given, is_applied: applied, id: rowId, ...shown }: ImportRow) {
   const { email_hash: _, mailbox_hash: _mailbox, ...visible } = given
   return { row_id: rowId, ...shown, applied, fields: visible }

@@ -65,7 +65,7 @@ async function readText(c: Context): Promise<void> {
 
 /**
  * Returns whether the body is JSON sent as text without a key. A browser sends such a call to another site at once,
- * but sends a preflight first for `application/json`. So text halves the requests of a script on a visitor's page.
+ * but sends a preflight first for `application/json`. So sending text halves the requests of a script on a visitor's page.
  */
 function isText(c: Context): boolean {
   return /^text\/plain\s*(;|$)/i.test(c.req.header('content-type') ?? '') && !c.req.header('authorization')

@@ -19,7 +19,7 @@ export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
 /** Text in a query, as long as the longest value that it can match, which is an e-mail address. */
 export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
 
-/** One of some words in a query. */
+/** One of several allowed words in a query. */
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be ${words.join(' or ')}`)
 
@@ -65,8 +65,7 @@ export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filter
 }
 
 /**
- * Turns such a query into the options of the list functions. They read one row more than the page shows, which shows
- * whether there is another page.
+ * Turns such a query into the options of the list functions. They read one extra row to find out whether there is another page.
  */
 export function pageOf<Query extends { limit: number; cursor?: number | undefined; to?: Date | undefined }>({
   limit,

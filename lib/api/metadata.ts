@@ -11,7 +11,7 @@ const fewKeys = z.refine<object>((data) => Object.keys(data).length <= maxKeys, 
 /** The integrator's own key-value texts, in a request that creates something. */
 export const metadata = () => z.optional(z.record(key(), value()).check(fewKeys))
 
-/** The same in a change: null removes a key, and null for the whole removes all. */
+/** The same texts in an update. A null value removes its key, and null instead of the object removes all keys. */
 export const metadataChanges = () => z.nullish(z.record(key(), z.nullable(value())).check(fewKeys))
 
 export const externalId = () => z.nullish(z.string().check(z.minLength(1), z.maxLength(255)))

@@ -42,7 +42,7 @@ function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',
-    // Such a pattern is an error in generators that compile it without the flag `u`.
+    // Generators that compile such a pattern without the flag `u` fail.
     override: ({ jsonSchema: made }) => void (/\\p\{/i.test(made.pattern ?? '') && delete made.pattern),
   })
   return rest
@@ -173,10 +173,7 @@ function errorExamples(): Json {
   )
 }
 
-/**
- * Groups the codes of one status by the content type of their envelope, with the operation's own examples first
- * choice.
- */
+/** Groups the codes of one status by the content type of their envelope, and prefers the operation's own examples. */
 function errorContent(codes: ErrorCode[], operation: Operation): Json {
   const contentOf = (ofThese: ErrorCode[], envelope: 'Error' | 'Problem') => {
     const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))
@@ -197,7 +194,7 @@ function errorContent(codes: ErrorCode[], operation: Operation): Json {
   }
 }
 
-/** Returns all error codes of an operation: of its input, its own, of its path, of its key and of the service. */
+/** Returns all error codes of an operation: its own codes, and those for its input, its path, its key and the service. */
 export function errorsOf(operation: Operation): ErrorCode[] {
   const { method, path, auth, parameters, idempotent, errors = [] } = operation
   if (auth === 'signature') return errors

@@ -36,7 +36,7 @@ export interface Operation {
   parameters?: {
     in: 'path' | 'query'
     schema: z.ZodMiniType
-    /** `values` replaces the schema if that parses text. */
+    /** `values` replaces the schema if the schema parses text. */
     fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
   }[]
   /** `fields` describes fields of the answer. */

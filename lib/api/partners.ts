@@ -50,7 +50,7 @@ export const partnerChanges = z.strictObject({
   metadata: metadataChanges(),
 })
 
-/** Renders a partner, read just now or stored for a repeat of the request. */
+/** Renders a partner, either a fresh row or the stored result of a repeated request. */
 export function asPartner(partner: PartnerOfProgram | Made<PartnerOfProgram>) {
   const { id: partnerId, ended_at: endedAt, links, balances, sales } = partner
   return {

@@ -31,7 +31,7 @@ const maxGroupHours = 20_000
 /** Returns the canonical name of a time zone, as the database knows it, or undefined for anything else. */
 function zoneOf(name: string): string | undefined {
   try {
-    // An offset is no time zone: it has no daylight saving.
+    // An offset is not a time zone, because it has no daylight saving time.
     if (!/^[A-Za-z]/.test(name)) return undefined
     return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
   } catch {

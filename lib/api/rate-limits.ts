@@ -15,8 +15,8 @@ export interface RateLimit {
 export const callsPerMinute = 600
 
 /**
- * The calls per minute of each limiter of a function. `id` is the limiter's unique number at Cloudflare. `npm run
- * rate-limits` writes this table into wrangler.toml; the edge, one box and the local stack read it from there.
+ * The calls per minute of each limiter of a function. `id` is the limiter's unique number at Cloudflare. `npm run rate-limits` writes this
+ * table into wrangler.toml. The edge, one box and the local stack read it from there.
  */
 export const rateLimits: Record<string, Record<string, { id: number; perMinute: number }>> = {
   'track-click': {
@@ -125,9 +125,8 @@ export async function countVisitor(c: Context, limiter: RateLimit | undefined, p
 }
 
 /**
- * Counts every call for its address, and reads the visitor that a proxy names. All calls through a program's proxies
- * also count together, and so do all signed calls from one address. So made-up addresses and programs do not evade the
- * limits.
+ * Counts every call for its address, and reads the visitor that a proxy names. All calls through a program's proxies also count together,
+ * and so do all signed calls from one address. So callers can't evade the limits with made-up addresses and programs.
  */
 export async function countCaller(c: Context, env: VisitorEnv): Promise<void> {
   const signed = await readProxiedVisitor(c.req.raw.headers.get(visitorHeader), env)

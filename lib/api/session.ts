@@ -16,7 +16,7 @@ export const countReader = createMiddleware<{ Bindings: ReadEnv }>(async (c, nex
   await next()
 })
 
-/** Refuses callers without a session, for requests with invalid input: strangers do not learn which input is valid. */
+/** Refuses callers without a session. Used for requests with invalid input, so that strangers do not learn the valid input. */
 export async function checkSession(c: Context<{ Bindings: ReadEnv }>): Promise<void> {
   await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, undefined)
 }

@@ -47,8 +47,9 @@ export const checks: Check[] = readdirSync(folder)
   })
 
 /**
- * Forces hash joins in the written order, so that a check reads each side once. The planner has no good statistics for tables
- * that were just filled and would run nested loops for minutes. Gathering statistics would take as long as the audit, and write.
+ * Forces hash joins in the written order, so that a check reads each side once. The planner has no good statistics for tables that were
+ * just filled and would run nested loops for minutes. Gathering statistics would take as long as the audit, and it would write to the
+ * database.
  */
 const plans = 'set local enable_nestloop = off; set local enable_mergejoin = off; set local join_collapse_limit = 1'
 

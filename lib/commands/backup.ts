@@ -14,8 +14,8 @@ import { runCommand } from './command.ts'
 import { migrate, withClient } from './migrate.ts'
 
 /**
- * Starts a backup: gzipped SQL with `copy … from stdin` blocks like pg_dump's, from one snapshot of all rows. The migrations
- * create the schema; this first line names the ones that the rows fit.
+ * Starts a backup: gzipped SQL with `copy … from stdin` blocks like pg_dump's, from one snapshot of all rows. The migrations create the
+ * schema. This first line names the migrations that match the rows.
  */
 const header = '-- svc backup of migrations: '
 
@@ -48,7 +48,7 @@ async function appliedMigrations(client: Client): Promise<string> {
   return rows.map(({ name }) => name).join(' ')
 }
 
-/** The ending of encrypted backups (age-encryption.org). */
+/** The file extension of encrypted backups (age-encryption.org). */
 const encrypted = '.age'
 
 // oxlint-disable-next-line no-unsafe-type-assertion -- the types of Node's streams and the web's differ
@@ -65,7 +65,7 @@ function encrypterFor(recipient: string | undefined): Encrypter {
 }
 
 /**
- * Writes all rows of one moment to `file` and returns the number of tables. A file that ends in .age is encrypted for
+ * Writes all rows of one snapshot to `file` and returns the number of tables. A file that ends in .age is encrypted for
  * `recipient`.
  */
 export async function backup(databaseUrl: string, file: string, recipient?: string): Promise<number> {
@@ -167,9 +167,9 @@ async function* linesOf(file: string, identity: string | undefined): AsyncGenera
 }
 
 /**
- * Creates the schema and loads a backup into an empty database in one transaction. Refuses a database with rows, a backup of
- * other migrations, and other secrets than the service on this database has, unless `replacedSecrets` names them. The
- * statements of a running service wait, so it answers 503, which its callers repeat.
+ * Creates the schema and loads a backup into an empty database in one transaction. Refuses a database with rows and a backup of other
+ * migrations. Also refuses secrets that differ from those of the service on this database, unless `replacedSecrets` names them. The
+ * statements of a running service wait, so it answers 503 and its callers retry.
  */
 export async function restore(
   databaseUrl: string,

@@ -92,7 +92,7 @@ function isTooLarge({ name, gzipKib }: Pick<Outcome, 'name' | 'gzipKib'>): boole
   return limit !== undefined && gzipKib * 1024 > limit
 }
 
-/** Compares these functions with Cloudflare's by `token`. Without a token, shows a first deployment. */
+/** Compares these functions with Cloudflare's, which it reads with `token`. Without a token, shows a first deployment. */
 export async function planDeployment(
   operator: Operator,
   wranglerToml: string,

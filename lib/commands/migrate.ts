@@ -11,7 +11,7 @@ const migrationsFolder = new URL('../../migrations/', import.meta.url)
 /** Makes a second runner wait. The number is arbitrary. */
 const advisoryLockKey = '7350163984021'
 
-/** `update … returning old` is of this version. */
+/** `update … returning old` needs this version. */
 const oldestPostgres = 18
 
 export interface SqlFile {
@@ -42,13 +42,13 @@ const outsideMark = '-- outside a transaction\n'
 
 /**
  * Brings a database to the newest schema and returns the names of the applied files. A second run changes nothing, and two
- * runners wait for each other. Forward only.
+ * runners wait for each other. There are no down migrations.
  *
  * - Numbered files hold tables, constraints, indexes and data, and call no function of the project. Each is applied once,
  *   in its own transaction, and never changes afterwards. If its first line is `-- outside a transaction`, its statements run one
  *   by one, and a failure leaves the earlier ones in place. So write them to be repeatable: `create index concurrently if not exists`.
  * - Files of `functions/` hold the current text of the database functions, their triggers, and views. All changed files are
- *   applied in one transaction after the numbered ones. A function that no file has any more is dropped. If a signature
+ *   applied in one transaction after the numbered ones. It drops functions that no file defines anymore. If a signature
  *   changes, the function gets a new name, and the old one stays in its file until no running version calls it. A numbered
  *   file drops an obsolete trigger or view.
  *
@@ -178,7 +178,7 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     const cause = error instanceof OperatorError ? error.cause : error
     const code = cause instanceof DatabaseError ? cause.code : undefined
     if (attemptsLeft <= 1 || (code !== deadlock && code !== lockTimeout)) throw error
-    // The queries behind the lock go first.
+    // Lets the queries that wait behind the lock run first.
     if (code === lockTimeout) await pause(1000)
     return await inTransaction(client, work, attemptsLeft - 1)
   }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 
-/** Whether a process exists, whoever owns it. */
+/** Returns whether a process exists, regardless of its owner. */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)

@@ -60,7 +60,7 @@ export function commandDatabase(): DatabaseEnv {
   return DATABASE_URL ? { DATABASE_URL } : readRunningStack().environment
 }
 
-/** Whether a process is a running stack, and not another program that got its number. */
+/** Returns whether a process is a running stack, and not another program that got the same process id. */
 export function isStack(pid: number): boolean {
   if (!isAlive(pid)) return false
   try {

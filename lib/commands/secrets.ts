@@ -33,7 +33,7 @@ export async function checkSecrets(
 ): Promise<void> {
   const given: Fingerprints = new Map(storedWith.map((name) => [name, fingerprintOf(environment[name] ?? '')]))
   await withClient(databaseUrl, 'svc-secrets', async (client) => {
-    // Existing rows win, also those of a process that starts at the same moment.
+    // Existing rows win, including those of a process that starts at the same moment.
     await client.query(
       `insert into secret_fingerprints (name, fingerprint)
       select name, decode(hex, 'hex') from unnest($1::text[], $2::text[]) as given (name, hex) on conflict do nothing`,

@@ -118,7 +118,7 @@ async function countAll(db: Database): Promise<void> {
   while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
 }
 
-/** Returns a moment of the past weeks; later visitors get later moments. */
+/** Returns a moment in the past weeks. Later visitors get later moments. */
 function moment(number: number, count: number): Date {
   const leftOfTime = 1 - (number + Math.random()) / count
   return new Date(Date.now() - (leftOfTime * (weeks * 7 * 24 - 8) + 8) * hourMilliseconds)
@@ -127,7 +127,7 @@ function moment(number: number, count: number): Date {
 /** A visitor and their sale, if they bought. */
 type Visit = Journey & { buy?: () => Promise<unknown> }
 
-/** Records a visitor: always a click, a lead for every fourth, and a sale to come for every eighth. */
+/** Records a visitor: always a click, a lead for every fourth, and a later sale for every eighth. */
 async function walkThrough(
   db: Database,
   keyHash: string,

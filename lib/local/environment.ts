@@ -20,7 +20,7 @@ export function generateSecrets() {
 
 export type Secrets = ReturnType<typeof generateSecrets>
 
-/** The addresses of a stack's parts. Without `neonEndpoint` the database is Neon's own, without `awsEndpoint` the queue is AWS's. */
+/** The addresses of a stack's parts. Without `neonEndpoint`, the database is Neon's own. Without `awsEndpoint`, the queue is AWS's. */
 export interface Addresses {
   baseUrl: string
   databaseUrl: string
@@ -29,12 +29,12 @@ export interface Addresses {
   queueUrl: string
   deadLetterQueueUrl: string
   webhookQueueUrl: string
-  /** Without it Stripe's own. */
+  /** Without it, Stripe's own address. */
   stripeApiUrl: string | undefined
 }
 
 /**
- * All variables and secrets of functions on this machine; add new ones here. Each function only gets the names of its
+ * All variables and secrets of functions on this machine. Add new ones here. Each function only gets the names of its
  * wrangler.toml entry (`vars` and `secrets.required`), so a missing name fails here as on Cloudflare. Variables of the
  * environment of `npm start` win, so you can try a real account.
  */

@@ -31,7 +31,7 @@ export interface NeonEndpoint {
   requests: number
   /** Statements in these requests. */
   statements: number
-  /** Summaries of the last requests with their errors, for tests that count another number than expected. */
+  /** Summaries of the last requests with their errors, for tests that count an unexpected number. */
   recent: string[]
   /** The header with the token for faults and `/control`. */
   control: { 'Control-Token': string }

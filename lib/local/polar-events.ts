@@ -1,6 +1,6 @@
 import { customData, hmacOf, type ProcessorFixtures, type Story, taxIn } from './processor-events.ts'
 
-/** A UUID that is the same for the same text, as Polar's ids are. */
+/** Derives a UUID from a text, because Polar's ids are UUIDs. */
 export function uuidOf(text: string): string {
   const hex = hmacOf('fixture', text).digest('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`

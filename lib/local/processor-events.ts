@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 
-/** The buyer and the payment that an event of a fixture is about. Events of one order are about the same payment. */
+/** The buyer and the payment in a fixture's event. Events of one order are about the same payment. */
 export interface Story {
   order: string
   programId: number
@@ -11,7 +11,7 @@ export interface Story {
   amount: number
   tax: number
   fee: number
-  /** The refunded amount with tax; at Lemon Squeezy the total of all refunds so far. */
+  /** The refunded amount with tax. At Lemon Squeezy, the total of all refunds so far. */
   refunded: number
   currency: string
   now: Date
@@ -38,7 +38,7 @@ export const taxIn = ({ amount, tax }: Story, part: number) => (amount === 0 ? 0
 
 export const hmacOf = (key: string, text: string) => createHmac('sha256', key).update(text)
 
-/** A number that is the same for the same text, as Lemon Squeezy's ids are numbers. */
+/** Derives a number from a text, because Lemon Squeezy's ids are numbers. */
 export function numberOf(text: string): number {
   return Number.parseInt(hmacOf('fixture', text).digest('hex').slice(0, 7), 16)
 }

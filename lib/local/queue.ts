@@ -9,9 +9,9 @@ export interface Queue {
   endpoint: string
   url: string
   deadLetterUrl: string
-  /** The webhooks queue. Its messages only wake, so it has no dead-letter queue. */
+  /** The webhooks queue. Its messages only wake the consumer, so it has no dead-letter queue. */
   webhookUrl: string
-  /** Bodies of all messages in the queue, also delayed ones and those in flight, without receiving them. */
+  /** Bodies of all messages in the queue, including delayed ones and those in flight, without receiving them. */
   messages(): string[]
   webhookMessages(): string[]
   deadLetters(): string[]
@@ -75,8 +75,8 @@ export async function startQueue(options: { dataFolder?: string } = {}): Promise
 }
 
 /**
- * The emulator listens on all interfaces and has no option for another. During its start this replaces the missing address by
- * loopback; other servers name their address. If that ever fails, the emulator is stopped.
+ * The emulator listens on all interfaces and has no option for another. During its start, this replaces the missing address with loopback.
+ * Other servers name their address. If that ever fails, the emulator is stopped.
  */
 async function startOnLoopback(options: Parameters<typeof import('fauxqs').startFauxqs>[0]): Promise<FauxqsServer> {
   const { startFauxqs } = await import('fauxqs')
@@ -106,7 +106,7 @@ async function startOnLoopback(options: Parameters<typeof import('fauxqs').start
 
 const channel = 'tracing:net.server.listen:asyncStart'
 
-/** Any site's page could send these forms; topics could even put messages into queues. */
+/** A page of any site could send these forms. Topics could even put messages into queues. */
 function refusePagesAt(server: Server): void {
   const answers = server.listeners('request')
   server.removeAllListeners('request')

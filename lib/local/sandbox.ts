@@ -168,7 +168,7 @@ function processorFrom({ processor }: Arguments): ProcessorName | undefined {
   throw new OperatorError(`--processor: Choose one of ${Object.keys(processors).join(', ')}.`)
 }
 
-/** Connects a sandbox to a processor's live mode with a secret of its own. */
+/** Connects a sandbox to a processor's live mode with its own secret. */
 async function connect(
   db: Database,
   env: SecretsEnv,

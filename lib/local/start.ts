@@ -22,9 +22,9 @@ import { builtFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
  * `npm start`: runs the whole service on one address of this machine, with the port `PORT`. `DATABASE_URL` uses another database.
- * `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables use queues of SQS, and `STRIPE_SECRET_KEY` with
- * `STRIPE_WEBHOOK_SECRET` a Stripe account. `RATE_LIMITS=on` enables rate limits; they are disabled because all requests come
- * from one address. `WEBHOOK_LOOPBACK=on` allows webhooks to http addresses of this machine.
+ * `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables use queues of SQS, and `STRIPE_SECRET_KEY` with `STRIPE_WEBHOOK_SECRET` a
+ * Stripe account. `RATE_LIMITS=on` enables rate limits. They are disabled by default because all requests come from one address.
+ * `WEBHOOK_LOOPBACK=on` allows webhooks to http addresses of this machine.
  */
 readOptions(
   `npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
@@ -39,7 +39,7 @@ const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
 const externalQueueUrl = process.env['QUEUE_URL']
 
-/** Started parts; they stop in reverse order. */
+/** The started parts. They stop in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -112,7 +112,7 @@ async function start(): Promise<void> {
   printSummary(addresses.baseUrl, demo, Date.now() - started)
 }
 
-/** Removes secrets of mailed links from a log line; only the terminal shows them. */
+/** Removes secrets of mailed links from a log line. Only the terminal shows them. */
 function withoutTokens(text: string): string {
   return text.replaceAll(/([?&]token=)[^\s&]+/g, '$1…')
 }
@@ -242,7 +242,7 @@ function printSummary(baseUrl: string, demo: Demo | undefined, duration_ms: numb
   console.log(lines.join('\n'))
 }
 
-/** Stops all parts in order and ends the process; `problem` is the reason if something failed. */
+/** Stops all parts in order and ends the process. `problem` is the reason if something failed. */
 async function stop(problem?: string): Promise<void> {
   stopping ??= (async () => {
     if (problem) console.error(`${color.red('✗')} ${problem}`)

@@ -60,7 +60,7 @@ export function readSecrets(): Secrets {
   return secrets
 }
 
-/** Returns the demo of this checkout; the first call creates it by `create`. */
+/** Returns the demo of this checkout. The first call creates it with `create`. */
 export async function readDemo(create: () => Promise<Demo>): Promise<Demo> {
   const kept = readDataFile(demoFile, demo)
   if (kept) return kept

@@ -22,7 +22,7 @@ export interface Shop {
   /** Stripe's id of the customer, `cus_…`. */
   customer: string | null
   livemode: boolean
-  /** The start of the story, Unix seconds. */
+  /** The time of the first event, in Unix seconds. */
   now: number
 }
 
@@ -149,7 +149,7 @@ export function invoice(
     charge?: string | null
     price?: { id: string; product: string }
     metadata?: Record<string, string>
-    /** Leaves the metadata to the subscription's line, as the oldest payloads do. */
+    /** Puts the metadata only into the subscription's line, like the oldest payloads. */
     only_in_line?: boolean
   },
 ): Omit<Shown<Stripe.Invoice>, 'lines'> & { lines: object } {
@@ -347,7 +347,7 @@ export function creditNote(
   }
 }
 
-/** A successful intent, of which `received` arrived: the whole amount by default. */
+/** A successful intent. `received` is the amount that arrived, by default the whole amount. */
 export function paymentIntent(
   shop: Shop,
   paid: {

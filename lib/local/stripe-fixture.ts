@@ -137,7 +137,7 @@ function disputed(shop: Shop, order: string, event: string, status: string): Fix
 
 /**
  * Lets this many days pass for the hold periods of a program's commissions and credits the due ones, like the scheduled function. Returns
- * how many commissions it credited.
+ * the number of credited commissions.
  */
 export async function passHolds(db: Database, emailHashKey: string, programId: number, days: number): Promise<number> {
   await db.query(

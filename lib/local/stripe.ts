@@ -16,18 +16,18 @@ export interface LocalStripe {
   objects: Map<string, object>
   /** Coupons and promotion codes that were created here, by id. */
   promotions: Map<string, Promotion>
-  /** The lists of an account, oldest first, by account and path: `acct_1 /v1/invoices`. They are answered newest first, like Stripe's. */
+  /** The lists of an account, oldest first, by account and path: `acct_1 /v1/invoices`. The emulator lists them newest first, like Stripe. */
   lists: Map<string, Record<string, unknown>[]>
-  /** Code to account, for `POST /oauth/token`; a code works once. */
+  /** Code to account, for `POST /oauth/token`. A code works once. */
   accounts: Map<string, string>
-  /** Answers the next `times` calls with this status; 0 breaks the connection. */
+  /** Answers the next `times` calls with this status. 0 breaks the connection. */
   fail(status: number, times: number): void
-  /** Paths that are answered with this status while they are in the map. */
+  /** Paths that the emulator answers with this status while they are in the map. */
   failing: Map<string, number>
   close(): Promise<void>
 }
 
-/** A coupon or a promotion code as it is answered, and its account. */
+/** A coupon or a promotion code in the form of Stripe's answer, and its account. */
 interface Promotion {
   account: string
   body: Record<string, unknown>

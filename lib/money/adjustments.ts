@@ -14,20 +14,20 @@ interface NewAdjustment {
   partnerId: number
   /** In the currency's minor unit; negative for a deduction. */
   amountCents: number
-  /** Undefined: the program's own. */
+  /** The program's currency if undefined. */
   currency?: string | undefined
-  /** Why, 1 to 1,000 characters. The partner reads it. */
+  /** The reason, 1 to 1,000 characters. The partner sees it. */
   note: string
-  /** The live sale that it is about. */
+  /** The live sale that the adjustment belongs to. */
   transactionId?: string | undefined
-  /** The integrator's own id of it, unique in the program. */
+  /** The integrator's own id of the adjustment, unique within the program. */
   externalId?: string | undefined
 }
 
 /**
- * Adds to a partner's balance, or deducts from it, at once and for good, and shows the partner the note. A deduction may leave the balance
- * below zero, as a reversal may: open payouts are reduced to fit, and the advertiser is notified. `requestId` (uuid) names the request:
- * repeating it creates nothing. Messages to send are added to `outbox`.
+ * Adds to a partner's balance, or deducts from it, immediately and permanently, and shows the partner the note. Like a reversal, a
+ * deduction may leave the balance below zero. It then reduces open payouts and notifies the advertiser. `requestId` (uuid) names the
+ * request, and repeating the request creates nothing. Messages to send are added to `outbox`.
  *
  * Refuses with `not_found` if the program has no such partner or sale. Refuses with `conflict` if the partner's account is erased or
  * another adjustment has the external id.
@@ -79,12 +79,12 @@ function refusalOf(outcome: string | null): Error {
 interface AdjustmentList extends Part {
   partner_id?: number | undefined
   external_id?: string | undefined
-  /** In the partner's name or the note, or the whole transaction id. */
+  /** Searches the partner's name and the note, or matches the whole transaction id. */
   search?: string | undefined
   requestId?: string | undefined
 }
 
-/** Adjustments of a program, or of a person in all the programs they are a partner of, the newest first. */
+/** Lists adjustments of a program, or of a person in all their programs as a partner, newest first. */
 export async function listAdjustments(
   db: Database,
   of: { programId: number } | { userId: string },
@@ -116,7 +116,7 @@ export function adjustmentsStatement(of: { programId: number } | { userId: strin
       'a.amount_cents',
       /** Null once the customer of its sale was erased. */
       'a.note',
-      /** The sale that it is about, if any. */
+      /** The sale that the adjustment belongs to, if any. */
       's.transaction_id',
       's.partner_id as sale_partner_id',
       'a.external_id',

@@ -4,7 +4,7 @@ import { kysely } from '../kysely.ts'
 /** A partner's debt to the program in one currency, with its start. */
 export type Debt = InferResult<ReturnType<typeof debtsStatement>>[number]
 
-/** The partners whose balance is below zero, the oldest debt first, at most 100. Erased partners stay. */
+/** Lists up to 100 partners with a balance below zero, oldest debt first, including erased partners. */
 export const debtsStatement = (programId: number) =>
   kysely
     .selectFrom('owed_balances as o')
@@ -12,7 +12,7 @@ export const debtsStatement = (programId: number) =>
       join.onRef('r.program_id', '=', 'o.program_id').onRef('r.id', '=', 'o.partner_id'),
     )
     .select(['r.id as partner_id', 'r.name as partner_name'])
-    // The generated types of a view take every column as nullable.
+    // The generated types declare every column of a view as nullable.
     .select((eb) => [
       eb.ref('o.currency').$notNull().as('currency'),
       eb.ref('o.owed_cents').$notNull().as('owed_cents'),
@@ -26,7 +26,10 @@ export const debtsStatement = (programId: number) =>
 /** The amounts between a program and a partner in one currency, in minor units. */
 export type PartnerBalance = InferResult<ReturnType<typeof balancesOf>>[number]
 
-/** A partner's money in a program, one row for each currency in the order of their codes: a statement, or a column of a partner's row. */
+/**
+ * Selects a partner's money in a program, one row per currency, ordered by currency code. It can be a statement, or a column of a partner's
+ * row.
+ */
 export function balancesOf(programId: number | Expression<number>, partnerId: number | Expression<number>) {
   const pending = kysely
     .selectFrom('commissions')
@@ -66,16 +69,16 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
   return (
     kysely
       .selectFrom(pending.unionAll(credited).unionAll(withdrawn).as('part'))
-      // A sum of bigint is numeric, which would arrive as text.
+      // The sum of a bigint column is numeric, and the driver would return it as text.
       .select((eb) => [
         'currency',
         /** Commissions that wait for the end of their hold. */
         eb.cast<number>(eb.fn.sum('pending_cents'), 'bigint').as('pending_cents'),
         /** All credited commissions, minus reversals and payouts. Negative if reversals exceeded the balance. */
         eb.cast<number>(eb.fn.sum('balance_cents'), 'bigint').as('balance_cents'),
-        /** Held by open payouts. */
+        /** The amount in open payouts. */
         eb.cast<number>(eb.fn.sum('requested_cents'), 'bigint').as('requested_cents'),
-        /** Payouts paid to date. */
+        /** The sum of all paid payouts. */
         eb.cast<number>(eb.fn.sum('paid_cents'), 'bigint').as('paid_cents'),
         /** The available amount: the balance minus open payouts, at least zero. */
         eb

@@ -11,17 +11,17 @@ export type ListedCommission = InferResult<ReturnType<typeof commissionsStatemen
 
 export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
 
-/** The names of the flags of a commission's review `v` (`commission_reviews`); null if it was never held. */
+/** Selects the names of the flags of a commission's review `v` (`commission_reviews`). Null if the commission was never held. */
 export const flagNames = sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags')
 
 interface CommissionList extends Part {
-  /** The newest first, unless it says another order: the largest amount, or the hold that ends next. */
+  /** Newest first by default. Other orders: largest amount first, or the hold that ends next first. */
   sort?: (typeof commissionSorts)[number] | undefined
-  /** In the partner's name, or the whole transaction id. */
+  /** Searches the partner's name, or matches the whole transaction id. */
   search?: string | undefined
   status?: CommissionStatus | undefined
   partner_id?: number | undefined
-  /** Created in this range; `to` is excluded. */
+  /** Created in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
   /** A program's commissions for review: waiting or decided. */
@@ -31,10 +31,7 @@ interface CommissionList extends Part {
   commissionIds?: number[] | undefined
 }
 
-/**
- * Commissions, in the order, as many and those that `list` asks for; of one program, or of one person in all the programs they are a
- * partner of.
- */
+/** Lists commissions of a program, or of a person in all their programs as a partner. `list` selects, orders and limits them. */
 export async function listCommissions(
   db: Database,
   of: { programId: number } | { userId: string },
@@ -43,7 +40,7 @@ export async function listCommissions(
   return await db.query(commissionsStatement(of, list))
 }
 
-/** Counts and sums up a whole list of commissions, after reversals. */
+/** Counts a whole list of commissions and sums up their amounts after reversals. */
 export const commissionTotals = (of: { programId: number } | { userId: string }, filters: Filters<CommissionList>) =>
   totalsOf(commissionsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents - reversed_cents`)
 
@@ -54,7 +51,7 @@ const reviewOf = kysely
   .where('r.commission_id', '=', sql.ref<number>('n.id'))
   .where('r.decision', 'is not', null)
 
-/** Those that are held for a person to decide, of any program. */
+/** Held commissions that wait for a person's decision, of any program. */
 export const heldCommissions = () =>
   kysely.selectFrom('commissions as n').where('n.held_at', 'is not', null).where('n.reversal', '<>', 'full')
 
@@ -62,7 +59,7 @@ const browserNamed = () =>
   kysely.selectFrom('commissions as n').where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
 const isSettled = sql<boolean>`num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full'`
 
-/** Unreviewed commissions of customers whom only a browser named, until they are credited. */
+/** Commissions of customers whom only a browser named, until they are credited or reviewed. */
 export const unverifiedCommissions = () =>
   browserNamed()
     .where(sql<boolean>`not (${isSettled})`)
@@ -76,7 +73,7 @@ const reviewedCommissions = () =>
     )
     .where('r.decision', 'is not', null)
 
-/** The statement of `listCommissions`, for a transaction that decides on one. */
+/** The statement of `listCommissions`, for a transaction that decides on a commission. */
 export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
   const { status, partner_id, from, to, review, transaction_id, search, sort = 'newest', ...others } = list
   const { commissionId, commissionIds, ...part } = others
@@ -100,24 +97,24 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.currency',
       'c.amount_cents',
       'c.reversed_cents',
-      /** Why it was reversed or rejected. */
+      /** The reason for its reversal or rejection. */
       'c.reason',
-      /** Why a person should look at it; null for most. */
+      /** The reason why a person should look at it. Null for most commissions. */
       'c.review_reason',
-      /** When the commission was held for review, and the names of its flags; null if it was never held. */
+      /** The time when the commission was held for review, and the names of its flags. Null if it was never held. */
       'c.held_at',
       'v.decision as review_decision',
       flagNames,
-      /** The sale it is of; null for a lead's. */
+      /** Its sale. Null for a lead commission. */
       's.transaction_id',
       's.amount_cents as sale_cents',
       'c.hold_until',
       'c.credited_at',
       'c.rejected_at',
-      /** The payout that paid the last part of it. */
+      /** The payout that paid its last part. */
       'c.payout_id',
       'c.created_at',
-      /** The refunds and chargebacks that reversed it, the oldest first. `returned` ones were put back. */
+      /** The refunds and chargebacks that reversed it, oldest first. `returned` ones were put back. */
       jsonArrayFrom(
         eb
           .selectFrom('refunds as r')
@@ -152,7 +149,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
   if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
-    // Looked up before, since neither is found by walking through the commissions.
+    // Looked up first, because scanning the commissions finds neither.
     const partners = kysely.selectFrom('partners as n').where(hasWords(sql.ref('n.name'), search))
     const sales = kysely.selectFrom('sales as n').select('n.id').where('n.transaction_id', '=', search)
     const ofTheirs =
@@ -174,7 +171,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }
 
-/** Within a range of days the newest are ordered by time, because the range is found by time. */
+/** A range of days is found by time, so its commissions are also ordered by time. */
 function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Order {
   const isByTime = sort === 'newest' || sort === 'oldest'
   if (isByTime && !isOfRange) return { ascending: sort === 'oldest' }
@@ -188,7 +185,7 @@ function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Or
   return { ascending: sort === 'hold' || sort === 'oldest', value: { by: sql.ref(`c.${column}`), of } }
 }
 
-/** A person's earnings as a partner on each of the last `days` days (UTC) in one currency, the oldest first, after reversals. */
+/** Returns a partner's earnings after reversals on each of the last `days` days (UTC) in one currency, oldest first. */
 export async function earningsByDay(
   db: Database,
   userId: string,

@@ -6,8 +6,8 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 import { hashPartnerEmails } from './partner-hashes.ts'
 
 /**
- * Credits commissions whose hold has ended to their partners' balances, at most `limit` of them, the longest waiting first. Earlier refunds
- * are not credited. Returns the number credited and whether more may wait. It can be stopped anywhere and run twice at once: a run waits
+ * Credits up to `limit` commissions whose hold has ended to their partners' balances, longest waiting first. Already refunded parts are not
+ * credited. Returns the number of credited commissions and whether more may wait. It can stop anywhere, and two runs can overlap: one waits
  * for the other's batch and skips its commissions.
  */
 export async function approveDueCommissions(db: Database, limit: number): Promise<{ credited: number; more: boolean }> {
@@ -16,8 +16,8 @@ export async function approveDueCommissions(db: Database, limit: number): Promis
 }
 
 /**
- * Credits commissions of a program before their hold ends, and returns how many. It skips commissions that are credited, rejected or fully
- * reversed, and those of other programs. Messages to send are added to `outbox`.
+ * Credits commissions of a program before their hold ends, and returns their number. Skips credited, rejected and fully reversed
+ * commissions, and those of other programs. Adds the messages to send to `outbox`.
  */
 export async function approveCommissions(
   db: Database,
@@ -30,7 +30,7 @@ export async function approveCommissions(
 }
 
 /**
- * Credits one commission, and returns it with the messages to send. A credited commission stays as it is. Refuses with `not_found`, and
+ * Credits one commission, and returns it with the messages to send. A credited commission stays unchanged. Refuses with `not_found`, and
  * with `conflict` if the commission is rejected or fully reversed.
  */
 export async function approveCommission(
@@ -56,8 +56,8 @@ export async function approveCommission(
 }
 
 /**
- * Rejects commissions of a program for good, all with one reason, and returns how many. It skips commissions that are rejected or fully
- * reversed, and those of other programs. Messages to send are added to `outbox`.
+ * Permanently rejects commissions of a program, all with one reason, and returns their number. Skips rejected and fully reversed
+ * commissions, and those of other programs. Adds the messages to send to `outbox`.
  */
 export async function rejectCommissions(
   db: Database,
@@ -70,8 +70,8 @@ export async function rejectCommissions(
 }
 
 /**
- * Approves several commissions, or rejects them if a reason is given. Returns how many that changed, and all of the program's commissions
- * among them, the newest first.
+ * Approves several commissions, or rejects them if a reason is given. Returns the number of changed commissions, and all requested
+ * commissions of the program, newest first.
  */
 export async function decideCommissions(
   db: Database,
@@ -126,7 +126,7 @@ const oneCommission = (programId: number, commissionId: number) =>
   commissionsStatement({ programId }, { limit: 1, commissionId })
 
 /**
- * Rejects a commission of a program for good, at any time. This reverses the rest of the commission, deducts it from the balance if it was
+ * Permanently rejects a commission of a program, at any time. This reverses the rest of the commission, deducts it from the balance if it was
  * credited, and gives the partner the reason. A rejected commission stays rejected whatever happens to its sale.
  *
  * Returns the commission, the deducted amount and the messages to send. Rejecting it again changes nothing and deducts 0. Refuses with

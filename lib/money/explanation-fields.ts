@@ -4,8 +4,8 @@ import { commissionStatuses } from './commission-list.ts'
 import type { Happening } from './sale-history.ts'
 
 /**
- * Why a sale has its partner and its commission, or why it has none. Everything is shown as it was decided: the sale keeps the steps, the
- * click and the terms of its attribution, and each correction and refund keeps its own facts. Nothing is recomputed with today's rules.
+ * Explains why a sale has its partner and its commission, or why it has none. It shows the original decisions: the sale keeps the steps,
+ * the click and the terms of its attribution, and each correction and refund keeps its own facts. Nothing is recomputed with today's rules.
  */
 export const explanation = () =>
   z.object({
@@ -32,16 +32,16 @@ export const explanation = () =>
     partner: z.nullable(z.object({ id: id(), name: z.string() })),
     link: z.nullable(z.object({ id: id(), code: z.string() })),
     code: z.nullable(z.object({ id: id(), code: z.string() })),
-    /** Null for the partner, and if the customer is unknown. Erased customers have no key. */
+    /** Null if a partner asks, or if the customer is unknown. Erased customers have no key. */
     customer: z.nullable(z.object({ click_id: clickId(), customer_key: text() })),
-    /** The steps in order, up to the one that identified the customer. */
+    /** The steps in order, up to the step that identified the customer. */
     steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
     click: z.nullable(
       z.object({
         /** The customer's first click, and their latest at that moment. */
         first_at: time(),
         latest_at: time(),
-        /** When the buyer set out to buy: against this the window counts. */
+        /** The time when the buyer started to buy. The attribution window is measured from it. */
         decided_at: time(),
         age_seconds: z.int(),
         window_days: count(),
@@ -50,7 +50,7 @@ export const explanation = () =>
         text: z.string(),
         /** The parameters of the latest click's link, while its event is kept. Partners see only those of their own links. */
         campaign: z.nullable(z.record(z.string(), z.string())),
-        /** Of the latest click, while its event is kept. Null for the partner. */
+        /** From the latest click, while its event is kept. Null if a partner asks. */
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
       }),
     ),
@@ -60,9 +60,9 @@ export const explanation = () =>
         text: z.string(),
         commission_bp: count(),
         commission_percent: z.number(),
-        /** For each sale; 0 in another currency than the program's. */
+        /** Per sale. 0 if the sale is not in the program's currency. */
         fixed_cents: cents(),
-        /** The cap on commissions from all sales of the customer; null if there is none or the sale is in another currency. */
+        /** The cap on commissions from all sales of the customer. Null if there is none or the sale is in another currency. */
         cap_cents: z.nullable(cents()),
         duration_months: z.nullable(count()),
         first_purchase_date: z.nullable(time()),
@@ -80,7 +80,7 @@ export const explanation = () =>
         left_cents: cents(),
         currency: currency(),
         text: z.string(),
-        /** The parts of an invoice whose products earn by different rules; null if the whole sale earns by one. */
+        /** The parts of an invoice whose products earn by different rules. Null if one rule covers the whole sale. */
         lines: z.nullable(
           z.array(
             z.object({
@@ -99,10 +99,10 @@ export const explanation = () =>
     lead_commission: z.nullable(
       z.object({ id: id(), amount_cents: cents(), reversed_cents: cents(), currency: currency(), text: z.string() }),
     ),
-    /** By which its commission was paid. */
+    /** The payouts that paid its commission. */
     payout: z.nullable(z.object({ id: id(), payout_run_id: z.nullable(id()) })),
     /**
-     * The history of the sale, the oldest first. The changes add up to the rest of the commission, the entries to its part of the balance.
+     * The history of the sale, oldest first. The changes add up to the remaining commission, and the entries add up to its part of the balance.
      */
     history: z.array(
       z.object({
@@ -113,7 +113,7 @@ export const explanation = () =>
         entry: z.nullable(z.object({ number: id(), amount_cents: z.int(), balance_cents: z.int() })),
       }),
     ),
-    /** The processor's events about the payment. Empty for the partner. */
+    /** The processor's events about the payment. Empty if a partner asks. */
     deliveries: z.array(
       z.object({
         event_id: z.string(),

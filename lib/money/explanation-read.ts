@@ -7,14 +7,14 @@ import { type DeliveryOfPayment, deliveriesOfPayment, idsOfPayment, isEventId } 
 
 export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
 
-/** The owner of the sale: a program, or a person who is a partner in the program. */
+/** The reader of the explanation: a program, or a person who is a partner in the program. */
 export interface SaleAsked {
   programId: number
   transaction_id: string
-  /** A test sale, and no other. */
+  /** Only test sales. */
   test: boolean
   partnerUserId?: string
-  /** Whether the asker may see who visited. */
+  /** Whether the reader may see visitors. */
   withCustomer: boolean
 }
 
@@ -58,7 +58,7 @@ function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleA
   return partnerUserId === undefined ? query : query.where('r.user_id', '=', partnerUserId)
 }
 
-/** The entries of a commission in the partner's balance, in their order. */
+/** Selects the entries of a commission in the partner's balance, in order. */
 export function entriesOf(programId: Expression<number | null>, commissionId: Expression<number | null>) {
   return jsonArrayFrom(
     kysely
@@ -67,7 +67,7 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
       .select(['b.refund_id', 'b.created_at'])
       .where('b.program_id', '=', programId)
       .where('b.commission_id', '=', commissionId)
-      // All causes that name a commission, so that the key that begins with the cause finds them.
+      // Lists all causes that name a commission, because the index begins with the cause.
       .where('b.cause', 'in', [
         'commission_credited',
         'commission_corrected',
@@ -78,7 +78,7 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
   )
 }
 
-/** The parts of a sale `s` with separate terms, or null. `c` is its customer. */
+/** Selects the parts of a sale `s` with separate terms, or null. `c` is its customer. */
 const linesOfSale = sql<
   | {
       rule_id: number | null
@@ -98,7 +98,7 @@ const linesOfSale = sql<
   where s.terms_by_line is not null
 )`
 
-/** All that is kept of sales of a program. */
+/** Selects all stored data about a program's sales. */
 export function explainedSales(programId: number) {
   return (
     kysely
@@ -148,7 +148,7 @@ export function explainedSales(programId: number) {
         's.refunded_cents',
         's.currency',
       ])
-      // The percentage of the base, by the function that commissions use, and before its rounding.
+      // The percentage of the base before rounding, by the function that commissions use.
       .select([
         sql<
           number | null
@@ -178,7 +178,7 @@ export function explainedSales(programId: number) {
       .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
       .select(flagNames)
       .select((eb) => [
-        /** The latest click that counted, while its event is kept. */
+        /** Selects the latest click that counted, while its event is kept. */
         jsonObjectFrom(
           eb
             .selectFrom('affiliate_click_events as e')
@@ -229,7 +229,7 @@ export function explainedSales(programId: number) {
             .orderBy('f.id'),
         ).as('refunds'),
         entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
-        /** The manual adjustments that name the sale: those of its partner, or of anybody if it has no partner. */
+        /** Selects the manual adjustments that name the sale: those of its partner, or all of them if it has no partner. */
         jsonArrayFrom(
           eb
             .selectFrom('adjustments as j')
@@ -248,8 +248,8 @@ export function explainedSales(programId: number) {
 }
 
 /**
- * Finds the sale of a payment by one of the processor's ids of it, or by the id of an event about it, even if the program is no longer
- * connected.
+ * Finds the sale of a payment by any of the processor's ids for the payment, or by the id of an event about it, even if the program is no
+ * longer connected.
  */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
   const ids = isEventId(processorId)
@@ -268,7 +268,7 @@ function saleOfProcessor(programId: number, processorId: string, test: boolean) 
       .where('paid.program_id', '=', programId)
       .where('paid.is_test', '=', sql.lit(test))
       .where('paid.transaction_id', '=', sql<string>`any (array(${all}))`)
-      // A sale that turned out to belong to the same payment as another one earns nothing.
+      // If two sales turn out to belong to the same payment, one of them earns nothing.
       .orderBy((eb) => eb('paid.amount_cents', '=', eb.lit(0)))
       .orderBy((eb) => eb('paid.processor_event_id', 'is', null))
       .orderBy('paid.id')

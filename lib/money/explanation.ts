@@ -130,7 +130,7 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
   const resolution = resolutionOf(sale.resolution)
   const { currency } = sale
   const wentByCode = resolution.steps.some(([step, found]) => step === 'code_or_click' && found !== 'click')
-  // Another partner's link is not this one's to see.
+  // Partners must not see another partner's link.
   const link =
     sale.link_id === null || sale.link_code === null || (wentByCode && !withCustomer)
       ? null
@@ -195,7 +195,7 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
   }
 }
 
-/** Of a sale by the code of one partner the signup can be another's, which is not this one's to see. */
+/** If one partner's code decided the sale, the signup can belong to another partner. This partner must not see it. */
 function leadCommissionOf(
   { lead_commission: lead, partner_id: partner }: ExplainedSale,
   withCustomer: boolean,
@@ -256,12 +256,12 @@ function notAttributed(steps: Step[]): string {
   return `${said} ${why}`
 }
 
-/** A payment that is only in the delivery log. */
+/** The payment is only in the delivery log. */
 function explainPayment(
   { transaction_id, test, partnerUserId }: SaleAsked,
   deliveries: DeliveryOfPayment[],
 ): Explanation {
-  // The one that got furthest says most.
+  // The event that got furthest explains the most.
   const delivery = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
   if (delivery === undefined || partnerUserId !== undefined) {
     throw new ApiError(
@@ -316,7 +316,7 @@ function expiredClickOf({ expired_click: click, window_days: window, model = 'la
 function timingOf(clickedAt: string, cameAt: string, at: string, window: number, model: string) {
   const age = Math.floor((Date.parse(at) - Date.parse(clickedAt)) / 1000)
   return {
-    // A click's id has its time a moment before the customer is written.
+    // The time in a click id is slightly earlier than the customer's row.
     first_at: iso(Date.parse(cameAt) < Date.parse(clickedAt) ? cameAt : clickedAt),
     latest_at: iso(clickedAt),
     decided_at: iso(at),

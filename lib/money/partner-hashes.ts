@@ -3,8 +3,8 @@ import { call, type Database } from '../database.ts'
 import { normalizedEmail } from '../tracking/customers.ts'
 
 /**
- * Hashes the addresses of partners who are not hashed yet and whose customers' addresses are known, at most `limit` partners, with `hash` (hex).
- * Returns their number. `of` lists commissions that are about to be approved.
+ * Hashes the addresses of up to `limit` partners with `hash` (hex). Selects partners without hashes who have customers with known
+ * addresses. Returns their number. `of` lists commissions that are about to be approved.
  */
 export async function hashPartnerEmails(
   db: Database,

@@ -5,22 +5,22 @@ import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { seal, unseal } from '../processors/seal.ts'
 
-/** The identity of a paid partner in a program. */
+/** The identity of a partner that a program paid. */
 export interface Payee {
   name: string
   email: string | null
   payout_email: string | null
   account_name: string
   account_email: string
-  /** The addresses of their payouts. */
+  /** The addresses that received their payouts. */
   paid_to: string[]
 }
 
 const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${partnerId}`
 
 /**
- * Erases a person's account by `eraseAccount`. Their identities in programs that paid them, or to which they owe money, stay encrypted with
- * `secret` (EMAIL_HASH_KEY) for the term of the books.
+ * Erases a person's account by `eraseAccount`. Keeps their identities in programs that paid them, or that they owe money, encrypted with
+ * `secret` (EMAIL_HASH_KEY) as long as the books are kept.
  */
 export async function erasePayee(db: Database, secret: string, userId: string): Promise<void> {
   await eraseAccount(db, userId, await sealPayees(db, secret, userId))

@@ -6,7 +6,7 @@ import { kysely, now } from '../kysely.ts'
 import { currencyExponent, majorUnits } from '../money.ts'
 import type { DB } from '../schema.ts'
 
-/** The file's reader: PayPal Payouts (mass payments), Wise batch payments, or any other program (plain CSV). */
+/** The recipient of the file: PayPal Payouts (mass payments), Wise batch payments, or any other program (plain CSV). */
 export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
@@ -23,12 +23,12 @@ const paypalCurrencies = new Set(
 )
 const wholeAtPaypal = new Set(['huf', 'twd'])
 
-/** Whether a layout can pay in a currency. */
+/** Returns whether a layout can pay in a currency. */
 export function pays(layout: PayoutLayout, currency: string): boolean {
   return layout !== 'paypal' || paypalCurrencies.has(currency)
 }
 
-/** A payment of a file. The reference says which payout it is, so that the same payment is known again. */
+/** A payment in a file. The reference names its payout, so that a repeated payment is recognizable. */
 export interface Payment {
   id: number
   name: string
@@ -41,7 +41,7 @@ export interface Payment {
 /** The payouts for a file: those of a payout run, or the open ones that partners requested. */
 type PaymentsOf = { payoutRunId: number } | { askedIn: string }
 
-/** A layout, the currency if one is chosen, and the part (from 1) if there are more payouts than one file may hold. */
+/** The layout, the chosen currency if any, and the part (from 1) if one file can't hold all payouts. */
 export interface PayoutFile {
   layout: PayoutLayout
   currency?: string | undefined
@@ -49,11 +49,12 @@ export interface PayoutFile {
 }
 
 /**
- * Creates a file to pay payouts of a program, sent ones first, then those that wait longest. For a run it holds the open payouts in the
- * currency, if one is given. Once the run is paid, it holds the paid ones: until then, a payout that was paid by itself must not be paid again. Payouts that
- * partners requested belong to no run, so two files never hold the same money. Partners without a payout address are excluded.
+ * Creates a file to pay payouts of a program, sent ones first, then the longest waiting ones. For a run it holds the open payouts,
+ * optionally in one currency. Once the run is paid, it holds the paid ones. Until then it omits payouts that were paid individually, so
+ * that nobody pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a
+ * payout address are excluded.
  *
- * The payouts in the file are sent from then on: their amounts and addresses never change, so the file holds exactly what leaves the
+ * The payouts in the file become sent. Their amounts and addresses never change again, so the file matches the later deductions from the
  * balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
  */
 export async function exportPayments(
@@ -78,7 +79,8 @@ export async function exportPayments(
     ])
     .where('w.program_id', '=', programId)
     .where((eb) => eb(eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null))
-    // Sent ones stay in front as they were sent. Then no part of a file holds a payment of an earlier part, whatever was added meanwhile.
+    // Sent payouts stay first, in the order of sending. So no part of a file repeats a payment of an earlier part, even if payouts were
+    // added in between.
     .orderBy('w.sent_at', (order) => order.asc().nullsLast())
     .orderBy('w.id')
   query =
@@ -138,7 +140,7 @@ export async function countAskedPayments(db: Database, programId: number) {
   )
 }
 
-/** An open payout that a partner requested. It goes to the partner's current address, unless that changed within a day. */
+/** Selects the open payouts that partners requested. They go to the partner's current address, unless that address changed within the last day. */
 const isAskedPayment = () =>
   payment.and([
     payment('w.payout_run_id', 'is', null),
@@ -153,8 +155,8 @@ const isAskedPayment = () =>
 const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 
 /**
- * Writes a payout file with unchanged values. PayPal's has no header and one currency; its customer id has no spaces and 30 characters at
- * most. Refuses with `conflict` a value that the file cannot hold.
+ * Writes a payout file with unchanged values. PayPal's has no header and one currency; its customer id has up to 30 characters and no
+ * spaces. Refuses with `conflict` a value that the file cannot hold.
  */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
   const unwritable = payments.find(({ name, email, program_name }) =>

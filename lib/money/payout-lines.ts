@@ -7,13 +7,13 @@ import { payoutsStatement } from './payouts.ts'
 
 export type PayoutLine = InferResult<ReturnType<typeof payoutLinesStatement>>[number]
 
-/** A program's payouts, or those of a person in all the programs they are a partner of. */
+/** A program's payouts, or those of a person in all their programs as a partner. */
 type Whose = { programId: number } | { userId: string }
 
 type PayoutLineList = Part & ({ payoutId: number } | { payoutRunId: number })
 
 /**
- * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, the newest first.
+ * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, newest first.
  * The lines of a payment add up to its payout's amount. A large commission can have lines in several payouts. `is_returned` lines belong
  * to a payment that came back. Open payouts have no lines yet. Refuses with `not_found` if `of` has no such payout or run.
  */

@@ -10,7 +10,7 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 import { debtsStatement } from './balances.ts'
 import { type Transfer, type PayoutList, payoutsStatement } from './payouts.ts'
 
-/** Why a partner with something payable is not in a payout run. */
+/** The reasons why a payout run excludes a partner with a payable amount. */
 export type Excluded = 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
 
 export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
@@ -18,8 +18,8 @@ export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 
 /**
  * Creates a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open payouts)
- * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) names the request: repeating it
- * creates no second run. Messages to send are added to `outbox`.
+ * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) names the request, and repeating the
+ * request creates no second run. Adds the messages to send to `outbox`.
  */
 export async function createPayoutRun(
   db: Database,
@@ -30,7 +30,7 @@ export async function createPayoutRun(
   return (await openPayoutRun(db, programId, requestId, outbox))?.id ?? null
 }
 
-/** The same, and returns the run. */
+/** Does the same and returns the run. */
 export async function openPayoutRun(
   db: Database,
   programId: number,
@@ -46,7 +46,7 @@ export async function openPayoutRun(
 
 /**
  * Marks a run and its open payouts as paid, posts their entries and notifies the partners. Returns the messages to send. Paying it again
- * changes nothing. Refuses with `conflict` if `transferredCents` is given and the open payouts have another sum, because one of them
+ * changes nothing. Refuses with `conflict` if `transferredCents` is given and differs from the sum of the open payouts, because one of them
  * changed. Refuses with `not_found` if the program has no such run.
  */
 export async function payPayoutRun(
@@ -75,8 +75,8 @@ export async function payPayoutRun(
 }
 
 /**
- * Takes back that a run was marked as paid: entries return its payments to the balances, and its payouts are sent again. This is possible
- * for 24 hours and until the next run; later it refuses with `conflict`. An open run stays as it is. Refuses with `not_found`.
+ * Reverts marking a run as paid: entries return its payments to the balances, and its payouts get the status `sent` again. This is possible
+ * for 24 hours and until the next run. After that, it refuses with `conflict`. An open run stays unchanged. Refuses with `not_found`.
  */
 export async function reopenPayoutRun(db: Database, programId: number, runId: number): Promise<void> {
   const [row] = await retryOnce(() =>
@@ -92,8 +92,8 @@ export async function reopenPayoutRun(db: Database, programId: number, runId: nu
 }
 
 /**
- * Records a payment of a partner's whole payable amount in a currency, without a run: for a partner below the minimum or without a payout
- * address. Returns the messages to send. Refuses with `conflict` if the payable amount is not `amountCents`.
+ * Records a payment of a partner's whole payable amount in a currency without a run. Used for partners below the minimum or without a
+ * payout address. Returns the messages to send. Refuses with `conflict` if the payable amount is not `amountCents`.
  */
 export async function payByHand(
   db: Database,
@@ -120,28 +120,28 @@ export async function payByHand(
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')
 
-/** All payouts and exclusions of a payout run that is created now, by the partner's name. */
+/** Lists all payouts and exclusions of a payout run if it were created now, by the partner's name. */
 export async function listPayoutsDue(db: Database, programId: number): Promise<PayoutDue[]> {
   return await db.query(dueStatement(programId).orderBy('p.name').orderBy('p.id').orderBy('d.currency'))
 }
 
-/** The parts of the amount that is due: the next run pays it, it lacks a usable payout address, or it is below the minimum. */
+/** The parts of a due amount: the part that the next run pays, the part without a usable payout address, and the part below the minimum. */
 export const dueParts = ['ready', 'details', 'below_minimum'] as const
 export type DuePart = (typeof dueParts)[number]
 
 export const payoutDueSorts = ['name', 'amount'] as const
 
 interface PayoutDueList extends Part<string> {
-  /** By the partner's name, or the largest amount first. */
+  /** By the partner's name, or largest amount first. */
   sort?: (typeof payoutDueSorts)[number] | undefined
-  /** In the partner's name. */
+  /** Searches the partner's name. */
   search?: string | undefined
 }
 
-/** The partner of a cursor such as `7-usd`. */
+/** Reads the partner from a cursor such as `7-usd`. */
 const partnerOf = (cursor: string) => sql`split_part(${cursor}, '-', 1)::bigint`
 
-/** A page of the payouts and exclusions of a run that is created now. A row's cursor is its partner's id and the currency: `7-usd`. */
+/** Lists a page of the payouts and exclusions of a run if it were created now. A row's cursor is its partner's id and the currency: `7-usd`. */
 export async function listDuePage(
   db: Database,
   programId: number,
@@ -172,8 +172,8 @@ export async function listDuePage(
 }
 
 /**
- * Asks partners with an account and a due amount for their missing payout address, each once a day. Returns the number of asked partners
- * and the messages to send.
+ * Asks partners with an account and a due amount for their missing payout address, each only once a day. Returns the number of asked
+ * partners and the messages to send.
  */
 export async function askForPayoutAddress(
   db: Database,
@@ -244,7 +244,7 @@ function dueStatement(programId: number) {
         'd.minimum_payout_cents',
         'd.exclusion_reason',
       ])
-      // A view's columns are declared as they are in the worst case.
+      // The generated types declare every column of a view as nullable.
       .$narrowType<{
         currency: NotNull
         payable_cents: NotNull
@@ -258,13 +258,13 @@ function dueStatement(programId: number) {
 export const payoutRunSorts = ['newest', 'oldest', 'payments'] as const
 
 interface PayoutRunList extends Part {
-  /** The newest first, unless it says another order: the oldest, or the most payments. */
+  /** Newest first by default. Other orders: oldest first, or most payments first. */
   sort?: (typeof payoutRunSorts)[number] | undefined
-  /** Searches the names of its partners, or matches the whole reference. */
+  /** Searches the names of the run's partners, or matches the whole reference. */
   search?: string | undefined
 }
 
-/** The payout runs of a program, in the order, as many and those that `list` asks for. */
+/** Lists the payout runs of a program. `list` selects, orders and limits them. */
 export async function listPayoutRuns(
   db: Database,
   programId: number,
@@ -332,9 +332,9 @@ function runsStatement(programId: number) {
     .where('r.program_id', '=', programId)
 }
 
-/** A page of the exclusions of a run. A row's cursor is its partner's id and the currency: `7-usd`. */
+/** A page of a run's exclusions. A row's cursor is the partner's id and the currency: `7-usd`. */
 interface ExclusionList extends Part<string> {
-  /** In the partner's name. */
+  /** Searches the partner's name. */
   search?: string | undefined
 }
 
@@ -344,8 +344,8 @@ export const exclusionCursor = ({ partner_id: id, currency }: { partner_id: numb
   `${id}-${currency}`
 
 /**
- * A payout run with its totals by currency and state, the number of its exclusions, and one page of its payouts, the oldest first, or of
- * its exclusions, by name. Refuses with `not_found`.
+ * Reads a payout run with its totals by currency and state and the number of its exclusions. Also reads one page of its payouts, oldest
+ * first, or of its exclusions, by name. Refuses with `not_found`.
  */
 export async function readPayoutRunPart(
   db: Database,
@@ -391,7 +391,7 @@ function exclusionsStatement(programId: number, runId: number) {
     .where('e.payout_run_id', '=', runId)
 }
 
-/** A payout run with its payouts in the order of their ids, and its exclusions. Refuses with `not_found`. */
+/** Reads a payout run with its payouts in the order of their ids, and its exclusions. Refuses with `not_found`. */
 export async function readPayoutRun(db: Database, programId: number, runId: number) {
   const [[run], payouts, excluded] = await db.batch([
     runsStatement(programId).where('r.id', '=', runId),
@@ -443,7 +443,7 @@ export async function setMinimumPayout(
   )
 }
 
-/** The program's minimum payouts, by currency. */
+/** Reads the program's minimum payouts by currency. */
 function minimumsStatement(programId: number) {
   return kysely
     .selectFrom('minimum_payouts')

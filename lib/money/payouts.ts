@@ -29,7 +29,7 @@ export const isOpenStatus = (status: string) =>
 
 export type Payout = InferResult<ReturnType<typeof payoutsStatement>>[number]
 
-/** A payout that was decided on, as it is then, and the messages to send. */
+/** A payout after a decision, and the messages to send. */
 interface Decided {
   payout: Payout
   outbox: RelayMessage[]
@@ -42,8 +42,8 @@ export interface Transfer {
 }
 
 /**
- * Parses the day on which money left. Null if the text names no day, or a day that has not begun anywhere: somewhere a day begins 14 hours
- * before it does in UTC. Null before 2000 too: a browser turns the year 26 of two digits into the year 0026.
+ * Parses the day on which money left. Null if the text is not a date, or if the day has not begun anywhere. The first time zone begins a
+ * day 14 hours before UTC. Also null before 2000, because a browser turns the two-digit year 26 into 0026.
  */
 export function transferDay(text: string): Date | null {
   const day = new Date(`${text}T00:00:00Z`)
@@ -53,8 +53,8 @@ export function transferDay(text: string): Date | null {
 
 /**
  * Requests a payout of `amountCents` from a partner's balance, up to the payable amount, and returns its id. `requestId` (uuid) names the
- * request: repeating it requests nothing more. Messages to send are added to `outbox`. Refuses with `conflict` if less is payable, or if
- * the amount is below the program's minimum.
+ * request, and repeating the request changes nothing. Adds the messages to send to `outbox`. Refuses with `conflict` if less is payable, or
+ * if the amount is below the program's minimum.
  */
 export async function askPayout(
   db: Database,
@@ -115,8 +115,9 @@ export async function cancelPayout(
  * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays (mark_paid_commissions in
  * migrations/functions/2_ledger/payouts.sql) and notifies the partner.
  *
- * `amountCents` is the transferred amount: if a reversal has reduced the payout since, this refuses with `conflict`, as it does if the
- * payout is refused or canceled. Refuses with `invalid_request` if the day is in a month before the payout's, and with `not_found` if the program has no such payout. Paying it again changes nothing.
+ * `amountCents` is the transferred amount. Refuses with `conflict` if a reversal has reduced the payout since then, or if the payout is
+ * refused or canceled. Refuses with `invalid_request` if the day is in a month before the payout's, and with `not_found` if the program has
+ * no such payout. Paying it again changes nothing.
  */
 export async function payPayout(
   db: Database,
@@ -213,23 +214,20 @@ const one = (programId: number, payoutId: number) => payoutsStatement({ programI
 export const payoutSorts = ['newest', 'oldest', 'amount'] as const
 
 export interface PayoutList extends Part {
-  /** The newest first, unless it says another order: the largest amount. */
+  /** Newest first by default. Other order: largest amount first. */
   sort?: (typeof payoutSorts)[number] | undefined
-  /** In the partner's name or the reference of the transfer. */
+  /** Searches the partner's name and the transfer's reference. */
   search?: string | undefined
   status?: PayoutStatus | undefined
   partner_id?: number | undefined
   payoutRunId?: number | undefined
   payoutId?: number | undefined
-  /** Created in this range, without its end. */
+  /** Created in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
 }
 
-/**
- * Payouts of a program, or of a person in all the programs they are a partner of, in the order, as many and those that `list` asks
- * for.
- */
+/** Lists payouts of a program, or of a person in all their programs as a partner. `list` selects, orders and limits them. */
 export async function listPayouts(
   db: Database,
   of: { programId: number } | { userId: string },
@@ -241,7 +239,7 @@ export async function listPayouts(
 export const payoutTotals = (of: { programId: number } | { userId: string }, filters: Filters<PayoutList>) =>
   totalsOf(payoutsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents`)
 
-/** One of a program. Refuses with `not_found`. */
+/** Reads one payout of a program. Refuses with `not_found`. */
 export async function readPayout(db: Database, programId: number, payoutId: number): Promise<Payout> {
   const [payout] = await db.query(one(programId, payoutId))
   if (!payout) throw notFound()
@@ -265,16 +263,16 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       /** The partner's payout address, else their e-mail address. */
       eb.fn.coalesce('p.payout_email', 'p.email').as('payout_email'),
       'p.payout_waits_until',
-      /** The address that its run pays; null without a run. */
+      /** The address that its run pays. Null without a run. */
       'w.payout_address',
       'w.currency',
       'w.requested_cents',
       /** The amount after reversals reduced it. */
       'w.amount_cents',
       'w.status',
-      /** Why it was refused. */
+      /** The reason for its refusal. */
       'w.reason',
-      /** The payout run that holds it; null if the partner requested it. */
+      /** The payout run that contains it. Null if the partner requested it. */
       'w.payout_run_id',
       'w.reference',
       'w.paid_on',

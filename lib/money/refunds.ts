@@ -8,7 +8,7 @@ import type { DatabaseFunctions } from '../schema.ts'
 /** One refund or chargeback. `amount_cents` null refunds the rest of the sale. */
 export interface Refund {
   amount_cents: number | null
-  /** The caller's or processor's id of this refund; a repeated one is ignored. Without it the amount is the key. */
+  /** The caller's or processor's id of this refund. A repeated id is ignored. Without an id, the amount is the key. */
   refund_id: string | null
   reason: 'refund' | 'chargeback'
   reason_text: string | null
@@ -28,8 +28,8 @@ export type AppliedRefund =
   | { status: 'no_commission'; message: string }
 
 /**
- * The key by which a repeated refund is recognized. A refund of the whole rest needs no key, because a repeat finds nothing left; it uses
- * its request's.
+ * The key by which a repeated refund is recognized. A refund of the whole rest needs no key, because a repeat finds nothing left. It uses
+ * its request's key.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`
@@ -40,8 +40,8 @@ function refundKey({ amount_cents, refund_id }: Refund, requestId: string): stri
  * Applies a refund to the sale with this transaction id in the key's program, in one transaction. The commission is reversed in proportion
  * to the sale's refunded total, rounded down, and this call deducts the difference.
  *
- * A live sale comes before a test sale with the same id. Returns the messages to send in `outbox`. `requestId` (uuid) names the request: an
- * attempt whose answer was lost gets the same answer again. Refuses with `not_found`.
+ * If a live and a test sale have this id, the live sale wins. Returns the messages to send in `outbox`. `requestId` (uuid) names the
+ * request, so that a retry after a lost answer gets the same answer. Refuses with `not_found`.
  */
 export async function refundSale(
   db: Database,
@@ -67,7 +67,7 @@ export async function refundSale(
   return { applied: asApplied(row), outbox: messagesAbout(row) }
 }
 
-/** The outcome of a refund, from the row that `track_refund` returned. */
+/** Reads the outcome of a refund from the row that `track_refund` returned. */
 function asApplied(row: DatabaseFunctions['track_refund']['row']): AppliedRefund {
   const { commission_id, currency, deduction_cents, outcome } = row
   if (commission_id === null || currency === null) {

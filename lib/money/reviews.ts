@@ -10,13 +10,12 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 export type CommissionReview = InferResult<ReturnType<typeof reviewsStatement>>[number]
 
 interface ReviewList extends Part {
-  /** Waiting or decided. */
   state?: 'waiting' | 'decided' | undefined
   partner_id?: number | undefined
   commissionIds?: number[] | undefined
 }
 
-/** Held commissions with their flags and decisions, the newest first. */
+/** Lists held commissions with their flags and decisions, newest first. */
 export async function listReviews(db: Database, programId: number, list: ReviewList): Promise<CommissionReview[]> {
   return await db.query(reviewsStatement(programId, list))
 }
@@ -56,7 +55,7 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
 /**
  * Decides on held commissions of a program and keeps the note. `released` ones mature as usual; `rejected` ones are reversed permanently
  * and the partner sees the note. Returns the number of decisions, and all named commissions. If somebody else decides on one at the same moment,
- * the first decision wins. Messages to send are added to `outbox`.
+ * the first decision wins. Adds the messages to send to `outbox`.
  */
 export async function decideReviews(
   db: Database,
@@ -78,15 +77,15 @@ export async function decideReviews(
   return { changed: row?.decided ?? 0, reviews }
 }
 
-/** Checks up to `limit` unchecked commissions, and returns how many it holds and whether more may wait. */
+/** Checks up to `limit` unchecked commissions. Returns the number of held commissions and whether more may wait. */
 export async function flagNewCommissions(db: Database, limit: number): Promise<{ flagged: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('flag_new_commissions', { at_most: limit })))
   return { flagged: row?.flagged ?? 0, more: row?.more ?? false }
 }
 
 /**
- * Holds the commissions that need a review, then credits those that are due, at most `limit` of each. Until a partner's addresses are
- * hashed, commissions on sales to a known address are not credited to them.
+ * Holds the commissions that need a review, then credits the due ones, up to `limit` of each. Until a partner's addresses are hashed, the
+ * partner gets no commissions on sales to known addresses.
  */
 export async function reviewAndCredit(
   db: Database,

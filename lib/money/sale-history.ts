@@ -38,13 +38,13 @@ const correctionsSchema = z.array(
   }),
 )
 
-/** A time as answers have it, ISO 8601 in UTC. */
+/** Formats a time for answers, ISO 8601 in UTC. */
 export const iso = (at: Date | string) => new Date(at).toISOString()
 const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
-/** A day as the texts have it: `Jan 1, 2026`, in UTC. */
+/** Formats a day for texts: `Jan 1, 2026`, in UTC. */
 export const day = (at: Date | string) => dateFormat.format(new Date(at))
 
-/** The stored history of a commission and its sale's refunds, if the sale has one. */
+/** The stored history of a commission and its sale's refunds, if any. */
 type CommissionFacts = Pick<
   ExplainedSale,
   | 'currency'
@@ -69,7 +69,7 @@ type CommissionFacts = Pick<
   | 'paid_on'
 >
 
-/** The history of a sale and its commission, the oldest first. */
+/** Builds the history of a sale and its commission, oldest first. */
 export function historyOf(sale: ExplainedSale): Happening[] {
   const recorded: Happening = {
     at: iso(sale.created_at),
@@ -81,7 +81,7 @@ export function historyOf(sale: ExplainedSale): Happening[] {
   return inOrder([recorded, ...happeningsOf(sale), ...sale.adjustments.map(byHand)])
 }
 
-/** It is in a balance by itself, so it changes nothing of the commission. */
+/** An adjustment has its own balance entry, so it does not change the commission. */
 function byHand({
   created_at: at,
   amount_cents: cents,
@@ -99,7 +99,6 @@ function byHand({
   }
 }
 
-/** The same of a commission. */
 export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission))
 
 /** By time, then in the given order. */

@@ -8,15 +8,15 @@ type ListedSale = InferResult<ReturnType<typeof salesStatement>>[number]
 
 interface SaleList {
   limit: number
-  /** The id that the page before ended with. */
+  /** The last id of the previous page. */
   before?: number | undefined
-  /** Test sales, and not the others. */
+  /** Only test sales. */
   test?: boolean | undefined
   customer_key?: string | undefined
   click_id?: string | undefined
   partner_id?: number | undefined
   transaction_id?: string | undefined
-  /** Sold in this range, without its end. */
+  /** Sold in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
 }
@@ -26,7 +26,7 @@ export async function listSales(db: Database, programId: number, list: SaleList)
   return await db.query(salesStatement(programId, list))
 }
 
-/** One of them by its transaction id. Refuses with `not_found`. */
+/** Reads a sale by its transaction id. Refuses with `not_found`. */
 export async function readSale(
   db: Database,
   programId: number,

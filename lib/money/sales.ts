@@ -33,21 +33,21 @@ export interface RecordedSale {
   commission_id: number | null
   commission_cents: number
   currency: string
-  /** It counts for nothing: the call said so, or its customer signed up as a test within a day. */
+  /** A test sale counts for nothing. Either the call said so, or the customer signed up as a test within a day. */
   test_mode?: true
-  /** A warning about a recorded sale: it is in another currency than the program's. */
+  /** A warning about a recorded sale in a currency other than the program's. */
   warning?: string
 }
 
 /**
- * Records a sale from the integrator's server. Its customer is that of `customer_key`, else that of a valid click, to which the key is then
- * bound. With neither, the partner's `coupon` creates the customer. A coupon can also decide the partner of a known customer's sale
- * (migrations/functions/4_attribution/codes.sql). With none of them the sale is kept without attribution and earns nothing.
+ * Records a sale from the integrator's server. `customer_key` finds its customer, else a valid click, which then gets the key. Without
+ * both, the partner's `coupon` creates the customer. A coupon can also decide the partner of a known customer's sale
+ * (migrations/functions/4_attribution/codes.sql). Without any of them, the sale is stored without attribution and earns nothing.
  *
  * Refuses a known transaction id with `duplicate_transaction`, which says whether the stored sale is the same. If the stored sale has no
- * customer yet, it gets this one and earns its commission. Any id of a payment of the connected processor means that payment's sale.
+ * customer yet, it gets this one and earns its commission. Any id of a connected processor's payment identifies that payment's sale.
  *
- * `requestId` (uuid) marks the sale as this request's, so that an attempt whose response was lost is not a duplicate. Returns the messages to
+ * `requestId` (uuid) marks the sale as this request's, so that a retry after a lost response is not a duplicate. Returns the messages to
  * send in `outbox`.
  */
 export async function recordSale(
@@ -108,7 +108,7 @@ export async function recordSale(
   }
 }
 
-/** Warns the sender of a sale in another currency than the program's. */
+/** Warns the sender of a sale in a currency other than the program's. */
 function otherCurrencyWarning(currency: string, programCurrency: string): string {
   const [is, own] = [currency.toUpperCase(), programCurrency.toUpperCase()]
   return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} leave it out. If ${is} is a mistake, send the sale again in the right currency with "correct_currency": true before its commission is approved.`

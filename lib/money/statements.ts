@@ -4,10 +4,10 @@ import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-/** A partner, as their program or as the person themselves sees them. */
+/** A partner in the view of their program, or of the person themselves. */
 export type StatementOf = { programId: number; partnerId: number } | { userId: string; programId: number }
 
-/** One currency of a month (UTC). `from` is its first moment and `to` the next month's. Null stands for the program's currency. */
+/** One currency of a month (UTC). `from` is the start of the month and `to` the start of the next. Null means the program's currency. */
 export interface StatementPeriod {
   from: Date
   to: Date
@@ -25,9 +25,8 @@ export function monthRange(text: string | undefined): Pick<StatementPeriod, 'fro
 }
 
 /**
- * Lists the balance entries of a partner in one month and currency, the newest first. Entries never change, and a later correction is an
- * entry of the month in which it happens, so the statement of a past month stays as it is. Refuses with `not_found` if there is no such
- * partner.
+ * Lists the balance entries of a partner in one month and currency, newest first. Entries never change, and a later correction is an entry
+ * in its own month. So the statement of a past month never changes. Refuses with `not_found` if there is no such partner.
  */
 export async function listStatementEntries(
   db: Database,
@@ -44,7 +43,7 @@ export async function listStatementEntries(
 }
 
 /**
- * Reads the balance before and after the month, the sums of credits and of deductions between them, and the partner's currencies. All
+ * Reads the balance before and after the month, the month's sums of credits and of deductions, and the partner's currencies. All
  * amounts are in minor units. Refuses with `not_found` if there is no such partner.
  */
 export async function readStatementTotals(

@@ -9,10 +9,10 @@ import { flagNames } from './commission-list.ts'
 import { commissionHistory, type Happening, historyOf } from './sale-history.ts'
 import { entriesOf, explainedSales } from './explanation-read.ts'
 
-/** How many clicks, leads and sales a timeline has at most, the newest of each. */
+/** The most clicks, leads and sales in a timeline. It shows the newest of each. */
 export const timelineRows = 100
 
-/** One thing that happened with a customer. */
+/** One event in the history of a customer. */
 export interface Moment {
   at: string
   kind: Happening['kind'] | 'click' | 'bot click' | 'lead' | 'unconfirmed lead' | 'sale'
@@ -21,7 +21,7 @@ export interface Moment {
   link: { code: string; partner_id: number | null; partner_name: string | null } | null
   /** The parameters of a click's link. */
   campaign: Campaign | null
-  /** The sale that it is of. */
+  /** The sale of the event. */
   transaction_id: string | null
   /** The change of the commission's remaining amount, in the currency's minor unit. */
   change_cents: number
@@ -31,8 +31,8 @@ export interface Moment {
 export type Timeline = Awaited<ReturnType<typeof readTimeline>>
 
 /**
- * A customer of a program from their first click to the last payout for them, the oldest first. `name` is their id or their click id. One
- * request. Refuses with `not_found`.
+ * Reads the history of a program's customer from their first click to the last payout for their commissions, oldest first. `name` is their
+ * id or their click id. One request. Refuses with `not_found`.
  */
 export async function readTimeline(db: Database, programId: number, name: string) {
   const by = /^[1-9]\d{0,14}$/.test(name) ? { id: Number(name) } : { click_id: name }
@@ -78,7 +78,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   ]
   return {
     customer,
-    /** Whether there is more of something than a timeline has. */
+    /** True if the timeline omits some clicks, leads or sales. */
     isCut: [clicks, leads, sales].some(({ length }) => length === timelineRows),
     moments: moments
       .map((moment, index) => ({ moment, index }))
@@ -87,7 +87,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   }
 }
 
-/** The commission of a customer's signup, in the fields of a sale's explanation. */
+/** Selects the commission of a customer's signup with the fields of a sale's explanation. */
 function signupCommission(programId: number) {
   return kysely
     .selectFrom('commissions as m')
@@ -132,7 +132,7 @@ function asMoment(event: ListedEvent): Moment {
   }
 }
 
-/** The sale's own row already says that it was recorded. */
+/** The sale's own row already reports the recording. */
 function asMomentOf(
   { at, kind, text, change_cents }: Happening,
   currency: string,
@@ -150,6 +150,6 @@ function asMomentOf(
   }
 }
 
-/** A commission's change as people read it. */
+/** Describes a change of a commission for people. */
 export const changeOf = ({ change_cents: change, currency }: Moment) =>
   change === 0 || currency === null ? null : `${change > 0 ? '+' : ''}${formatMoney(change, currency)}`

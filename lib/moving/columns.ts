@@ -53,7 +53,7 @@ const partner =
   'partner, partner id, partner key, partnership key, partner email, affiliate, affiliate id, affiliate email, promoter, promoter id, promoter email, referred by, referrer'
 const currency = 'currency, currency code'
 
-/** Headings of each field, as the services and people write them, the likeliest first. Case, blanks and marks do not matter. */
+/** Headings that services and people use for each field, likeliest first. The comparison ignores case, blanks and punctuation. */
 const headings: Record<Table, Partial<Record<Field, string>>> = {
   groups: {
     id: 'id, group id, campaign id, program id, key, slug',
@@ -124,10 +124,7 @@ const headings: Record<Table, Partial<Record<Field, string>>> = {
   },
 }
 
-/**
- * The template of Rewardful, which other services export too, has a line for each customer, with the partner's name
- * and address in it.
- */
+/** Rewardful's template, which other services also export, has a line for each customer with the partner's name and address. */
 const templateHeadings: Partial<Record<Field, string>> = {
   ...headings.customers,
   id: '',
@@ -145,7 +142,7 @@ const plain = (heading: string) =>
     .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
     .trim()
 
-/** Returns which table a file holds: by its name, else by its headings. */
+/** Returns the table that a file holds, by the file's name, else by its headings. */
 export function tableOf(fileName: string, given: readonly string[]): Table {
   const name = fileName.toLowerCase()
   const byName: [RegExp, Table][] = [
@@ -181,10 +178,10 @@ const isTemplate = (given: readonly string[]) => {
   return (known.has('stripe customer id') || known.has('imported id')) && hasAddress && !known.has('affiliate id')
 }
 
-/** The headings that a person chose for fields. */
+/** The heading that a person chose for each field. */
 export type Mapping = Partial<Record<Field, string>>
 
-/** Finds the column of each field: by the mapping, else by its headings. A column serves one field. */
+/** Finds the column of each field: by the mapping, else by its headings. Each column serves only one field. */
 export function columnsOf(table: Table, given: readonly string[], mapping: Mapping = {}): Map<Field, number> {
   const names = given.map(plain)
   const known = table === 'customers' && isTemplate(given) ? templateHeadings : headings[table]

@@ -21,7 +21,7 @@ import type { ReadRow } from './rows.ts'
 import { RefusedByService } from './services/ask.ts'
 import { services, type Source } from './sources.ts'
 
-/** Rows of one request to the database: a batch takes a fraction of a second. */
+/** Rows in one database request. A batch takes a fraction of a second. */
 const storedAtOnce = 1000
 const plannedAtOnce = 500
 const appliedAtOnce = 200
@@ -30,7 +30,7 @@ export type Import = InferResult<ReturnType<typeof importsStatement>>[number]
 export const outcomes = ['create', 'update', 'skip', 'error'] as const
 export type Outcome = (typeof outcomes)[number]
 
-/** Imports of a program, newest first, with their rows by outcome. `done` counts the rows that are applied. */
+/** Imports of a program, newest first, with their rows by outcome. `done` counts the applied rows. */
 function importsStatement(programId: number, { importId, ...part }: Part & { importId?: number }) {
   let query = kysely
     .selectFrom('imports as i')
@@ -71,8 +71,8 @@ export async function readImport(db: Database, programId: number, importId: numb
 const noImport = () => new ApiError('not_found', 'This program has no such import.')
 
 /**
- * Reads files into an import and plans it for up to `seconds`. The plan changes nothing of the program. If a first
- * attempt broke off, this continues it.
+ * Reads files into an import and plans it for up to `seconds`. The plan changes nothing in the program. If an earlier attempt was
+ * interrupted, this continues it.
  */
 export async function importFiles(
   db: Database,
@@ -117,7 +117,7 @@ export async function importFiles(
   return await readImport(db, programId, importId)
 }
 
-/** Creates an import that reads. Repeating the request of `db` finds the first one. */
+/** Creates an import that is being read. Repeating the request of `db` finds the first import. */
 export async function createImport(
   db: Database,
   env: ImportEnv,
@@ -158,7 +158,7 @@ async function readContext(db: Database, env: ImportEnv, programId: number, sour
   }
 }
 
-/** Notes why an import cannot be read, for now or for good. */
+/** Records why an import cannot be read, for now or permanently. */
 async function noteProblem(
   db: Database,
   programId: number,
@@ -186,7 +186,7 @@ async function finishReading(db: Database, programId: number, importId: number, 
   await retryOnce(() => db.query(finish))
 }
 
-/** Reads on from a service, page by page, if the import does that. A page that another call stored meanwhile is stored once. */
+/** Continues reading from a service, page by page, if the import has a service. If two calls read the same page, only one stores it. */
 async function readOn(db: Database, env: ImportEnv, programId: number, importId: number, until: number): Promise<void> {
   let context: ReadContext | undefined
   while (Date.now() < until) {
@@ -226,8 +226,8 @@ async function readOn(db: Database, env: ImportEnv, programId: number, importId:
 }
 
 /**
- * Works on an import that is planned, applied or undone, batch by batch, until it is done or `seconds` have passed. A
- * scheduled function continues with the rest, so nothing is lost if this stops anywhere.
+ * Plans, applies or undoes an import batch by batch, until it is done or `seconds` have passed. A scheduled function continues the rest, so
+ * this can stop anywhere.
  */
 export async function continueImport(
   db: Database,
@@ -249,7 +249,7 @@ export async function continueImport(
   }
 }
 
-/** Works on all imports that are under way. Imports whose request broke off while their files were read fail after an hour. */
+/** Continues all running imports. If the request was interrupted while it read the files, the import fails after an hour. */
 export async function continueImports(db: Database, env: ImportEnv, seconds: number): Promise<number> {
   const [waiting] = await db.batch([
     kysely
@@ -275,7 +275,7 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
 }
 
 /**
- * Deletes imports with their rows at the end of their term. Until then an import can be undone. Returns their number.
+ * Deletes imports with their rows at the end of their retention period. Until then, an import can be undone. Returns their number.
  */
 export async function deleteOldImports(db: Database): Promise<number> {
   const gone = await db.query(
@@ -342,7 +342,7 @@ export async function undoImport(
 
 export type ImportRow = Awaited<ReturnType<typeof listImportRows>>[number]
 
-/** Lists rows of an import in the order of reading, of one outcome or of all. */
+/** Lists rows of an import in the order of reading, optionally of one outcome. */
 export async function listImportRows(
   db: Database,
   programId: number,

@@ -26,22 +26,22 @@ export interface ImportFile {
 /** Headings by field, for all files or for one table. */
 export type Mappings = Mapping & Partial<Record<Table, Mapping>>
 
-/** The facts about the program that reading a source needs. */
+/** The program's settings that reading a source needs. */
 export interface ReadContext {
   service: Service
   /** The program's currency, for amounts without one. */
   currency: string
-  /** Hashes a customer's e-mail address (hex) as `customers` has it. */
+  /** Hashes a customer's e-mail address (hex), like the hashes in `customers`. */
   hash: (email: string) => Promise<{ email_hash: string | null; mailbox_hash?: string }>
 }
 
-/** Reads the rows of files, one record after the other. */
+/** Reads the rows of files, record by record. */
 export async function* readFiles(
   files: readonly ImportFile[],
   mappings: Mappings,
   context: ReadContext,
 ): AsyncGenerator<ReadRow> {
-  // Partners whom records of other tables name, so that each brings one row.
+  // Partners that records of other tables name. Each adds one row.
   const named = new Set<string>()
   for (const file of files) {
     const opened = openFile(file, mappings)
@@ -108,7 +108,7 @@ function mappingOf(mappings: Mappings, table: Table): Mapping {
 
 const isFieldOf = (table: Table, field: string) => (tables[table] as readonly string[]).includes(field)
 
-/** Finds the order of dates in a file. Dates that fit both orders throughout are taken with the day first. */
+/** Finds the order of dates in a file. If all dates fit both orders, the day comes first. */
 function dateOrderOf(text: string, columns: number[]): DateOrder {
   if (columns.length === 0) return 'day first'
   for (const { cells } of readTable(text)) {
@@ -239,7 +239,7 @@ const readers: Record<Table, Reader> = {
     const of = cell('currency') === '' ? currency : readCurrency(cell('currency'))
     const amount = of && (cell('amount_cents') ? readCents(cell('amount_cents')) : readAmount(cell('amount'), of))
     const earned = cell('earned_at') && readDate(cell('earned_at'), order)
-    // An e-mail address of a customer is not stored, so it becomes the id by which such a customer is known.
+    // A customer's e-mail address is not stored. Its hash becomes the customer's id.
     const email = readEmail(cell('customer'))
     const customer = email === undefined ? cell('customer') : (await hash(email)).email_hash
     const problem =
@@ -293,7 +293,7 @@ export function groupRow(
   )
 }
 
-/** A group that only its partners name: it comes once and without terms. */
+/** A group that only partners name. It is added once, without terms. */
 export function* groupOfPartner(origin: string, group: string, named: Set<string>): Generator<ReadRow> {
   const name = readName(group)
   if (name === undefined || named.has(`group ${name.toLowerCase()}`)) return
@@ -326,13 +326,13 @@ export function balanceRow(
   return row('balance', `${partner}:${currency}`, origin, { partner, currency, amount_cents: cents, note }, problem)
 }
 
-/** A row that must name a partner, or is an error. */
+/** Returns a row that names a partner, or an error row. */
 export function withPartner(read: ReadRow): ReadRow {
   if (read.problem !== undefined || read.fields['partner'] !== undefined) return read
   return { ...read, problem: 'no_partner_named' }
 }
 
-/** A blank is part of a code: Tolt's can have some, and no link here can. */
+/** Blanks stay in a code: Tolt's codes can have blanks, and links here cannot. */
 const splitCodes = (text: string) =>
   text
     .split(/[,;|\n]/)
@@ -344,7 +344,7 @@ const payoutAddress = (text: string, email: string | undefined) => {
   return address === email ? undefined : address
 }
 
-/** Words of the services for partners whose links no longer count. */
+/** The services' words for partners whose links no longer count. */
 export const isInactive = (status: string) =>
   /^(inactive|disabled|rejected|blocked|banned|declined|archived|suspended|terminated|deactivated|ended)$/i.test(
     status.trim(),

@@ -12,10 +12,10 @@ import { tapfiliate } from './services/tapfiliate.ts'
 import { tolt } from './services/tolt.ts'
 import { services, type Source } from './sources.ts'
 
-/** The variables that reading needs. */
+/** The variables for reading from a service. */
 export interface ImportEnv {
   EMAIL_HASH_KEY: string
-  /** Stand-ins of all services, each below its name, for tests. */
+  /** The address of stand-ins for all services, each below its name, for tests. */
   IMPORT_API_URL?: string
 }
 
@@ -29,7 +29,7 @@ const listsOf: Record<Exclude<Source, 'csv'>, Record<string, List>> = {
   dub,
 }
 
-/** How far a service is read: the number of the list, the cursor of its next page, and the rows so far. */
+/** The progress of reading a service: the number of the list, the cursor of its next page, and the rows so far. */
 const position = z.object({ account: z.string(), list: z.int(), cursor: z.optional(z.string()), stored: z.int() })
 export type Position = z.output<typeof position>
 
@@ -37,21 +37,20 @@ export type Position = z.output<typeof position>
 export interface Reading {
   program_id: number
   source: Source
-  /** The encrypted key as Postgres writes bytes. */
+  /** The encrypted key in Postgres's text format for bytes. */
   sealed_key: string
   position: unknown
 }
 
-/** The name under which a program's keys of other services are encrypted. */
+/** Names the context in which a program's keys of other services are encrypted. */
 export const keyName = (programId: number) => `import of program ${programId}`
 
 const waitMilliseconds = 5000
 const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
 /**
- * Reads the next page of a service. Returns its rows and the position behind them; without a position, everything is
- * read. Waits a little and tries again while `until` allows if the service has no answer. Throws `RefusedByService` if
- * trying again does not help.
+ * Reads the next page of a service. Returns its rows and the next position. Without a position, everything is read. If the service does not
+ * answer, waits a little and retries until `until`. Throws `RefusedByService` if a retry does not help.
  */
 export async function readPage(
   env: ImportEnv,

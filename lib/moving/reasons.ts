@@ -1,4 +1,4 @@
-/** Why the plan of an import gives a row its outcome. The sentences are for people; the codes are stable. */
+/** The reasons for the outcome of a row in the plan of an import. The sentences are for people. The codes are stable. */
 export const reasons = {
   new: 'It is new and will be created.',
   history_only: 'It becomes read-only history. It counts in no balance and no figure.',

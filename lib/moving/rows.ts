@@ -1,24 +1,24 @@
 import type { ReasonCode } from './reasons.ts'
 
 /**
- * One thing that a source has, in the form that all sources share. `migrations/functions/moving/` plans and applies
+ * One record of a source, in the format that all sources share. `migrations/functions/moving/` plans and applies
  * such rows.
  */
 export interface ReadRow {
   kind: 'group' | 'partner' | 'link' | 'code' | 'customer' | 'balance' | 'commission'
-  /** The id in the source, or what identifies it there. */
+  /** The id in the source, or another identifier there. */
   source_id: string
   /** The file and line, or the API's resource. */
   origin: string
   fields: Record<string, unknown>
-  /** Why it cannot be imported. */
+  /** The reason why it cannot be imported. */
   problem?: ReasonCode
 }
 
-/** The code of a link as the table has it. */
+/** Matches the code of a link like the table's constraint. */
 export const linkCode = /^[A-Za-z0-9._@-]{1,64}$/
 
-/** The code of a coupon as the table has it. */
+/** Matches the code of a coupon like the table's constraint. */
 // oxlint-disable-next-line no-control-regex -- the domain `code_text` forbids the same characters
 export const couponCode = /^[^\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,64}$/u
 
@@ -40,7 +40,7 @@ export function row(
   }
 }
 
-/** Creates the row of a link. Codes with characters that no link may have are errors. */
+/** Creates the row of a link. A code with characters that links may not have is an error. */
 export function linkRow(
   origin: string,
   link: { id?: string | undefined; partner: string; code: string; page_url?: string | undefined },

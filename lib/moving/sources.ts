@@ -4,13 +4,13 @@ export type Source = (typeof sources)[number]
 
 export interface Service {
   title: string
-  /** The parameters of its links that carry a partner's code. */
+  /** The parameters with a partner's code in its links. */
   params: readonly string[]
   /** The address of its API. Absent for files. */
   url?: string
-  /** Its name for the id that its API needs beside the key, if it needs one. */
+  /** Its name for the id that its API needs in addition to the key, if any. */
   account?: string
-  /** Whether the commissions that it has not paid are known, and so what it owes. */
+  /** Whether the source shows its unpaid commissions, and so its debt to partners. */
   knowsPaid: boolean
 }
 

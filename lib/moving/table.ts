@@ -5,13 +5,12 @@ export interface TableRecord {
 }
 
 /**
- * Decodes a file as spreadsheets save it: UTF-8 or UTF-16, with or without a byte order mark, and Windows-1252 if it
- * is no UTF-8.
+ * Decodes a file that a spreadsheet saved: UTF-8 or UTF-16, with or without a byte order mark, or Windows-1252 if it is not valid UTF-8.
  */
 export function decodeTable(bytes: Uint8Array): string {
   const [first, second] = bytes
   if (first === 0xfe && second === 0xff) return new TextDecoder('utf-16be').decode(bytes)
-  // Text in Latin letters has a NUL as every second byte in UTF-16.
+  // In UTF-16, every second byte of Latin text is NUL.
   if ((first === 0xff && second === 0xfe) || second === 0) return new TextDecoder('utf-16le').decode(bytes)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -22,7 +21,7 @@ export function decodeTable(bytes: Uint8Array): string {
 
 const separators = [',', ';', '\t', '|']
 
-/** Reads the records of a table one by one: the headings first. Empty lines are no records. */
+/** Reads the records of a table one by one, headings first. Skips empty lines. */
 export function* readTable(text: string): Generator<TableRecord> {
   const { start, separator } = startOf(text)
   let line = text.slice(0, start).includes('\n') ? 2 : 1
@@ -53,7 +52,7 @@ export function* readTable(text: string): Generator<TableRecord> {
   }
 }
 
-/** Finds the separator: the one that Excel names in a first line `sep=;`, else the most frequent one of the headings. */
+/** Finds the separator: the character that Excel names in a first line `sep=;`, else the most frequent separator in the headings. */
 function startOf(text: string): { start: number; separator: string } {
   const beginning = text.slice(text.startsWith('\uFEFF') ? 1 : 0, 10_000)
   const byteOrderMark = text.startsWith('\uFEFF') ? 1 : 0

@@ -18,7 +18,7 @@ export function orderOf(text: string): DateOrder | undefined {
 
 /**
  * Reads a date as ISO 8601: an ISO date or time, a Unix time in seconds or milliseconds, or a date in numbers in this
- * order. It also knows the English names of months. Returns undefined for anything else. Times without a zone are UTC.
+ * order. It also accepts English month names. Returns undefined for anything else. Times without a zone are UTC.
  */
 export function readDate(text: string, order: DateOrder): string | undefined {
   const given = text.trim().slice(0, 40)
@@ -50,7 +50,7 @@ function iso(time: number): string | undefined {
 
 /**
  * Reads an amount in the currency's major unit as minor units, with a decimal point or comma and any marks between
- * thousands. Returns undefined if it is none.
+ * thousands. Returns undefined if the text is not an amount.
  */
 export function readAmount(text: string, currency: string): number | undefined {
   const given = text.slice(0, 60).replaceAll(/[\s'’\u00A0]|\p{Sc}|\p{L}/gu, '')
@@ -59,7 +59,7 @@ export function readAmount(text: string, currency: string): number | undefined {
   const last = Math.max(digits.lastIndexOf('.'), digits.lastIndexOf(','))
   const decimals = last < 0 ? '' : digits.slice(last + 1)
   const mark = digits[last]
-  // A single mark with three digits behind it stands between thousands, unless the currency has three decimals.
+  // A single separator before three digits separates thousands, unless the currency has three decimals.
   const isGrouped =
     last >= 0 &&
     decimals.length === 3 &&
@@ -101,7 +101,7 @@ export function readEmail(text: string): string | undefined {
   return email.length <= 254 && /^[^\s@<>",;]+@[^\s@<>",;.]+(\.[^\s@<>",;.]+)+$/.test(email) ? email : undefined
 }
 
-/** Makes a name acceptable: without control characters, and cut to 80 characters. Undefined if nothing is left. */
+/** Cleans a name: removes control characters and cuts it to 80 characters. Undefined if nothing is left. */
 export function readName(text: string): string | undefined {
   const name = Array.from(
     text
@@ -115,10 +115,7 @@ export function readName(text: string): string | undefined {
   return isName(name) ? name : undefined
 }
 
-/**
- * Finds the code of a link: the value of one of the parameters, else the last part of an address's path, else the
- * text itself.
- */
+/** Finds the code in a link: the value of one of the parameters, else the last part of the path, else the text itself. */
 export function codeOfLink(text: string, params: readonly string[]): string {
   const link = text.trim()
   if (!/^(https?:\/\/|www\.)|[/?]/i.test(link)) return link

@@ -36,13 +36,13 @@ export async function writeNotifications(db: Database, messages: OutboxMessage[]
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 
-/** Longer than the slowest round, so that no message comes again while it is in progress. */
+/** Longer than the slowest round, so that the queue repeats no message in progress. */
 const visibilitySeconds = 60
 
 /**
- * Takes messages off the queue, writes their notifications and deletes finished messages, up to sixty at a time. Stops when the queue is empty or
- * `deadline` (ms since 1970) has passed, and finishes a round that began earlier. Returns the number of delivered messages. An undeleted message
- * comes again and goes to the dead letters after five times.
+ * Takes messages off the queue, writes their notifications and deletes finished messages, up to sixty at a time. Stops when the queue is
+ * empty or `deadline` (ms since 1970) has passed, but finishes the current round. Returns the number of delivered messages. The queue
+ * repeats an undeleted message and moves it to the dead letters after five times.
  */
 export async function drainQueue(db: Database, queue: SQSClient, queueUrl: string, deadline: number): Promise<number> {
   let delivered = 0
@@ -82,13 +82,16 @@ async function deliverMessages(db: Database, queue: SQSClient, queueUrl: string,
     ),
   )
   const finished = parsed.filter(({ content }) => content && done.has(content)).map(({ message }) => message)
-  // Wait for every call, so that a failed one does not cut off the others.
+  // Wait for all calls, so that one failure does not cut off the others.
   const deletions = await Promise.allSettled(inCalls(finished).map((batch) => deleteMessages(queue, queueUrl, batch)))
   for (const deletion of deletions) if (deletion.status === 'rejected') throw deletion.reason
   return finished.length
 }
 
-/** Deletes up to ten messages and retries failed deletions once. A message that survives comes again and is recognized as delivered. */
+/**
+ * Deletes up to ten messages and retries failed deletions once. If a message survives, the queue repeats it, and this recognizes it as
+ * delivered.
+ */
 async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Message[], attempts = 2): Promise<void> {
   const { Failed: failed = [] } = await queue.send(
     new DeleteMessageBatchCommand({

@@ -31,7 +31,7 @@ export const notificationPayload = z.object({
 /** The recipient of notifications: an advertiser or a partner of one program, or a person across all their programs as a partner. */
 export type Recipient = { programId: number } | { programId: number; partnerId: number } | { userId: string }
 
-/** The audience is a literal, because the indexes need it. */
+/** The audience is a literal, because Postgres only then uses the partial indexes. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
   if ('partnerId' in recipient) {

@@ -38,7 +38,7 @@ const claimedMail = z.object({
 /** A busy mail API takes seconds. A Worker opens six connections at once, one of them for the database. */
 const mailsAtOnce = 4
 const mailsOfRound = 20
-/** Further lines appear only on the page. */
+/** Only the page shows further lines. */
 const linesOfMail = 30
 
 /**
@@ -56,7 +56,7 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
     const send = async () => {
       for (const row of waiting) {
         const mail = await mailOf(env, row)
-        // `sendMail` logs a refused mail, which is due again later.
+        // `sendMail` logs a refused mail. The mail is due again later.
         if (
           await sendMail(db, env, mail).then(
             () => true,

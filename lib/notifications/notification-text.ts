@@ -21,7 +21,7 @@ export function textOf(
   const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
   const code = payload.reason ?? null
   const reason = kind === 'payment_ignored' ? reasonText(code) : commissionReason(code)
-  // A typed reason may already end like a sentence.
+  // A typed reason may already end with a period.
   const why = reason ? ` Reason: ${reason.replace(/([^.!?…])$/u, '$1.')}` : ''
   switch (kind) {
     case 'commission_earned':

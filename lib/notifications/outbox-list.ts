@@ -5,7 +5,7 @@ import { kysely } from '../kysely.ts'
 
 export type OutboxNotification = Awaited<ReturnType<typeof listOutbox>>[number]
 
-/** Lists a program's outbox messages with their progress, newest first. */
+/** Lists a program's outbox messages with their delivery status, newest first. */
 export async function listOutbox(db: Database, programId: number, part: Part) {
   const query = kysely
     .selectFrom('outbox as o')

@@ -7,13 +7,13 @@ export interface OutboxMessage {
   outbox_id: number
 }
 
-/** A message of the webhooks' queue: a program with a delivery due from `due_at` on (seconds since 1970). */
+/** A message of the webhooks' queue. It names a program with a delivery that is due at `due_at` (seconds since 1970). */
 export interface WebhookWake {
   program_id: number
   due_at: number
 }
 
-/** A message to `relay-outbox`, which has a queue for each kind. */
+/** A message for `relay-outbox`, which has a queue for each kind of message. */
 export type RelayMessage = OutboxMessage | WebhookWake
 
 /** The messages that a transaction wrote. */
@@ -33,7 +33,7 @@ export function messagesAbout(row: Partial<Written> & { program_id: number | nul
 /** The last statement of a transaction: returns its messages for `messagesAbout`. */
 export const writtenMessages = () => call('written_messages', {})
 
-/** The distinct rows of messages as a table `named` in a query. */
+/** Selects the distinct rows of messages as a table `named`. */
 export function rowsOf(messages: OutboxMessage[]) {
   const programIds = messages.map(({ program_id }) => program_id)
   const ids = messages.map(({ outbox_id }) => outbox_id)

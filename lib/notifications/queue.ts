@@ -35,7 +35,7 @@ export function inCalls<Item>(items: Item[]): Item[][] {
 
 /**
  * Sends messages to the queue, ten a call and six calls at once, and returns the accepted ones. The relay sends the others again from the database.
- * `delay` returns how many seconds the queue holds a message back, 900 at most. Throws if every call fails.
+ * `delay` returns how many seconds the queue holds a message back, up to 900. Throws if every call fails.
  */
 export async function sendToQueue<Message extends object>(
   queue: SQSClient,

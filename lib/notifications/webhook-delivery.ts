@@ -23,7 +23,7 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   message_id: number
 }
 
-/** Why the consumer looks at a program: the messages that named it, and whether one of its attempts has ended, so that it may take more. */
+/** The reasons to look at a program: the messages that named it, and whether one of its attempts has ended, which makes room for more. */
 interface Look {
   messages: Woken[]
   hasEnded: boolean
@@ -106,7 +106,7 @@ export async function deliverWebhooks(
     const later: { wake: WebhookWake; message: Woken }[] = []
     for (const message of messages) {
       const { wake } = message
-      // A foreign message comes again until the queue drops it.
+      // The queue repeats a foreign message until it drops it.
       if (!wake) continue
       if (wake.due_at * 1000 > Date.now()) later.push({ wake, message })
       else look(wake.program_id, { messages: [message] })
@@ -125,11 +125,11 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // With places left, it was its workspace that had no more. Then look again later.
+    // If places are left, the workspace had reached its limit. Look again later.
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
       await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))
-    // A full claim means that there may be more. They go to endpoints that answer: a slow endpoint gets no second request.
+    // After a full claim there may be more. The next claim prefers endpoints that answer, because a slow endpoint gets no second request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }

@@ -90,10 +90,10 @@ function requireAddress(url: string | null, env: LoopbackEnv): void {
   throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
 }
 
-/** An endpoint with its secret, as it was when the secret was created. */
+/** An endpoint with its secret, in its state when the secret was created. */
 export type EndpointWithSecret = Made<WebhookEndpoint> & { secret: string }
 
-/** Runs a creation: at once, or through `makeOnce` of lib/idempotency.ts if the request may come again. */
+/** Runs a creation: directly, or through `makeOnce` of lib/idempotency.ts if the request may be repeated. */
 type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
 const atOnce: Making = (make) => make()
 
@@ -225,8 +225,8 @@ export async function deleteEndpoint(db: Database, programId: number, endpointId
 }
 
 /**
- * Gives an endpoint a new secret, which is shown once. The previous secret also signs for a day, and an older one ends at once. A repeated request
- * is answered as in `makeEndpoint`.
+ * Gives an endpoint a new secret, which is shown once. The previous secret also signs for a day, and an older one ends at once. Answers a
+ * repeated request like `makeEndpoint`.
  */
 export async function rotateSecret(
   db: Database,

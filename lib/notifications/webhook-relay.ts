@@ -7,8 +7,8 @@ import { lookAheadSeconds } from './webhook-delivery.ts'
 const maxWakes = 10_000
 
 /**
- * Wakes the webhooks' consumer for attempts that are due until shortly after the next run, and for those that nobody woke it for. Sends one message
- * for each program and minute, due at the end of the minute. Returns the number of sent messages.
+ * Wakes the webhooks' consumer for attempts that are due until shortly after the next run, and for earlier attempts without a wake-up.
+ * Sends one message for each program and minute, due at the end of the minute. Returns the number of sent messages.
  */
 export async function relayWebhooks(db: Database, wakes: Wakes): Promise<number> {
   const due = await db.query(

@@ -13,7 +13,7 @@ export interface WebhookAnswer {
 const answerWithinMilliseconds = 10_000
 const maxAnswerBytes = 4096
 
-/** Sends one webhook: a POST to a public address, for ten seconds at most, without following redirects. Reads 4 KB of the answer. Never throws. */
+/** Sends one webhook: a POST to a public address, for up to ten seconds, without following redirects. Reads 4 KB of the answer. Never throws. */
 export async function sendWebhook(
   url: string,
   headers: Record<string, string>,

@@ -6,7 +6,7 @@ export interface WebhookSecretEnv {
   WEBHOOK_SECRET: string
 }
 
-/** Names an endpoint's secret by its number. `has_previous_secret` is true during a rotation, while the previous secret also signs. */
+/** Identifies an endpoint's secret by its number. `has_previous_secret` is true during a rotation, while the previous secret also signs. */
 export interface SecretOf {
   program_id: number
   endpoint_id: number

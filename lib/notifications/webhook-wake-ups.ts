@@ -9,13 +9,13 @@ export interface Woken {
   receipt?: string | undefined
 }
 
-/** Holds wakes until they are due, approximately. */
+/** Holds wakes until approximately their due time. */
 export interface Wakes {
   /** Returns the accepted wakes. */
   send(wakes: WebhookWake[]): Promise<WebhookWake[]>
-  /** Returns received wakes, ten at most, after waiting up to `waitSeconds`. */
+  /** Returns up to ten received wakes, after waiting up to `waitSeconds`. */
   receive(atMost: number, waitSeconds: number): Promise<Woken[]>
-  /** Removes finished wakes. The others come again if their receiver dies. */
+  /** Removes finished wakes. The queue repeats the others if their receiver dies. */
   remove(woken: Woken[]): Promise<void>
   /** Returns true while the process shuts down: running work is finished and no new work starts. */
   isOver?(): boolean
@@ -32,7 +32,7 @@ function parseWake(body: string | undefined): WebhookWake | undefined {
   }
 }
 
-/** SQS holds a message back for 15 minutes at most. A later wake is sent again when it arrives. */
+/** SQS holds a message back for up to 15 minutes. A later wake is sent again when it arrives. */
 const longestDelaySeconds = 900
 /** Longer than a claim lasts, so that the next receiver of the message can claim the unfinished deliveries of a dead consumer. */
 const visibilitySeconds = 60

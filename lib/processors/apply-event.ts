@@ -5,7 +5,7 @@ import { newClickIdPrefix } from '../tracking/clicks.ts'
 import { retryBinding } from '../tracking/customers.ts'
 import type { WebhookEvent, Reversal } from './facts.ts'
 
-/** The outcome of an event, as the log stores it, and the notifications to send. */
+/** The outcome of an event in the log, and the notifications to send. */
 export interface AppliedEvent {
   /** `recorded`, `duplicate`, `ignored` or `parked`. */
   outcome: string
@@ -16,12 +16,12 @@ export interface AppliedEvent {
 
 /** The processor's answers to questions that no event answered. */
 export interface ProcessorAnswer {
-  /** The refunds of a charge one by one, or the event's reversals in each currency that the processor converted them to. */
+  /** The individual refunds of a charge, or the event's reversals in each currency to which the processor converted them. */
   reversals?: Reversal[]
   is_converted?: boolean
   /** The reason of the first refund in the list that the service cannot store. */
   excluded?: string | undefined
-  /** The invoice that the payment intent paid; null if it paid none. */
+  /** The invoice that the payment intent paid. Null if it paid none. */
   invoice_id?: string | null
   /** The promotion codes of its discounts. */
   promotion_code_ids?: string[]
@@ -31,8 +31,8 @@ export interface ProcessorAnswer {
 export type Ask = (event: WebhookEvent, question: string | null, answer: ProcessorAnswer) => Promise<void>
 
 /**
- * Applies an event. Its whole effect and its row in the log are one transaction, so sending the event again is right after any failure, and
- * sending it twice changes nothing. Takes one database request, and one more for each question to the processor.
+ * Applies an event. One transaction writes its whole effect and its row in the log. So senders can repeat the event after any failure, and
+ * a repeat changes nothing. Takes one database request, and one more for each question to the processor.
  */
 export async function applyEvent(db: Database, ask: Ask, event: WebhookEvent): Promise<AppliedEvent> {
   const answer: ProcessorAnswer = {}
@@ -45,7 +45,10 @@ export async function applyEvent(db: Database, ask: Ask, event: WebhookEvent): P
   return { ...applied, outcome: applied.outcome, reason: reasonText(applied.reason) }
 }
 
-/** Runs `apply_event`. The outcome is null and nothing is done if the processor must answer a question first; the reason is then the question. */
+/**
+ * Runs `apply_event`. If the processor must answer a question first, it changes nothing. The outcome is then null and the reason is the
+ * question.
+ */
 async function apply(db: Database, event: WebhookEvent, answer: ProcessorAnswer) {
   const statement = call('apply_event', {
     received: JSON.stringify(event),

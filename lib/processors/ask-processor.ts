@@ -3,7 +3,7 @@ import type { Ask } from './apply-event.ts'
 import { askNobody } from './receive-delivery.ts'
 import { askStripe } from './stripe/ask.ts'
 
-/** Returns how to ask the processor of an event, whichever it is. */
+/** Returns the function that asks an event's processor. */
 export function askProcessor(stripe: Stripe): Ask {
   const ofStripe = askStripe(stripe)
   return async (event, question, answer) =>

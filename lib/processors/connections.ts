@@ -22,13 +22,13 @@ export const processorSecret = z
 
 export interface NewConnection {
   processor: ProcessorName
-  /** Whether it is of the processor's live mode or of its sandbox. */
+  /** Whether it belongs to the processor's live mode or to its sandbox. */
   livemode: boolean
 }
 
 /**
- * Creates a connection of a program and returns its id, a part of the address of its webhook. It works once `changeSecret` stored its
- * secret, because processors show the secret only after they got the address.
+ * Creates a connection of a program and returns its id, which is part of its webhook address. Processors show the webhook secret only after
+ * they get this address. So the connection works once `changeSecret` has stored the secret.
  */
 export async function createConnection(db: Database, programId: number, connection: NewConnection): Promise<string> {
   const accountId = `conn_${newToken()}`
@@ -76,7 +76,7 @@ export async function disconnectConnection(db: Database, programId: number, acco
 
 export type Connection = InferResult<ReturnType<typeof connectionsOf>>[number]
 
-/** The connections of a program, the newest first, without their secrets. */
+/** Lists the connections of a program, newest first, without their secrets. */
 export async function listConnections(db: Database, programId: number): Promise<Connection[]> {
   return await db.query(connectionsOf(programId))
 }
@@ -114,7 +114,7 @@ function connectionsOf(programId: number) {
 
 export type LatestDelivery = InferResult<ReturnType<typeof latestDeliveries>>[number]
 
-/** The last ten events of a connection, the newest first. */
+/** Lists the last ten events of a connection, newest first. */
 export async function listLatestDeliveries(
   db: Database,
   programId: number,
@@ -135,7 +135,7 @@ function latestDeliveries(programId: number, accountId: string) {
     .limit(10)
 }
 
-/** The connection to which deliveries come, with its encrypted secret. */
+/** Reads the connection that receives a delivery, with its encrypted secret. */
 export async function readReceiverOf(
   db: Database,
   accountId: string,
@@ -150,7 +150,7 @@ export async function readReceiverOf(
   return found && isProcessor(found.processor) ? { ...found, processor: found.processor } : undefined
 }
 
-/** Notes that a connection refused a delivery, at most once a minute. */
+/** Records that a connection refused a delivery, at most once a minute. */
 export async function noteRefusal(db: Database, accountId: string, refusal: string): Promise<void> {
   await db.query(
     kysely

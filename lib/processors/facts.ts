@@ -1,18 +1,19 @@
 import { maxAmountCents } from '../money.ts'
 
 /**
- * The facts of one webhook event, whatever the payload's generation: everything that is needed to apply it now or again. The log stores it
- * under the same column names. It holds no e-mail address, only its keyed hash. The functions of migrations/functions/6_processor/ read it.
+ * The facts of one webhook event, in the same form for all API versions. They are enough to apply the event now or again. The log stores
+ * them under the same column names. They hold no e-mail address, only its keyed hash. The functions of migrations/functions/6_processor/
+ * read it.
  */
 export interface WebhookEvent {
   event_id: string
   event_type: string
-  /** At Stripe the connected account, `acct_…`, or `platform`; at others the connection. */
+  /** At Stripe, the connected account `acct_…` or `platform`. At other processors, the connection. */
   account_id: string
   livemode: boolean
   event_created_at: Date
   fact: Fact
-  /** The whole payload of a live event that no schema reads, as `seal` encrypts it. */
+  /** The whole payload of a live event that no schema reads, encrypted by `seal`. */
   payload: string | null
 }
 
@@ -36,24 +37,24 @@ export interface Purchase {
   email_hash: string | null
   mailbox_hash?: string
   processor_customer_id: string | null
-  /** The subscription, if its processor may not repeat the metadata in renewals: the buyer is remembered by it. */
+  /** The subscription, if its processor may omit the metadata in renewals. The service then finds the buyer by the subscription. */
   subscription_id?: string | null
   session_id: string | null
-  /** The time when the buyer started to buy, ISO 8601. The click must have been valid then. */
+  /** The time when the buyer started to buy, ISO 8601. The click must be valid at that time. */
   started_at: string
   /** A checkout settles a provisional lead, an invoice does not. */
   settles_lead: boolean
   /** The payment comes later, so the session's buyer must be stored until then. */
   awaits_payment: boolean
-  /** The amount of a session that awaits its payment and the untaxed part of it, in the processor's unit. The capture can be lower. */
+  /** The amount of a session that awaits its payment, and the amount without tax, in the processor's unit. The captured amount can be lower. */
   asked: { total: number; untaxed: number } | null
   /** All ids of the payment in the payload: of its session, charges, intents and invoice. */
   payment_ids: string[]
-  /** No other event will name the buyer, so the advertiser is notified if this one does not. */
+  /** No other event will name the buyer. If this event does not name them, the service notifies the advertiser. */
   reported_alone: boolean
-  /** The payment intent for which the processor must say whether it paid an invoice, if no other event says so. */
+  /** The payment intent to ask the processor about if no other event says whether it paid an invoice. */
   asks_invoice_of: string | null
-  /** The promotion codes that discounted it, as far as the payload names them; absent if it names none. */
+  /** The promotion codes that discounted it, if the payload names any. */
   promotion_code_ids?: string[]
   /**
    * The session or invoice to ask the processor about if the payload has discounts but does not name their codes, and the account's programs have
@@ -67,9 +68,9 @@ export interface Purchase {
 export interface PurchaseSale {
   /** Invoice, else payment intent, else session. */
   transaction_id: string
-  /** 0 only for an invoice, which then makes no sale. */
+  /** Only an invoice can have 0. It then creates no sale. */
   amount_cents: number
-  /** The source whose figures win; see `amount_source` in migrations/0004_money.sql. */
+  /** The source of the amounts. `amount_source` in migrations/0004_money.sql says which source wins. */
   amount_source: 'charge' | 'intent' | 'session' | 'invoice'
   /** The paid amount without tax. */
   commission_base_cents: number
@@ -79,7 +80,7 @@ export interface PurchaseSale {
   sale_type: string
   is_recurring: boolean
   subscription_id: string | null
-  /** Only an invoice has lines: each with its price before its product, and its share of the amount. */
+  /** Only an invoice has lines. Each names its price first, then its product, and has its share of the amount. */
   lines?: { product_ids: string[]; weight: number }[] | null
   processor_invoice_id: string | null
   processor_payment_intent_id: string | null
@@ -92,11 +93,11 @@ export interface PurchaseSale {
 export interface Reversals {
   kind: 'reversals'
   payment_intent_id: string | null
-  /** At other processors than Stripe, the payment. */
+  /** At processors other than Stripe, the payment. */
   charge_id: string | null
-  /** Named by payloads before 2025-03-31 and by credit notes. */
+  /** Only payloads before 2025-03-31 and credit notes name it. */
   invoice_id: string | null
-  /** A reversal can appear in several currencies: the sale's currency counts, or else the first one. */
+  /** A reversal can appear in several currencies. The service uses the sale's currency, or else the first one. */
   reversals: Reversal[]
 }
 
@@ -108,11 +109,11 @@ export interface Reversal {
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean
-  /** At a processor that gives the return of a chargeback its own id and does not name the chargeback: which of the two this is. */
+  /** Whether this is a chargeback or its return. Only set if the processor gives the return its own id and does not name the chargeback in it. */
   pairs?: 'chargeback' | 'return'
 }
 
-/** The total that the refunds of a payment have reached. Each rise is one refund. */
+/** The total of all refunds of a payment so far. Each increase is one refund. */
 export interface RefundedTotal {
   kind: 'refunded_total'
   payment_ids: string[]
@@ -120,7 +121,7 @@ export interface RefundedTotal {
   currency: string
 }
 
-/** A charge whose payload only has the sum of its refunds, so the processor must list them one by one. */
+/** A charge. Its payload only has the sum of its refunds, so the processor must list them. */
 export interface ChargeRefunds {
   kind: 'charge_refunds'
   payment_intent_id: string | null
@@ -135,14 +136,14 @@ export interface InvoicePayment {
   invoice_id: string | null
 }
 
-/** The metadata of a customer at some moment. It attributes those payments of the customer that have no metadata. */
+/** The metadata of a customer at some moment. It attributes the customer's payments without metadata. */
 export interface CustomerMetadata {
   kind: 'customer'
   processor_customer_id: string
   program_id: number | null
   click_id: string | null
   customer_key: string | null
-  /** The customer was deleted at the processor and pays nothing more. */
+  /** The processor has deleted the customer, who pays nothing more. */
   is_deleted: boolean
   /** ISO 8601. */
   reported_at: string
@@ -162,7 +163,7 @@ export interface Ownership {
 export interface Ignored {
   kind: 'ignored'
   reason: string
-  /** The ids that an unreadable payload names, as far as they can be found. */
+  /** The ids that were found in an unreadable payload. */
   unread?: Unread
 }
 
@@ -175,8 +176,8 @@ export interface Unread {
 export const ignored = (reason: string): Ignored => ({ kind: 'ignored', reason })
 
 /**
- * Returns whether an amount is above the database's limit. An amount within the processor's own limit can be, because its unit can be a
- * hundred times smaller.
+ * Returns whether an amount is above the database's limit. The processor's own limit can be higher, because its unit can be a hundred times
+ * smaller.
  */
 export function isTooLarge(fact: Fact): boolean {
   if (fact.kind === 'purchase') return (fact.sale?.amount_cents ?? 0) > maxAmountCents

@@ -1,7 +1,7 @@
 import { call, type Database } from '../database.ts'
 
 /**
- * Counts the payments of the last 90 days that do not name their buyer and are excluded because the program does not attribute known
+ * Counts the payments of the last 90 days that do not name their buyer and that the program excludes, because it does not attribute known
  * customers' payments. A payment that several events report counts once.
  */
 export async function countExcludedPayments(db: Database, programId: number): Promise<number> {
@@ -12,8 +12,8 @@ export async function countExcludedPayments(db: Database, programId: number): Pr
 export const excluded = (programId: number) => call('count_excluded_payments', { of_program_id: programId })
 
 /**
- * Turns the program's setting on and has the excluded payments applied again by `applyParkedEvents`. Safe to repeat. Returns the account of
- * these events, or null if none is connected.
+ * Enables the program's setting, so that `applyParkedEvents` applies the excluded payments again. Safe to repeat. Returns the account of
+ * these events, or null if no account is connected.
  */
 export async function attributeKnownCustomers(db: Database, programId: number): Promise<string | null> {
   const [row] = await db.query(call('attribute_known_customers', { of_program_id: programId }))

@@ -8,10 +8,10 @@ import { askProcessor } from './ask-processor.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
- * Applies due parked events, longest waiting first. With `accountId`, only those of that account. An event is due if its
- * account is connected again, if the processor must convert its refund or dispute, or if its customer is known now. A payment is also due after an
- * hour without a session or a day without an explanation. Each is a transaction of its own and may be applied twice. A failed one stays for
- * the next run. Returns how many no longer wait, and the notifications to send.
+ * Applies due parked events, longest waiting first, optionally only those of `accountId`. An event is due if its account is connected
+ * again, if the processor must convert its refund or dispute, or if its customer is now known. A payment is also due after an hour without
+ * a session or a day without an explanation. Each event has its own transaction, and applying it twice is safe. A failed event stays for
+ * the next run. Returns the number of events that no longer wait, and the notifications to send.
  */
 export async function applyParkedEvents(
   db: Database,
@@ -64,8 +64,8 @@ function dueEvents(limit: number, accountId: string | undefined) {
 export type WaitingEvents = InferResult<ReturnType<typeof waitingEvents>>[number]
 
 /**
- * Counts the events that wait for a program's account to be connected again, and says since when. Events of the connected account wait only
- * until the next run of `applyParkedEvents`.
+ * Counts the events that wait until a program's account is connected again, and returns the time of the oldest. Events of the connected
+ * account wait only until the next run of `applyParkedEvents`.
  */
 export function waitingEvents(programId: number) {
   return kysely

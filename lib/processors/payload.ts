@@ -16,7 +16,7 @@ export const reference = z.pipe(
   z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
 )
 
-/** A reference in a payload that may hold anything there. */
+/** A reference in a field that may hold anything. */
 export const looseReference = z.pipe(
   z.optional(z.unknown()),
   z.transform((value) => z.safeParse(reference, value).data ?? null),
@@ -28,7 +28,7 @@ export const unixTime = z.pipe(
   z.transform((seconds) => new Date(seconds * 1000).toISOString()),
 )
 
-/** In Stripe's unit, which can be a hundredth of ours: the upper limit applies after scaling. */
+/** An amount in Stripe's unit, which can be a hundredth of ours. The upper limit applies after scaling. */
 export const amount = z.int().check(z.gte(0))
 export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
 
@@ -71,11 +71,11 @@ export type Names = NonNullable<z.output<typeof metadata>>
 
 const clickId = /^cust_\d+_\d+$/
 
-/** Whether a reference that a page can put into a payment link is a click id. Others put an order or a customer there. */
+/** Whether a reference is a click id. Pages can add a reference to a payment link, and other sites use it for orders or customers. */
 export const isClickId = (text: string) => clickId.test(text)
 
 /**
- * Reads the keys in metadata that may hold anything. Numbers count as text: processors keep the types of custom data, and nobody expects
+ * Reads the keys in metadata with arbitrary values. Numbers count as text: processors keep the types of custom data, and nobody expects
  * `program_id: 7` to differ from `"7"`.
  */
 export function namesIn(custom: unknown): Names {
@@ -90,7 +90,7 @@ export function namesIn(custom: unknown): Names {
 /** Whether metadata names a click, a customer or a program. */
 export const namesSomething = (names: Names) => Object.values(names).some((value) => value !== null)
 
-/** A currency in any case. */
+/** A currency code in upper or lower case. */
 export const anyCurrency = z.pipe(
   z.string().check(z.regex(/^[A-Za-z]{3}$/)),
   z.transform((code) => code.toLowerCase()),

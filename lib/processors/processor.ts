@@ -2,17 +2,17 @@ import type { Fact } from './facts.ts'
 import type { HashEmail } from './payload.ts'
 
 /**
- * A processor whose webhooks have an address for each connection. Its folder in lib/processors/ has the fields below. The readers turn the
+ * A processor with a webhook address for each connection. Its folder in lib/processors/ implements the fields below. The readers turn the
  * objects of its events into facts; the code that all processors share applies them.
  */
 export interface Processor {
-  /** As people know it. */
+  /** The processor's name for people. */
   title: string
-  /** Whether this secret signed the delivery. If the scheme signs a time, it must be at most five minutes from now. */
+  /** Whether this secret signed the delivery. A signed time must be within five minutes of now. */
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>
-  /** The event in a delivery's body, or undefined if the body is no event of the processor. */
+  /** The event in a delivery's body, or undefined if the body is not an event of the processor. */
   eventOf: (body: unknown, deliveryId: string | undefined) => ProcessorEvent | undefined
-  /** The readers of the used event types. A reader that throws a ZodError does not know the object's form. */
+  /** The readers of the used event types. A reader throws a ZodError if it does not know the object's form. */
   readers: Readonly<Record<string, Reader>>
 }
 
@@ -24,11 +24,11 @@ export interface Delivery {
 }
 
 export interface ProcessorEvent {
-  /** Begins with `evt_`. The same event has the same id in each delivery. */
+  /** Begins with `evt_`. An event has the same id in each delivery. */
   id: string
   type: string
   createdAt: Date
-  /** Whether the payload itself says that it is of test mode. */
+  /** Whether the payload itself says that it belongs to test mode. */
   isTest: boolean
   object: Record<string, unknown>
 }
@@ -37,7 +37,7 @@ export type Reader = (event: ProcessorEvent, hashEmail: HashEmail) => Fact | Pro
 
 const tolerance = 300_000
 
-/** Whether a signed time, in Unix seconds, is at most five minutes before or after now. */
+/** Whether a signed time, in Unix seconds, is within five minutes of now. */
 export function isRecent(seconds: number, now: number): boolean {
   return Math.abs(now - seconds * 1000) <= tolerance
 }
@@ -53,7 +53,7 @@ export async function isHmac(key: string, text: string, signature: Uint8Array<Ar
   return await crypto.subtle.verify(algorithm, imported, signature, utf8.encode(text))
 }
 
-/** The bytes of a hexadecimal text; none if it is not hexadecimal. */
+/** The bytes of a hexadecimal text. Empty if it is not valid. */
 export function hexBytesOf(text: string): Uint8Array<ArrayBuffer> {
   if (!/^(?:[0-9a-f]{2})+$/i.test(text)) return new Uint8Array()
   return Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))

@@ -3,7 +3,7 @@ import { paddle } from './paddle/processor.ts'
 import { polar } from './polar/processor.ts'
 import type { Processor } from './processor.ts'
 
-/** The processors beside Stripe, by the name in the address of their webhooks. */
+/** The processors other than Stripe, by the name in their webhook addresses. */
 export const processors = { paddle, lemonsqueezy, polar } satisfies Record<string, Processor>
 
 export type ProcessorName = keyof typeof processors

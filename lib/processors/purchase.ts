@@ -2,7 +2,7 @@ import { emailHashes } from '../tracking/customers.ts'
 import type { Purchase, PurchaseSale } from './facts.ts'
 import type { HashEmail, Names } from './payload.ts'
 
-/** The fields of a purchase at a processor without sessions and invoices of their own. */
+/** The fields of a purchase at a processor without separate sessions and invoices. */
 interface Paid {
   names: Names
   email?: string | null
@@ -21,7 +21,7 @@ interface Paid {
     | null
 }
 
-/** Returns the purchase of one payment that one event reports alone. */
+/** Returns the purchase of a payment that a single event reports. */
 export async function purchaseOf(paid: Paid, hashEmail: HashEmail): Promise<Purchase> {
   const { sale, subscriptionId } = paid
   return {

@@ -57,14 +57,14 @@ async function readFact(name: ProcessorName, event: ProcessorEvent, hashEmail: H
   }
 }
 
-/** A connection belongs to one program, so a click id or a customer key alone names the program. */
+/** A connection belongs to one program, so a click id or a customer key is enough to name the program. */
 function inProgram(fact: Fact, programId: number): Fact {
   if (fact.kind !== 'purchase' && fact.kind !== 'customer') return fact
   const isNamed = fact.click_id !== null || fact.customer_key !== null
   return fact.program_id === null && isNamed ? { ...fact, program_id: programId } : fact
 }
 
-/** Finds the ids in an object that no schema reads, so that the advertiser is notified if it is about a known payment or customer. */
+/** Finds the ids in an object that no schema reads. If they belong to a known payment or customer, the service notifies the advertiser. */
 function aboutUnread(object: Record<string, unknown>): Unread {
   const idAt = (field: string) => numericId.safeParse(object[field]).data ?? null
   return {

@@ -48,7 +48,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** These processors convert no currencies, which is the only question that their events raise. */
+/** The only possible question is about a conversion, and these processors convert no currencies. */
 export const askNobody: Ask = async (_event, question, answer) => {
   if (question !== 'conversion' || answer.is_converted) throw new Error('an event was not applied')
   answer.is_converted = true

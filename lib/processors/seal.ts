@@ -1,6 +1,6 @@
 const encoder = new TextEncoder()
 
-/** The uses of encryption. Each has its own key, derived from the deployment's secret for customers' data. */
+/** The uses of encryption. Each use has its own key, derived from the deployment's secret for customers' data. */
 type Purpose = 'unread webhook payload' | 'processor secret' | 'payee' | 'import key'
 
 async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {
@@ -16,7 +16,7 @@ async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {
 
 /**
  * Encrypts a text for the database: AES-256-GCM under a key derived from `secret` (EMAIL_HASH_KEY), tied to the id of its row. Returns the
- * random nonce (12 bytes) and the ciphertext as Postgres writes bytes, `\x…`.
+ * random nonce (12 bytes) and the ciphertext in Postgres's text format for bytes, `\x…`.
  */
 export async function seal(secret: string, purpose: Purpose, rowId: string, text: string): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(12))

@@ -18,7 +18,7 @@ import { unseal } from './seal.ts'
 /** A webhook event in the log and its outcome. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
 
-/** The columns of the log that are applied again. `fact` always holds a fact. */
+/** The columns of the log that a replay applies. `fact` always holds a fact. */
 export type LoggedEvent = WebhookEvent
 export const loggedEventColumns = [
   'e.event_id',
@@ -58,7 +58,7 @@ function webhookEventsOf(programId: number) {
 }
 
 interface EventsPage extends Part<string> {
-  /** Whether to list events of live mode or of test mode. */
+  /** True for events of live mode, false for test mode. */
   livemode: boolean
 }
 
@@ -77,7 +77,7 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.event_type',
       'e.livemode',
       'e.outcome',
-      /** Explains the outcome if it is not obvious. */
+      /** Explains an outcome that is not obvious. */
       'e.reason',
       /** The number of deliveries and replays. */
       'e.deliveries',
@@ -91,7 +91,7 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
   return partOf(events, sql.ref<string>('e.event_id'), part, order)
 }
 
-/** The program's webhook events of one mode, newest first, by their event ids. They are kept for 90 days. */
+/** Lists the program's webhook events of one mode, newest first, with pages by event id. The log keeps events for 90 days. */
 export async function listWebhookEvents(
   db: Database,
   programId: number,
@@ -124,7 +124,7 @@ export const idsOfPayment = (programId: number, ids: Expression<unknown>) =>
     .where('a.id', '=', programId)
 
 /**
- * Selects the events about a payment, its refunds and its dispute, the oldest first, 20 at most: by any id of the payment, or by the
+ * Selects the events about a payment, its refunds and its dispute, up to 20, oldest first. Finds them by any id of the payment, or by the
  * event's own id, `evt_…`.
  */
 export function deliveriesOfPayment(programId: number, paymentId: string, livemode: boolean) {
@@ -153,7 +153,7 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 }
 
 /**
- * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing; others may succeed now. An unreadable
+ * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing. Others may succeed now. An unreadable
  * payload is parsed again; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
@@ -173,7 +173,7 @@ export async function replayWebhookEvent(
   }
 }
 
-/** Reads an event again with the current schemas if no schema could read it before. */
+/** Parses an event again with the current schemas if no schema could read it before. */
 async function readAgain(db: Database, event: WebhookEvent, secret: string): Promise<WebhookEvent> {
   if (event.payload === null) return event
   const text = await unseal(secret, 'unread webhook payload', event.event_id, event.payload)
@@ -186,7 +186,7 @@ async function readAgain(db: Database, event: WebhookEvent, secret: string): Pro
   return 'unread' in read.fact ? event : { ...read, event_id: event.event_id }
 }
 
-/** Lists the events whose payload is stored because no schema reads it, oldest first, each with a program that can replay it. */
+/** Lists the events with a stored payload that no schema could read, oldest first, each with a program that can replay it. */
 export async function listUnreadEvents(
   db: Database,
   programId: number | undefined,
@@ -218,9 +218,9 @@ export async function listUnreadEvents(
 const end = keptSince('processor_events')
 
 /**
- * Deletes old webhook events, including parked ones, and refunds and unpaid sessions without a sale, at most `limit` of each.
- * Also deletes old unreadable payloads. Facts that became part of a sale stay. The metadata of customers stays until they are deleted
- * at the processor. Returns how many rows were deleted and whether there are more.
+ * Deletes old webhook events, including parked ones, and refunds and unpaid sessions without a sale, at most `limit` of each. Also deletes
+ * old unreadable payloads. Keeps facts that are part of a sale. Keeps the metadata of customers until the processor deletes the customers.
+ * Returns how many rows were deleted and whether there are more.
  */
 export async function deleteOldWebhookEvents(
   db: Database,
@@ -265,7 +265,7 @@ export async function deleteOldWebhookEvents(
       .where('received_at', '<', keptSince('unread_payloads')),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
     kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
-    // No event that arrives that late is from before the deletion of the customer or of the metadata.
+    // Events from before the deletion of the customer or the metadata can no longer arrive.
     kysely
       .deleteFrom('processor_customer_metadata')
       .where('reported_at', '<', end)

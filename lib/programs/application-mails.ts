@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts'
 import { type MailEnv, pageOfText, sendMail } from '../mail.ts'
 
-/** Mails to applicants: fixed wording. The program's name is the only typed text in them. */
+/** Mails to applicants. Their wording is fixed, and the program's name is the only typed text. */
 
 export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 
@@ -10,7 +10,7 @@ interface Recipient {
   programName: string
 }
 
-/** Sends paragraphs of text, also as HTML. */
+/** Sends paragraphs as text and HTML. */
 async function mailText(db: Database, env: ApplicationMailEnv, mail: { to: string; subject: string; text: string[] }) {
   const { subject, text } = mail
   await sendMail(db, env, { ...mail, text: text.join('\n\n'), html: await pageOfText(subject, text, env.BASE_URL) })
@@ -36,7 +36,7 @@ export async function mailConfirmation(
   })
 }
 
-/** How long an application can be confirmed. `application_confirmed_within()` in the database has the same value. */
+/** The number of days to confirm an application. `application_confirmed_within()` in the database has the same value. */
 const confirmDays = 7
 
 /** Mails the reason why an application was not accepted. The page itself must not reveal to strangers who is a partner. */

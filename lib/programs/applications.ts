@@ -90,8 +90,8 @@ interface NewApplication {
 
 /**
  * The outcome of an application: `applied` if the mailed `token` must confirm it, or `waiting` or `approved` at once for applicants with an
- * account. Refusals: `closed`, `changed` since the applicant saw it, `partner`, `waiting`, `rejected` until `againAt`, and `recipient` or `program`
- * if too much was mailed today.
+ * account. Refusals are `closed`, `changed` since the applicant saw the page, `partner`, `waiting`, and `rejected` until `againAt`.
+ * `recipient` and `program` mean that too many mails were sent today.
  */
 export interface Applied {
   outcome: string

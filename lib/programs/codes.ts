@@ -7,7 +7,7 @@ import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { isName } from '../names.ts'
 
-/** A code as it is typed: up to 64 characters without spaces, of any script. */
+/** A typed code: up to 64 characters of any script, without spaces. */
 export const codeText = z.string('must be a code').check(
   z.trim(),
   z.normalize(),
@@ -22,15 +22,15 @@ export type PartnerCode = InferResult<ReturnType<typeof codesStatement>>[number]
 interface CodeList extends Part {
   codeId?: number | undefined
   partnerId?: number | undefined
-  /** A code, in letters of either case. */
+  /** Matches a whole code, ignoring case. */
   code?: string | undefined
-  /** Somewhere in the code. */
+  /** Searches within the code. */
   search?: string | undefined
-  /** Whether revoked ones are listed; unless it is given, they are. */
+  /** Whether to list revoked codes. True by default. */
   isRevoked?: boolean | undefined
 }
 
-/** Codes of a program's partners, the newest first. */
+/** Lists the codes of a program's partners, newest first. */
 function codesStatement(programId: number, list: CodeList) {
   const { codeId, partnerId, code, search, isRevoked, ...part } = list
   let query = kysely
@@ -60,7 +60,10 @@ export async function listCodes(db: Database, programId: number, list: CodeList)
 export const codeTotals = (programId: number, filters: Filters<CodeList>) =>
   totalsOf(codesStatement(programId, { ...filters, limit: 0 }))
 
-/** The same with all-time figures, at most a minute old: sales (in any currency) and commission (after reversals, in the program's currency). The code that is exactly the searched one comes first. */
+/**
+ * Lists codes with all-time figures that are up to a minute old: sales (in any currency) and commission (after reversals, in the program's
+ * currency). If a code matches the search exactly, it comes first.
+ */
 export async function listCodeFigures(db: Database, programId: number, list: CodeList) {
   const { search, before, after, limit } = list
   if (search === undefined) return await db.query(codeFiguresStatement(programId, list))
@@ -77,7 +80,7 @@ export const codeFiguresStatement = (programId: number, list: CodeList) =>
 
 const figures = [totalOf('sales').as('sales'), totalOf('commission_cents').as('commission_cents')] as const
 
-/** Sums a metric of the code `k` over all days. Money counts in the program's currency only. */
+/** Sums a metric of the code `k` over all days. Only counts money in the program's currency. */
 function totalOf(metric: 'sales' | 'commission_cents') {
   const currency = sql` and t.currency = (select p.currency from programs p where p.id = k.program_id)`
   return sql<number>`(
@@ -86,7 +89,7 @@ function totalOf(metric: 'sales' | 'commission_cents') {
   )`
 }
 
-/** A partner's codes that are not revoked, with the same figures, the oldest first. */
+/** Selects a partner's valid codes with the same figures, oldest first. */
 export function codesOf(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('partner_codes as k')
@@ -98,7 +101,7 @@ export function codesOf(programId: Expression<number>, partnerId: Expression<num
     .limit(sql.lit(100))
 }
 
-/** One of them. Refuses with `not_found`. */
+/** Reads a code. Refuses with `not_found`. */
 export async function readCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
   return found((await listCodes(db, programId, { limit: 1, codeId }))[0], 'code')
 }
@@ -112,8 +115,8 @@ interface NewCode {
 }
 
 /**
- * Gives a partner a code, or restores one that was revoked. Refuses with `not_found` if the program has no such partner. Refuses with
- * `conflict` if another partner has or had the code: late reports and the books must mean one person.
+ * Gives a partner a code, or restores a revoked one. Refuses with `not_found` if the program has no such partner. Refuses with `conflict`
+ * if another partner has or had the code, because late reports and the books must mean one person.
  */
 export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
   const [[answer], [made]] = await db.batch([
@@ -145,7 +148,7 @@ function refuse(refusal: string, heldBy: string | null): never {
   throw new ApiError('conflict', message, { details: [{ field, message: rule }] })
 }
 
-/** Revokes a code, once, and returns it: it attributes nothing that is bought later. Refuses with `not_found`. */
+/** Revokes a code and returns it. The code attributes no later purchases. Repeating this changes nothing. Refuses with `not_found`. */
 export async function revokeCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
   const [, [code]] = await db.batch([
     call('revoke_code', { of_program_id: programId, of_code_id: codeId }),

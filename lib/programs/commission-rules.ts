@@ -15,11 +15,11 @@ const holderOf = (holder: RuleHolder) => ({
   of_partner_id: typeof holder === 'object' && 'partnerId' in holder ? holder.partnerId : null,
 })
 
-/** Replaces the current rules with these from now on: see save_rules in migrations/functions/3_commissions/commission-rules.sql. */
+/** The statement that replaces the current rules from now on. See save_rules in migrations/functions/3_commissions/commission-rules.sql. */
 const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 
-/** The same by itself. Says whether anything changed; a group or a partner that the program does not have is refused by the database. */
+/** Does the same in its own transaction. Returns whether anything changed. The database refuses a group or a partner of another program. */
 export async function saveRules(
   db: Database,
   programId: number,
@@ -31,8 +31,8 @@ export async function saveRules(
 }
 
 /**
- * Ends one rule, or starts one in place of the rule for the same product or sale type, or both; the others stay. Refuses more than 50 rules with
- * `conflict`, and an unknown group or partner with `not_found`.
+ * Ends one rule, or starts a rule in place of the existing one for the same product or sale type, or both. The other rules stay. Refuses
+ * more than 50 rules with `conflict`, and an unknown group or partner with `not_found`.
  */
 export async function changeRule(
   db: Database,
@@ -47,40 +47,40 @@ export async function changeRule(
 }
 
 export interface RuleChange {
-  /** The id of the one that ends. */
+  /** The id of the rule that ends. */
   ends?: number | undefined
   begins?: CommissionRule | undefined
 }
 
-/** A month of the calendar, in UTC: `2026-01`. */
+/** A calendar month in UTC: `2026-01`. */
 export const previewedMonth = z.string().check(z.regex(/^20\d\d-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-01'))
 
-/** The month before the one in which `at` is. */
+/** Returns the month before the month of `at`. */
 export function monthBefore(at: Date): string {
   return new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - 1)).toISOString().slice(0, 7)
 }
 
-/** The effect that a change of rules would have had on a month, before refunds; amounts in the currency's minor unit. */
+/** The effect that a change of rules would have had on a month, before refunds. Amounts are in the currency's minor unit. */
 export interface RulePreview {
   month: string
-  /** One for each currency that was sold in. */
+  /** One entry for each currency of the month's sales. */
   totals: PreviewedAmounts[]
-  /** The partners whose amounts differ, the largest differences first, at most a hundred. */
+  /** Up to a hundred partners whose amounts differ, largest differences first. */
   partners: (PreviewedAmounts & { partner_id: number; name: string })[]
 }
 
 interface PreviewedAmounts {
   currency: string
-  /** The commissions by the rules of that time. */
+  /** The commissions by the rules at that time. */
   brought_cents: number
-  /** The commissions by the current rules, and by the changed ones. */
+  /** The commissions by the current rules, and by the changed rules. */
   now_cents: number
   then_cents: number
 }
 
 /**
- * Computes the commissions of a month's sales and leads with a change of rules, by the same functions that compute real commissions, with
- * each partner in their current group. It changes nothing. Refuses with `not_found` if the program does not have the group or partner.
+ * Computes the commissions of a month's sales and leads with a change of rules. It uses the functions that compute real commissions and
+ * each partner's current group. It changes nothing. Refuses with `not_found` if the program does not have the group or partner.
  */
 export async function previewRules(
   db: Database,
@@ -118,7 +118,7 @@ export async function previewRules(
 export const defaultTermsStatement = (programId: number) =>
   rulesStatement(programId).where('c.group_id', 'is', null).where('c.partner_id', 'is', null)
 
-/** Everybody's rules that hold now. */
+/** Reads the current rules for all partners. */
 export async function defaultTermsNow(db: Database, programId: number): Promise<StoredRule[]> {
   return await db.query(defaultTermsStatement(programId))
 }
@@ -144,7 +144,10 @@ const ruleColumns = [
   'c.created_at',
 ] as const
 
-/** Rules that hold now, of a program's groups, partners and everybody; those for every sale first. Their amounts are in `currency`. */
+/**
+ * Selects the current rules of a program, for its groups, for single partners and for everybody. Rules for every sale come first. Amounts
+ * are in `currency`.
+ */
 function rulesStatement(programId: number) {
   return kysely
     .selectFrom('commission_rules as c')
@@ -158,7 +161,10 @@ function rulesStatement(programId: number) {
     .orderBy('c.id')
 }
 
-/** The rules that may apply to a partner now, in order of precedence: see terms_of in migrations/functions/3_commissions/commission-rules.sql. */
+/**
+ * Selects the rules that may apply to a partner now, in order of precedence. See terms_of in
+ * migrations/functions/3_commissions/commission-rules.sql.
+ */
 export function rulesForPartner(
   programId: Expression<number>,
   partnerId: Expression<number>,
@@ -177,7 +183,7 @@ export function rulesForPartner(
     .orderBy('c.sale_type')
 }
 
-/** Terms in words: `30% and $5.00 of each sale for 12 months`. */
+/** Describes terms in words: `30% and $5.00 of each sale for 12 months`. */
 function termsText(
   terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
     Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
@@ -198,7 +204,7 @@ function termsText(
   ].join('')
 }
 
-/** All terms of a rule in words, including the amount per signup. */
+/** Describes all terms of a rule in words, including the amount per signup. */
 export function ruleText(rule: Terms, currency: string): string {
   const lead = rule.lead_commission_cents
   const sales = termsText(rule, currency)
@@ -207,7 +213,7 @@ export function ruleText(rule: Terms, currency: string): string {
 
 const whatOf = (terms: Pick<Terms, 'product_id' | 'sale_type'>) => `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
 
-/** Describes a partner's current terms: those of the named product and those of the rest. `rules` comes from `rulesForPartner`. */
+/** Describes a partner's current terms, for named products and for the rest. `rules` comes from `rulesForPartner`. */
 export function termsOfPartner(
   program: {
     currency: string
@@ -230,7 +236,7 @@ export function termsOfPartner(
   ]
 }
 
-/** Column: the rules that hold now of a group or of a partner, as `rulesStatement` orders them. */
+/** Column: the current rules of a group or of a partner, in the order of `rulesStatement`. */
 export const rulesOf = (programId: number, holder: 'c.group_id' | 'c.partner_id', id: Expression<number>) =>
   jsonArrayFrom(rulesStatement(programId).where(holder, '=', id))
 

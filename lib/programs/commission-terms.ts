@@ -57,7 +57,7 @@ function ruleSchema(texts: Texts) {
       product_id: z.nullish(z.string().check(z.regex(/^[\w-]{1,255}$/, texts.product))),
       sale_type: z.nullish(z.string().check(z.regex(/^\P{C}{1,64}$/u, texts.saleType))),
       commission_bp: z.optional(percentage()),
-      /** For each sale, in addition to the percentage. */
+      /** Per sale, in addition to the percentage. */
       commission_fixed_cents: z.optional(amount()),
       lifetime_cap_cents: z.nullish(amount()),
       commission_duration_months: z.nullish(months()),
@@ -75,11 +75,11 @@ function ruleSchema(texts: Texts) {
     )
 }
 
-/** A rule: all the terms of a sale, for a product, a type of sale, or (if neither is given) for every sale. */
+/** A rule: all terms for a product, for a type of sale, or (if neither is given) for every sale. */
 const commissionRule = ruleSchema(apiTexts)
 export type CommissionRule = z.output<typeof commissionRule>
 
-/** A rule as the dashboard's form has it. */
+/** A rule in the dashboard's form. */
 export const typedRule = ruleSchema(formTexts)
 
 /** The rules of one group or partner, or of everybody. */
@@ -91,7 +91,7 @@ export const commissionRules = z.array(commissionRule).check(
   ),
 )
 
-/** Everybody's are for one product each: the program's own terms hold for all products. */
+/** Each rule for everybody needs a product, because the program's own terms cover all products. */
 export const everybodysRules = commissionRules.check(
   z.refine(
     (rules) => rules.every((rule) => rule.product_id ?? rule.sale_type),

@@ -10,8 +10,8 @@ interface InvitationSender {
 }
 
 /**
- * Counts an invitation before it changes anything. Throws `forbidden` if the sender's address is not confirmed. Throws `rate_limited` after 3 mails
- * to one recipient or 100 in all on a day (UTC), from a workspace or from an account.
+ * Counts an invitation before it changes anything. Throws `forbidden` if the sender's address is not confirmed. Throws `rate_limited` after
+ * 3 mails to one recipient or 100 mails in total on a day (UTC), from a workspace or from an account.
  */
 export async function countInvitationMail(db: Database, sender: InvitationSender, recipient: string): Promise<void> {
   if (!sender.user.emailVerified) {

@@ -22,7 +22,7 @@ function isPlainText(text: string): boolean {
 
 const plainRule = 'must be plain text, without control characters or characters that change the direction of text'
 
-/** A trimmed text of several lines, `length` characters at most, with uniform line ends. */
+/** A trimmed text of several lines and up to `length` characters, with uniform line ends. */
 function plainText(length: number) {
   return z.string().check(
     z.overwrite((text) => text.replaceAll(/\r\n?/g, '\n').trim()),

@@ -19,7 +19,7 @@ export function suggestCode(name: string, digits: number): string {
   return `${letters || 'partner'}${randomDigits(digits)}`
 }
 
-/** Returns `digits` random digits, 9 at most, for the end of a code. */
+/** Returns up to 9 random digits for the end of a code. */
 export function randomDigits(digits: number): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1))
   const first = 10 ** (digits - 1)
@@ -204,8 +204,8 @@ function linksStatement(programId: number, list: LinkList) {
 }
 
 /**
- * The clicks of the link `l`, counted or not, with bots separate. The limit makes Postgres look up one link instead of summing all links of the
- * program for each.
+ * The clicks of the link `l`, already counted or not, with bots separate. The limit makes Postgres look up a single link, instead of
+ * summing all links of the program for each link.
  */
 export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
   eb
@@ -265,7 +265,7 @@ function linksOfPartner(programId: Expression<number>, partnerId: Expression<num
 /** The most links in a list of partners. */
 export const linksListed = 10
 
-/** Column: the first of {@link linksOfPartner}, with one more if the list is longer. */
+/** Column: the first links of {@link linksOfPartner}, plus one if the list is longer. */
 export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
   return jsonArrayFrom(linksOfPartner(programId, partnerId).limit(sql.lit(linksListed + 1)))
 }

@@ -7,7 +7,7 @@ const ignoredDays = 30
 
 export type Needs = InferResult<ReturnType<typeof needsStatement>>[number]
 
-/** Counts everything in a program that needs a person, in one statement. The partner is the one with the lowest balance. */
+/** Counts everything in a program that needs a person's attention, in one statement. Names the partner with the lowest balance. */
 export function needsStatement(programId: number) {
   return kysely
     .selectFrom('programs as p')

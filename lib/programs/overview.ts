@@ -12,7 +12,7 @@ interface OverviewProgram {
   createdAt: Date
 }
 
-/** Reads everything that a program's overview shows in one request. `isBegun` is false until the first click on a partner's link. */
+/** Reads the data of a program's overview in one request. `isBegun` is false until the first click on a partner's link. */
 export async function readOverview(db: Database, program: OverviewProgram, query: OverviewQuery, now = Date.now()) {
   const inCurrency = { ...program, currency: query.currency }
   const [series, groups] = overviewStatements(program, query, now)

@@ -56,7 +56,7 @@ interface PartnerChanges extends Details {
   is_active?: boolean | undefined
   /** Their payout address. If null, it is their e-mail address. */
   payout_email?: string | null | undefined
-  /** The program's private note about them, 2,000 characters at most, or null. */
+  /** The program's private note about them, up to 2,000 characters, or null. */
   note?: string | null | undefined
   metadata?: MetadataChanges
   /** Replaces all their custom rules from now on. */
@@ -140,7 +140,7 @@ export async function deactivatePartners(db: Database, programId: number, partne
   return changed.length
 }
 
-/** Revokes a partner's open invitation if it went to a different address. */
+/** Revokes a partner's open invitation if it was sent to a different address. */
 function endMisaddressed(programId: number, partnerId: number) {
   return kysely
     .updateTable('partner_invitations as i')

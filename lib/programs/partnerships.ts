@@ -91,7 +91,7 @@ export async function endPartnership(
   ])
 }
 
-/** Sets a person's name for every program that they accepted and that has not ended. Programs they join later get it then. */
+/** Sets a person's name in every program that they accepted and that has not ended. Programs that they join later also get it. */
 export async function setPartnerName(db: Database, userId: string, name: string): Promise<void> {
   await db.batch([
     profileWith(userId, { name }),

@@ -50,9 +50,9 @@ export const programSettings = z.object({
   commission_duration_months: z.nullable(typedTerms.months()),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
-  /** Decides if a sale names one partner's code and another partner's link referred the customer. */
+  /** Chooses the partner if a sale names one partner's code and another partner's link referred the customer. */
   attribution_priority: z.enum(['code', 'click']),
-  /** The base of a processor's sale: the amount without tax, or also without the processor's fee. */
+  /** The commission base of a processor's sale: the amount without tax, optionally also without the processor's fee. */
   commission_base: z.optional(z.enum(['net', 'net_of_fees'])),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),

@@ -82,9 +82,9 @@ export async function revokePartnerCode(
 }
 
 /**
- * Disables revoked codes in Stripe, at most `limit` of them. A partnership that ends, an erased account and a deleted workspace revoke codes too.
- * Without `accountIds` it covers the accounts of connected and deleted programs. The next call repeats the calls that Stripe did not
- * answer, for thirty days, but none that Stripe refused. Returns the number of settled codes.
+ * Disables up to `limit` revoked codes in Stripe. Codes are also revoked when a partnership ends, an account is erased or a workspace is
+ * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, the next call repeats calls that
+ * Stripe did not answer, but not those that Stripe refused. Returns the number of settled codes.
  */
 export async function switchOffRevoked(
   db: Database,

@@ -2,7 +2,7 @@ import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { listPartnersWithCodes } from './partners.ts'
 
-/** The kinds of things that the reader may find. */
+/** The kinds of results that the reader may see. */
 interface Kinds {
   partners: boolean
   /** Whether partners are found by their e-mail address too. */

@@ -53,7 +53,7 @@ function countsStatement(programId: number) {
     ])
 }
 
-/** Treats a customer's first test sale as their first purchase, from which the program may count the months of commissions. */
+/** Treats a customer's first test sale as their first purchase, because the program may count the months of commissions from it. */
 function moneyStatement(programId: number) {
   const sales = kysely
     .selectFrom('sales as s')

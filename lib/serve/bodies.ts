@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 
 const limits = {
-  /** The memory of all bodies that are being read. */
+  /** The memory limit for all bodies that are being read. */
   bytes: 64 * 1024 * 1024,
   bodies: 1000,
-  /** A client that sends nothing for so long has gone, or wants to hold a connection. */
+  /** A client that sends nothing for this long is gone or blocks a connection on purpose. */
   idleMilliseconds: 10_000,
 }
 
@@ -16,7 +16,7 @@ export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilli
   incoming: IncomingMessage,
   most: number,
 ) => Promise<Buffer> {
-  /** The bytes of each body, the oldest first. */
+  /** The bytes of each body, oldest first. */
   const open = new Map<IncomingMessage, number>()
   let together = 0
 
@@ -37,7 +37,7 @@ export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilli
 
   return async (incoming, most) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // One buffer that doubles, because a chunk can be a single byte.
+    // Grows one buffer by doubling it, because a chunk can be a single byte.
     let body = Buffer.alloc(0)
     let length = 0
     count(incoming, 0)

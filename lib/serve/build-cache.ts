@@ -28,8 +28,8 @@ interface Built {
 }
 
 /**
- * Returns the file that `build` makes from the sources. It is built once for each state of the sources, together with the files next to it.
- * Returns undefined if it cannot be stored, for example in another user's folder or on a full disk.
+ * Returns the file that `build` creates from the sources. Builds it and the files next to it once for each state of the sources. Returns
+ * undefined if the file cannot be stored, for example in another user's folder or on a full disk.
  */
 export async function buildOnce(name: string, build: (file: string) => Promise<Built[]>): Promise<string | undefined> {
   try {
@@ -59,7 +59,7 @@ function hashOfSources(): string {
   return hash('sha256', lines.join('\n'))
 }
 
-/** Writes the file itself last, so that a reader who finds it finds the others. */
+/** Writes the file itself last, so that a reader who finds it also finds the other files. */
 async function write(
   file: string,
   build: (file: string) => Promise<Built[]>,

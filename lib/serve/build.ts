@@ -1,7 +1,7 @@
 import { buildOnce, root } from './build-cache.ts'
 
 /**
- * Returns the service as one file, which starts in half the CPU time of 1,400 files and uses two thirds of their memory. Returns
+ * Returns the service as one file. It starts in half the CPU time of 1,400 files and uses two thirds of the memory. Returns
  * undefined if the file cannot be stored.
  */
 export async function builtService(): Promise<string | undefined> {

@@ -3,7 +3,7 @@ import type { Channels } from '../notifications/channels.ts'
 import type { OutboxMessage, WebhookWake } from '../notifications/outbox.ts'
 import type { Wakes } from '../notifications/webhook-wake-ups.ts'
 
-/** The consumer of notifications, as a queue calls it. It returns the messages that failed. */
+/** The consumer of notifications, with a queue's interface. It returns the failed messages. */
 type Consumer = (event: {
   Records: { messageId: string; body: string }[]
 }) => Promise<{ batchItemFailures: { itemIdentifier: string }[] }>
@@ -35,7 +35,7 @@ export function openChannels(consume: Consumer): OwnChannels {
     clearTimeout(timer)
     if (programs.size === 0) return
     const wait = untilDue()
-    // A timer lasts 24 days at most, and one extra look an hour costs little.
+    // A timer lasts up to 24 days, and one extra check per hour costs little.
     if (wait > 0) timer = setTimeout(wake, Math.min(wait, 3_600_000)).unref()
     else {
       woken.resolve()
@@ -84,7 +84,7 @@ export function openChannels(consume: Consumer): OwnChannels {
   }
 }
 
-/** This delay goes unseen, and under load it saves most of the cost: ten rows in one transaction cost little more than one. */
+/** This delay is invisible, and under load it saves most of the cost: ten rows in one transaction cost little more than one. */
 const gatherMilliseconds = 50
 
 /** Passes the messages of a short moment to the consumer in one call. Later messages wait for the next call. */

@@ -15,7 +15,7 @@ export interface Coordinator {
 
 /**
  * Opens a connection that coordinates the processes on one database. One of them holds the leader's lock, which Postgres releases
- * when its connection ends. The processes also exchange messages. A broken connection is replaced.
+ * when its connection ends. The processes also exchange messages. It replaces a broken connection.
  */
 export function coordinate(options: {
   connectionString: string
@@ -27,7 +27,7 @@ export function coordinate(options: {
 }): Coordinator {
   const stopped = new AbortController()
   let isLeader = false
-  /** Whether this outage is reported already. An outage of an hour is one problem. */
+  /** Whether this outage was already reported. Even an hour's outage is only reported once. */
   let isReported = false
 
   function lead(leads: boolean): void {

@@ -25,7 +25,7 @@ export interface PostgresOptions {
   /** More settings, as `name=value`. */
   settings?: string[]
   /**
-   * Receives a message if the server ended by itself and does not restart. Without this callback, the server only restarts after
+   * Receives a message if the server stopped on its own and does not restart. Without this callback, the server only restarts after
    * a full disk.
    */
   onExit?: (message: string) => void
@@ -110,7 +110,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
       await sleep(1000)
       if (stopping) return
       try {
-        // The rest of a killed server ends by itself.
+        // The remaining processes of a killed server end on their own.
         await waitUntilUnused(dataFolder)
         await launch()
         return onProblem('Postgres is running again.')
@@ -223,7 +223,7 @@ function folderArgument(dataFolder: string, identity: Identity): string {
   return identity.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : dataFolder
 }
 
-/** The platform's package, which holds the programs. */
+/** The platform's package, which contains the programs. */
 const binariesPackage = z.object({ postgres: z.string() })
 
 /** Returns the folder of Postgres' programs, or a copy if the server's user can't enter node_modules. */

@@ -39,7 +39,7 @@ interface Loaded {
 
 export interface Service {
   answer(request: Request, context: Context): Promise<Response>
-  /** Whether the function at this address has rate limits of its own. */
+  /** Whether the function at this address has its own rate limits. */
   hasLimits(url: string): boolean
   /** Runs a function's scheduled handler. */
   scheduled(name: string, cron?: string): Promise<void>
@@ -75,7 +75,7 @@ export async function loadFunctions(options: {
     return await module.handler(event, undefined, env)
   })
 
-  /** Returns an export of a function, as a binding or `context.exports` holds it. */
+  /** Returns an export of a function in the form of a binding or of `context.exports`. */
   const entrypointOf = (name: string, exported = 'default') => ({
     fetch: async (url: string, init?: { method?: string; body?: string }) => {
       const { module, env } = find(name)
@@ -91,7 +91,7 @@ export async function loadFunctions(options: {
   })
 
   for (const entry of functions) {
-    // The leader counts all the time.
+    // The leader counts continuously, so no call needs to ask for it.
     const { COUNT: _, ...services } = entry.services
     const env = {
       ...valuesFor(entry, environment),

@@ -17,7 +17,7 @@ export function openGeoFile(file: string): (address: string) => Place {
   const reader = openReader(file)
   return (address) => {
     const family = isIP(address)
-    // A file with IPv4 addresses only would read the first 32 bits of an IPv6 address.
+    // A file with only IPv4 addresses would match the first 32 bits of an IPv6 address.
     if (family === 0 || family > reader.metadata.ipVersion) return {}
     return placeOf(reader.get(address))
   }

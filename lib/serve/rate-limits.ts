@@ -4,15 +4,15 @@ import type { RateLimit } from '../api/rate-limits.ts'
 /** A part of the hash of a limiter's key; its counts in a window, by process. */
 type Shared = [limiter: string, key: string, window: number, times: number]
 
-/** From this share of its limit on, a key's count is sent to the other processes. Lower counts don't matter. */
+/** A process sends a key's count to the others once it reaches this share of its limit. Lower counts don't matter. */
 const sharedFrom = 0.1
 /** Fits into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100
 const mostKeys = 200_000
 
 /**
- * Counts requests in this process by fixed windows. Once a second it sends counts near a limit to the other processes. A single
- * process sends nothing; several let through at most one second of requests too many.
+ * Counts requests in this process by fixed windows. Once a second it sends counts near a limit to the other processes. A single process
+ * sends nothing. Several processes can exceed a limit by up to one second of requests.
  */
 export function openRateLimits(now = Date.now): RateLimits {
   const counters = new Map<string, Counter>()
@@ -60,7 +60,7 @@ interface Counter {
   period_ms: number
   window: number
   own: Map<string, number>
-  /** Counts of the other processes, and the part of the own count that they know, by the hash of the key. */
+  /** By the hash of the key: the counts of the other processes, and the part of this process's count that they know. */
   others: Map<string, number>
   shared: Map<string, number>
 }

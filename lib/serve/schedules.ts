@@ -3,8 +3,8 @@ import type { Service } from './functions.ts'
 import { logFailure } from './server.ts'
 
 /**
- * Schedules that differ from wrangler.toml. Here the database never rests, so missed work is found within a minute. Consumers
- * have no schedule; they run when there is work.
+ * Schedules that differ from wrangler.toml. Here the database never rests, so missed work is found within a minute. Consumers have no
+ * schedule and run when there is work.
  */
 const schedules: Record<string, string[]> = {
   'relay-outbox': ['* * * * *'],
@@ -15,7 +15,7 @@ const schedules: Record<string, string[]> = {
 }
 
 export interface Schedules {
-  /** Runs every schedule once to catch up, and then at its times. */
+  /** Runs every schedule once to catch up, and then at its scheduled times. */
   lead(): void
   follow(): void
   /** Stops after the current runs. */

@@ -7,7 +7,7 @@ process.env['NODE_ENV'] ??= 'production'
 
 const built = await builtService()
 if (built) {
-  // Stack traces then name the sources.
+  // Makes stack traces name the sources.
   process.setSourceMapsEnabled(true)
   await import(pathToFileURL(built).href)
 } else {

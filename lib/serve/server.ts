@@ -80,7 +80,7 @@ export async function startServer(options: {
     const listener = getRequestListener(
       async (request) => {
         const response = await answer(request).catch((error: unknown) => {
-          // A body that broke off is the client's doing.
+          // An interrupted body is the client's fault.
           if (incoming.complete && !outgoing.destroyed) logFailure('request', error)
           return internalError()
         })
@@ -142,7 +142,7 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
 
 /**
  * Resolves when a value has not changed for this many rounds of 20 ms, or at a deadline. It counts rounds, because the event loop reads
- * sockets between them; after a stall, the clock alone would show a quiet time.
+ * sockets between them. After a stall, the clock alone would wrongly show a quiet time.
  */
 async function quiet(read: () => number, rounds: number, until: number): Promise<void> {
   let [last, same] = [read(), 0]

@@ -28,7 +28,7 @@ npm run serve -- --embedded   the same on a PostgreSQL of its own, its data and 
 It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded the secrets too; it says what lacks.
 HOST and PORT are where it listens, 127.0.0.1 and 8787 by default. See lib/serve/README.md.`
 
-/** Started parts; they stop in reverse order. */
+/** The started parts. They stop in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -99,7 +99,7 @@ async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => 
     outgoing.writeHead(503, { 'retry-after': '10', 'content-type': 'application/json', connection: 'close' })
     outgoing.end(JSON.stringify({ success: false, error }))
   })
-  // A taken port is reported when the service itself starts to listen.
+  // The service reports a taken port when it starts to listen.
   server.on('error', () => {})
   const timer = setTimeout(() => server.listen(port, host), silentMilliseconds)
   try {
@@ -153,7 +153,7 @@ async function startOwnPostgres({ dataFolder, databasePassword }: Settings): Pro
   return url
 }
 
-/** Stops all parts in order and ends the process; `problem` is the reason if something failed. */
+/** Stops all parts in order and ends the process. `problem` is the reason if something failed. */
 async function stop(problem?: string): Promise<void> {
   stopping ??= (async () => {
     if (problem) console.error(problem)

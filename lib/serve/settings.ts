@@ -35,7 +35,7 @@ export interface Options {
 const secretNames = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'] as const
 const leastSecretLength = 24
 const stripeNames = ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET'] as const
-/** Variables that need a second one. */
+/** Variables that need another variable. */
 const beside = {
   GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
   GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
@@ -47,7 +47,7 @@ const secret = () => randomBytes(32).toString('base64url')
 
 /**
  * Reads the operator's variables.
- * @returns the settings, and a sentence for each problem. With a problem, nothing was written.
+ * @returns the settings, and a sentence for each problem. Writes nothing if there is a problem.
  */
 export function readSettings(
   given: Record<string, string | undefined>,
@@ -144,7 +144,7 @@ export function readSettings(
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    // A variable wins while it is set, and the stored secret stays.
+    // A set variable wins, and the stored secret stays.
     keep(dataFolder, { ...secrets, ...kept, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,
@@ -213,7 +213,7 @@ function keep(dataFolder: string, secrets: Record<string, string>, problems: str
   const text = `${JSON.stringify(secrets, null, 2)}\n`
   if (isThere && readFileSync(file, 'utf8') === text) return
   try {
-    // Another process may start at the same moment; its database already uses its secrets.
+    // Another process may start at the same moment, and its database already uses its secrets.
     writeFileSync(file, text, { mode: 0o600, flag: isThere ? 'w' : 'wx' })
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error

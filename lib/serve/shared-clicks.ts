@@ -5,13 +5,13 @@ import type { PostgresPool } from '../commands/postgres.ts'
 
 /** With this many click statements under way, a new click waits. See test/bench/README.md for measurements. */
 const mostUnderWay = 8
-/** Clicks of one statement. */
+/** The most clicks in one statement. */
 const mostTogether = 16
 
 const { text: one, names } = functionCalls.track_click
 const existingClickId = names.indexOf('existing_click_id')
 
-/** Statements by their number of clicks: each calls `track_click` once for each click and returns one row. */
+/** Statements by their number of clicks. Each calls `track_click` once for each click and returns one row. */
 const statements = Array.from({ length: mostTogether + 1 }, (_, count) => {
   const calls = Array.from({ length: count }, (__, index) => {
     const call = one.slice('select '.length).replaceAll(/\$(\d+)/g, (___, n) => `$${index * names.length + Number(n)}`)
@@ -29,11 +29,11 @@ interface Waiting {
 }
 
 /**
- * Wraps a pool so that waiting clicks share one statement: one round trip and one commit. If few statements are under way, a
- * click is sent at once and alone.
+ * Wraps a pool so that waiting clicks share one statement: one round trip and one commit. If few statements are running, it sends a click
+ * immediately and alone.
  *
- * If Postgres refuses the statement, nothing was written, and each click is sent alone. If the outcome is unknown, each click
- * fails like a single one; the retry finds recorded clicks by their keys.
+ * If Postgres refuses the statement, nothing was written, and it sends each click alone. If the outcome is unknown, each click fails like a
+ * single one. The retry finds recorded clicks by their keys.
  *
  * Only clicks of new customers share a statement. They lock no row of others, so statements never wait for each other. The click
  * of an existing customer locks that customer's row.

@@ -1,13 +1,13 @@
 import { countedAddress } from '../access/counted-address.ts'
 
-/** The uses of one address in a minute, on all routes without a rate limit together. */
+/** The usage of one address in a minute, summed over all routes without a rate limit. */
 const most = { requests: 3000, bodyBytes: 32 * 1024 * 1024 }
 /** Invented addresses make the process forget counts instead of growing. */
 const mostAddresses = 100_000
 
 /**
- * Returns a function that counts a request and its body for a visitor's address, and returns whether the address still has a budget. It
- * is for routes without a rate limit, such as scripts and events with a wrong signature. Cloudflare bounds these at its edge.
+ * Returns a function that counts a request and its body for a visitor's address, and returns whether the address has budget left. It
+ * protects routes without a rate limit, such as scripts and events with a wrong signature. On Cloudflare, the edge protects them.
  */
 export function openVisitorBudget(now = Date.now): (address: string, bodyBytes: number) => boolean {
   let minute = 0

@@ -3,7 +3,10 @@ import { campaignNames } from './campaign.ts'
 const maxBytes = 2048
 const encoder = new TextEncoder()
 
-/** Returns a function that cuts texts so that all together have 2 KB. Each may take half of the rest, so that a long one leaves some for the next. */
+/**
+ * Returns a function that cuts texts so that together they have up to 2 KB. Each text may take half of the rest, so that a long text leaves
+ * room for the next.
+ */
 export function textBudget(): (text: string | null | undefined) => string | null {
   let left = maxBytes
   return (text) => {
@@ -18,7 +21,7 @@ export function textBudget(): (text: string | null | undefined) => string | null
 /** The parameters of an address that the service reads. The rest can hold private data. */
 const keptNames = new Set<string>(['aff', ...campaignNames, 'gclid', 'gbraid', 'wbraid', 'msclkid'])
 
-/** Returns an address without its hash and without other parameters than those that the service reads. */
+/** Returns an address without its hash, and with only the parameters that the service reads. */
 export function keptAddress(address: string | null | undefined): string | null {
   if (address === null || address === undefined) return null
   const [page = ''] = address.split(/[?#]/, 1)

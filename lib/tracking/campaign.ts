@@ -13,7 +13,7 @@ export const campaignNames = [
 /** A link's campaign values, each a text of 1 to 200 characters. */
 export type Campaign = { [Name in (typeof campaignNames)[number]]?: string }
 
-/** The stored campaign values in the order of their names, or null if there are none. */
+/** Returns the stored campaign values ordered by name, or null if there are none. */
 export function campaignIn(stored: unknown): Campaign | null {
   if (typeof stored !== 'object' || stored === null) return null
   const values = new Map<string, unknown>(Object.entries(stored))
@@ -27,7 +27,7 @@ export function campaignIn(stored: unknown): Campaign | null {
 
 const maxLength = 200
 
-/** The campaign values of a landing address, each through `cut`: the first of each parameter. Null if there are none. */
+/** Returns the campaign values of a landing address, the first of each parameter, each shortened by `cut`. Null if there are none. */
 export function campaignOf(parameters: URLSearchParams, cut: (text: string) => string | null): Campaign | null {
   const campaign: Campaign = {}
   for (const name of campaignNames) {

@@ -23,9 +23,9 @@ export interface Click {
   device_os: string | null
   browser_name: string | null
   additional_data: Record<string, unknown> | null
-  /** The link's `utm_*` and `sub1` to `sub3` parameters; null if it has none. */
+  /** The link's `utm_*` and `sub1` to `sub3` parameters. Null if it has none. */
   campaign: Campaign | null
-  /** The keyed hash of the visitor's address for this month; see `visitorHash`. */
+  /** The keyed hash of the visitor's address for this month. See `visitorHash`. */
   visitor?: number | null
 }
 
@@ -56,8 +56,8 @@ export function clickIdOrNull(text: string | null | undefined): string | null {
 }
 
 /**
- * Returns a random positive integer below 2^53, the id of an event. The Worker generates it, so that an event that is sent twice is
- * recorded once.
+ * Returns a random positive integer below 2^53, the id of an event. The Worker generates it, so that the database records a repeated event
+ * only once.
  */
 export function newEventId(): number {
   const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
@@ -76,13 +76,13 @@ function eventArguments(click: Click) {
   }
 }
 
-/** Returns the host of an address, or null if it has none or one that is longer than domains can be. */
+/** Returns the host of an address, or null if it has no host or one that is too long for a domain. */
 function hostOf(address: string): string | null {
   const { hostname } = URL.parse(address) ?? {}
   return hostname && hostname.length <= 253 ? hostname : null
 }
 
-/** Splits off the program that the tag names. It is checked and not stored, because the click's row has its program. */
+/** Splits off the program that the tag names. The database checks it and does not store it again, because the click's row has its program. */
 function splitProgram({ additional_data, ...click }: Click): { click: Click; named_program_id: number | null } {
   const { program_id, ...rest } = additional_data ?? {}
   return {
@@ -104,10 +104,10 @@ export const unknownPartnerCode = () => refusalOf('unknown_partner_code')
 const refusalOf = (code: keyof typeof refusals) => new ApiError(code, refusals[code])
 
 /**
- * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The link is that of the
- * program in `additional_data.program_id`. Without it, the link is the only one with the code, or that of the program that verified the
- * page's domain. The customer is new unless `existingClickId` belongs to the link's program. A statement that is sent twice is recorded
- * once and answered as the first time. Refuses with a code of `refusals` after writing nothing.
+ * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The link belongs to the
+ * program in `additional_data.program_id`. Without it, the link is the only one with the code, or belongs to the program that verified the
+ * page's domain. The customer is new unless `existingClickId` belongs to the link's program. A repeated statement records nothing and
+ * returns the first answer. Refuses with a code of `refusals` after writing nothing.
  */
 export async function recordClick(
   db: Database,
@@ -135,7 +135,7 @@ export async function recordClick(
 }
 
 /**
- * Returns whether a click was refused because its customer or its event exists: the first attempt was committed and its answer was lost.
+ * Returns whether a click was refused because its customer or its event exists. Then the first attempt was committed and its answer was lost.
  */
 function isRecorded(error: unknown): boolean {
   return /^(customers_click_id_key|affiliate_click_events_\w+_pkey)$/.test(violatedConstraint(error) ?? '')
@@ -143,7 +143,7 @@ function isRecorded(error: unknown): boolean {
 
 const isRefusal = (code: unknown): code is keyof typeof refusals => typeof code === 'string' && code in refusals
 
-/** Reads the answer of a click from the database's JSON; columns would cost a click a seventh more. */
+/** Reads the answer of a click from the database's JSON. With columns, a click would take a seventh more time. */
 function readAnswer(answer: JsonValue | undefined): RecordedClick {
   if (answer !== null && typeof answer === 'object' && !Array.isArray(answer)) {
     const { click_id, partner_code, cookie_window_days, refused } = answer
@@ -156,9 +156,9 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 }
 
 /**
- * Moves at most `limit` uncounted clicks into the counters of their links, of their programs' hours and of their groupings
- * (migrations/functions/reads/counting.sql), and returns how many. Two calls may run at once. `link_click_counts` and the performance read
- * add the remaining clicks; the groupings do not.
+ * Moves up to `limit` uncounted clicks into the counters of their links, of their programs' hours and of their groupings
+ * (migrations/functions/reads/counting.sql), and returns their number. Two calls may run at once. `link_click_counts` and the performance
+ * read add the remaining clicks, but the groupings do not.
  */
 export async function countClicks(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_clicks', { max_rows: limit }))
@@ -172,7 +172,7 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 }
 
 /**
- * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's. Refuses with
+ * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, else the link's program. Refuses with
  * `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program
  * and the visitor's `network` (a `visitorHash`) have no test events left today.
  */
@@ -199,7 +199,7 @@ export async function recordTestClick(
   return { event_id: event.event_id, program_id }
 }
 
-/** Returns the refusal of a keyless test event; see `count_public_test_event` of the database. A day is a UTC day. */
+/** Returns the refusal of a keyless test event. See `count_public_test_event` in the database. A day is a UTC day. */
 export function tooManyTestEvents(now = Date.now()): ApiError {
   const secondsOfDay = 24 * 60 * 60
   return new ApiError(

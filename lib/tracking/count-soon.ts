@@ -1,4 +1,4 @@
-/** The binding that asks for a count. */
+/** The binding that requests a count. */
 export interface CountEnv {
   COUNT?: { fetch(url: string): Promise<Response> }
 }
@@ -6,11 +6,11 @@ export interface CountEnv {
 /** A Worker may run for thirty seconds after its answer. */
 const countAfterMilliseconds = 25_000
 
-/** A count that starts at this time includes everything that this isolate records before. */
+/** A count that starts at this time includes everything that this isolate recorded earlier. */
 let askedUntil = 0
 
 /**
- * Asks for a count of this click, lead, sale or refund shortly after its answer. Sends one request per isolate in 25
+ * Requests a count shortly after the answer to a click, lead, sale or refund. Sends one request per isolate in 25
  * seconds, and none if nothing happens. So no schedule needs to poll every minute, and an unused database can suspend.
  */
 export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (asked: Promise<unknown>) => void): void {

@@ -13,20 +13,20 @@ interface CustomerList extends Part {
   customer_key?: string | undefined
   /** Only leads and buyers that count for this partner. */
   partner_id?: number | undefined
-  /** Created in this range, without its end. */
+  /** Created in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
 }
 
-/** Customers beyond a click, including provisional leads from a browser. An index has them by partner. */
+/** Customers with more than a click, including provisional leads from a browser. An index contains them by partner. */
 export const isLeadOrBuyer = sql<boolean>`(c.customer_status <> 'click' or c.provisional_lead_at is not null)`
 
-/** A program's customers, newest first, filtered and limited by `list`. */
+/** Lists a program's customers, newest first, filtered and limited by `list`. */
 export async function listCustomers(db: Database, programId: number, list: CustomerList): Promise<ListedCustomer[]> {
   return await db.query(customersStatement(programId, list))
 }
 
-/** The customer with this click id or customer key. Throws `not_found`. */
+/** Reads the customer with this click id or customer key. Throws `not_found`. */
 export async function readCustomer(db: Database, programId: number, name: string): Promise<ListedCustomer> {
   const by = /^cust_\d+_\d+$/.test(name) ? { click_id: name } : { customer_key: name }
   const [customer] = await listCustomers(db, programId, { limit: 1, ...by })

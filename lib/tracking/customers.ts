@@ -4,8 +4,8 @@ import { hmac } from '../hmac.ts'
 import { mailboxOf } from '../access/mailbox.ts'
 
 /**
- * Runs `attempt`, a request that may give a key to a customer, like `retryOnce`. If another call has given the key to another
- * customer in the meantime, runs it once more. The next attempt finds that customer.
+ * Runs `attempt`, a request that may give a key to a customer, like `retryOnce`. If another call has given the key to another customer in
+ * the meantime, runs it once more. The second attempt finds that customer.
  */
 export async function retryBinding<Result>(attempt: () => Promise<Result>): Promise<Result> {
   return await retryOnce(async () => {
@@ -26,7 +26,7 @@ export async function emailHash(secret: string, email: string): Promise<string> 
   return bytesToHex(hmac(secret, normalizedEmail(email)))
 }
 
-/** An address as it is hashed. */
+/** Normalizes an address for hashing. */
 export const normalizedEmail = (email: string) => email.trim().normalize('NFKC').toLowerCase()
 
 /** Returns the stored hashes of an address: of the address itself, and of its mailbox if that is spelled differently. */

@@ -1,10 +1,9 @@
 import { call, type Database } from '../database.ts'
 
 /**
- * Folds the slots of past hours into slot 0 of their day, which also has the figures by hour. Folds at most `limit`
- * rows of `daily_totals` and of `daily_money` each, and returns the number of deleted rows. The sums of a day and its
- * hours don't change. Each table has its own transaction, so runs can overlap each other and writers. The next run
- * folds late writes, such as a refund of an old sale.
+ * Folds the slots of past hours into slot 0 of their day, which also has the figures by hour. Folds up to `limit` rows each of
+ * `daily_totals` and `daily_money`, and returns the number of deleted rows. The sums of a day and its hours don't change. Each table has
+ * its own transaction, so runs can overlap each other and writers. The next run folds late writes, such as a refund of an old sale.
  */
 export async function foldDailyTotals(db: Database, limit: number): Promise<number> {
   const [totals] = await db.query(call('fold_daily_totals', { max_rows: limit }))

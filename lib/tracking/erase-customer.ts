@@ -72,7 +72,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
 
 type Known = ReturnType<typeof customerOf>
 
-/** Selects the customer that the caller named, or that already has the new click id. */
+/** Selects the customer that the caller named, or the one that already has the new click id. */
 function customerOf(programId: number, knownBy: KnownBy, newClickId: string) {
   return kysely
     .selectFrom('customers')
@@ -99,7 +99,7 @@ function eraseLeads(programId: number, known: Known, knownBy: KnownBy) {
 }
 
 /**
- * The log keeps the facts of each webhook event. Without these details it can still be replayed, and changes nothing.
+ * The log keeps the facts of each webhook event. Without these details, a replay is still possible and changes nothing.
  */
 function eraseWebhookEvents(programId: number, known: Known) {
   const unknown = JSON.stringify({

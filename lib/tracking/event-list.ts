@@ -26,9 +26,9 @@ export interface EventChoice {
   /** Exclusive. */
   from?: Date | undefined
   to?: Date | undefined
-  /** A partner's id, or their name or a part of it: finds the partner with the closest name. */
+  /** A partner's id, or a part of their name. It selects the partner with the closest name. */
   partner?: string | undefined
-  /** A link's code, in either case. */
+  /** A link's code, in upper or lower case. */
   code?: string | undefined
   /** Two letters. Leads and sales have the country of the customer's click. */
   country?: string | undefined
@@ -47,7 +47,7 @@ export interface NamedChoice extends Omit<EventChoice, 'partner' | 'code'> {
 /** The cursor of an event: its time in microseconds, type and id. */
 export const asCursor = ({ at_us: us, event_type: type, id }: EventPosition) => `${us}.${type}.${id}`
 
-/** The position of a cursor, or undefined if the cursor is invalid. */
+/** Returns the position of a cursor, or undefined if the cursor is invalid. */
 export function positionIn(text: string | undefined): EventPosition | undefined {
   const [, us, named, id] = /^(\d{1,16})\.([a-z]+)\.(\d{1,15})$/.exec(text ?? '') ?? []
   const type = eventTypes.find((known) => known === named)
@@ -55,9 +55,9 @@ export function positionIn(text: string | undefined): EventPosition | undefined 
 }
 
 /**
- * One page of a program's events, in the same order at any depth: newest first, equal times by type, then by id, the
- * latest first. With `after`, returns the nearest later events first. `clicksSince` is the start of the kept clicks if
- * earlier ones were dropped. Sends one request, and one before it to look up a link or a partner's name.
+ * Returns one page of a program's events, in the same order at any depth: newest first, equal times by type, then latest id first. With
+ * `after`, returns the nearest later events first. `clicksSince` is the start of the kept clicks if earlier ones were dropped. Sends one
+ * request, and one before it to look up a link or a partner's name.
  */
 export async function listedEvents(
   db: Database,
@@ -67,7 +67,7 @@ export async function listedEvents(
   return await eventsNamed(db, await withIds(db, choice), part)
 }
 
-/** One page of events, for filters with ids. One request. */
+/** Reads one page of events for filters with ids, in one request. */
 export async function eventsNamed(db: Database, choice: NamedChoice, part: Part<EventPosition>) {
   const types = choice.eventType ? [choice.eventType] : eventTypes
   const results = await db.batch([...types.map((type) => statementOf(type, choice, part)), clicksKept()])
@@ -84,7 +84,7 @@ export async function eventsNamed(db: Database, choice: NamedChoice, part: Part<
   return { events: inOrder.slice(0, part.limit), clicksSince }
 }
 
-/** The statement that reads the events of one type. */
+/** Builds the statement that reads the events of one type. */
 export function statementOf(type: EventType, choice: NamedChoice, part: Part<EventPosition>) {
   return { click: clicks, lead: leads, conversion: sales }[type](choice, part)
 }
@@ -93,7 +93,7 @@ type ClickEvent = Selectable<DB['affiliate_click_events']>
 
 const no = <Type>() => sql<Type | null>`null`
 
-/** The value of the click that the customer counts for. */
+/** Selects a value of the click that the customer counts for. */
 const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
 const originColumns = [
   originOf('country').as('geo_country'),
@@ -115,7 +115,7 @@ const noPayment = [
   no<boolean>().as('is_recurring'),
 ] as const
 
-/** The customers that match the search, or the one that the filter names. */
+/** Selects the customers that match the search, or the customer in the filter. */
 function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
   const all = kysely.selectFrom('customers').select('id').where('program_id', '=', programId)
   if (id !== undefined) return all.where('id', '=', id)
@@ -124,7 +124,7 @@ function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
 
 const isOfCustomers = ({ search, customer_id: id }: NamedChoice) => search !== undefined || id !== undefined
 
-/** The id of no partner and no link. */
+/** No partner and no link has this id. */
 const none = 0
 
 /** Looks names up first, so that Postgres can plan for the number of the partner's events. */
@@ -257,7 +257,7 @@ function leads(choice: NamedChoice, part: Part<EventPosition>) {
   return list.where('e.customer_id', 'in', customersOf(choice))
 }
 
-/** The required partner. A link filter names its partner too, because the indexes are by partner. */
+/** The required partner. A link filter also sets its partner, because the indexes begin with the partner. */
 const partnersOf = ({ partner_id, link }: NamedChoice) =>
   [partner_id, link?.partner_id].filter((id) => id !== undefined)
 
@@ -301,7 +301,7 @@ function sales(choice: NamedChoice, part: Part<EventPosition>) {
   return isOfCustomers(choice) ? list.where('e.id', 'in', salesNamed(choice)) : list
 }
 
-/** The sales that a search finds by their transaction id or their customer. */
+/** Selects the sales that match a search by transaction id or by customer. */
 function salesNamed(choice: NamedChoice) {
   const { programId, isTest, search = '' } = choice
   const all = kysely

@@ -3,7 +3,7 @@ import type { Database, Statement } from '../database.ts'
 import type { Part } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-/** A row of a statement as the answer has it, with times in ISO 8601. */
+/** A row in the form of the answer, with times in ISO 8601. */
 type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
 type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & { timestamp: string; createdAt: string }
 
@@ -18,7 +18,7 @@ export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
 export interface EventPage {
   data: TrackingEvent[]
-  /** `total` counts the events that were read: the newest `3 * pageSize` of each type at most. */
+  /** `total` counts the read events: up to the newest `3 * pageSize` of each type. */
   meta: {
     pagination: { page: number; pageSize: number; pageCount: number; total: number }
     /** The start of the kept clicks. Absent if none were dropped for their age. */
@@ -60,12 +60,12 @@ export function eventPageStatements(programId: number, query: EventsQuery) {
 
 type ClicksKept = Row<typeof clicksKept>
 
-/** The start of the kept click events: one row, or none if no month was dropped. */
+/** Selects the start of the kept click events. No row if no month was dropped. */
 export function clicksKept() {
   return kysely.selectFrom('clicks_kept').select('since as clicks_since')
 }
 
-/** Takes the answer of `clicksKept` from the answers of a batch. */
+/** Finds the answer of `clicksKept` in the answers of a batch. */
 function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKept)[][]) {
   const rows: Ordered[] = []
   let clicksSince: string | undefined
@@ -77,8 +77,8 @@ function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKe
 }
 
 /**
- * One page of a program's events, newest first. Events at the same time are in the order of type and then id, the
- * latest first. `results` answer `eventPageStatements` of the same query.
+ * Builds one page of a program's events, newest first. Orders equal times by type, then latest id first. `results` are the answers to
+ * `eventPageStatements` of the same query.
  */
 export function asEventPage(
   results: (EventRow | ClicksKept)[][],
@@ -97,8 +97,8 @@ export function asEventPage(
 }
 
 /**
- * Up to `limit` events of a program after `after`, each with its position. The order never changes: newest first to the
- * microsecond, then by type, then by id, the latest first.
+ * Lists up to `limit` events of a program after `after`, each with its position. The order never changes: newest first to the microsecond,
+ * then by type, then latest id first.
  */
 export async function listEvents(
   db: Database,
@@ -145,7 +145,7 @@ export function compare(a: string, b: string): number {
 }
 
 /**
- * For each requested type, its newest events between the dates, `limit` at most, from its own table. Both dates are
+ * Selects up to `limit` of the newest events between the dates for each requested type, from the type's own table. Both dates are
  * inclusive, to the millisecond. Skips test events and sales without a customer.
  */
 function eventsStatements(programId: number, filter: EventFilter, limit: number) {
@@ -153,7 +153,7 @@ function eventsStatements(programId: number, filter: EventFilter, limit: number)
   return types.map((type) => eventsStatement(type, programId, filter, limit))
 }
 
-/** The newest events of one type between the dates, `limit` at most, with details of their customers. */
+/** Selects up to `limit` of the newest events of one type between the dates, with details of their customers. */
 export function eventsStatement(
   type: TrackingEvent['event_type'],
   programId: number,
@@ -294,7 +294,7 @@ export function edgeOf(type: EventType, { before, after }: Omit<Part<EventPositi
   return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
 }
 
-/** The rows of a type from one time until before another, and beyond the start of the page. */
+/** Selects the rows of a type in a range of time that excludes its end, and beyond the start of the page. */
 export function within(
   { from, to }: { from?: Date | undefined; to?: Date | undefined },
   time: Expression<Date>,
@@ -320,6 +320,6 @@ function asked(
   return within({ from: dateFrom, to }, time, id, edgeOf(type, { before: after }))
 }
 
-/** The microseconds of a time. A value of type `Date` would cut them. */
+/** Selects a time in microseconds. A value of type `Date` would cut them. */
 export const microseconds = (time: Expression<Date>) =>
   sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

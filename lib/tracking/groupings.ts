@@ -4,7 +4,7 @@ import type { DatabaseFunctions, GroupedMetric, GroupingName } from '../schema.t
 import { campaignNames } from './campaign.ts'
 import { ratio } from './performance-answer.ts'
 
-/** The groupings of performance. Addresses are grouped by the referring host and by the page without its query. */
+/** The groupings of performance. Addresses are grouped by referring host, or by page without its query. */
 export const groupings = [
   'partner',
   'link',
@@ -47,7 +47,7 @@ export const metrics = [
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 
 export interface GroupsQuery {
-  /** Undefined for the whole only. */
+  /** Undefined if only the whole is requested. */
   groupBy: (typeof groupings)[number] | undefined
   /** Days in `timeZone` (YYYY-MM-DD), both inclusive. */
   from: string
@@ -70,7 +70,7 @@ type Interval = { start: string } & Figures
 
 /** One value of a grouping. */
 export type Group = {
-  /** A partner's or link's id as text, a two-letter country, …; null for events without a value. */
+  /** A partner's or link's id as text, a two-letter country, …. Null for events without a value. */
   value: string | null
   /** A partner's name or a link's code. */
   label?: string
@@ -89,8 +89,8 @@ export interface Groups {
 type Row = DatabaseFunctions['read_groups']['row']
 
 /**
- * A program's performance by the values of a grouping: the first values by `sort`, and the whole. Both have intervals
- * if the query asks for them. Counts clicks, leads and sales up to about a minute ago.
+ * Reads a program's performance by the values of a grouping: the first values by `sort`, and the whole. Both have intervals if the query
+ * requests them. Counts clicks, leads and sales up to about a minute ago.
  */
 export async function readGroups(db: Database, programId: number, query: GroupsQuery): Promise<Groups> {
   const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)
@@ -132,7 +132,7 @@ function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency'> {
   return { total: figuresOf(whole, query, whole), groups }
 }
 
-/** The figures of some rows, in all the intervals of the whole. */
+/** Builds the figures of some rows in all intervals of the whole. */
 function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
   if (!query.interval) return sumOf(rows, query.metrics)
   const byStart = Map.groupBy(rows, ({ starts }) => starts?.getTime())
@@ -145,7 +145,7 @@ function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
 
 const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
 
-/** The interval's first day, or for an hour its ISO 8601 time in the time zone. */
+/** Formats the interval's first day, or an hour's ISO 8601 time in the time zone. */
 function startOf({ starts, starts_local: local }: Row, isHour: boolean): string {
   if (!starts || !local) return ''
   if (!isHour) return local.slice(0, 10)

@@ -7,7 +7,7 @@ import { ApiError } from '../errors.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
-/** A lead as its caller sends it. `email_hash` is the keyed hash (hex) of the e-mail address; see `emailHashes` for both hashes. */
+/** A lead from a caller. `email_hash` is the keyed hash (hex) of the e-mail address. See `emailHashes` for both hashes. */
 export interface Lead {
   customer_key: string
   click_id: string | null
@@ -27,7 +27,7 @@ export interface RecordedLead {
   provisional?: true
   duplicate?: true
   test_mode?: true
-  /** The messages to send; not part of the answer. */
+  /** The messages to send. They are not part of the answer. */
   outbox?: RelayMessage[]
 }
 
@@ -56,9 +56,9 @@ function leadEvent({ session_id, page_url, additional_data }: Lead) {
 }
 
 /**
- * Records a lead of the integrator's server and settles it. The customer is the one with `customer_key`, else the one of a valid click, who
- * then gets the key. If the click's customer carries another key, the lead creates a second customer. A key that only a browser sent goes
- * to the valid click's customer. A repeated lead changes nothing and says `duplicate`. `programId` is the program that the caller names.
+ * Records a lead of the integrator's server and settles it. `customer_key` finds the customer, else a valid click, whose customer then gets
+ * the key. If the click's customer has another key, the lead creates a second customer. If only a browser sent the key before, it moves to
+ * the valid click's customer. A repeated lead changes nothing and returns `duplicate`. `programId` is the program that the caller names.
  * Refuses with `no_attribution` after writing nothing.
  */
 export async function recordServerLead(
@@ -78,11 +78,11 @@ export async function recordServerLead(
 }
 
 /**
- * Records a lead of the visitor's browser. The program is the click's; `programId` is the program that the caller names. If the program
- * wants leads verified by its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing. The
+ * Records a lead of the visitor's browser. The program is the click's program. `programId` is the program that the caller names. If the
+ * program requires leads from its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing. The
  * answer is the same for a settled lead, so that a browser learns nothing. If the program allows browsers to settle leads, the lead settles
  * the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has them yet. A repeat is refused
- * with `already_settled`. The answer is the same whether or not other customers are known. Refuses with `no_attribution` if the click id is
+ * with `already_settled`. The answer reveals nothing about other customers. Refuses with `no_attribution` if the click id is
  * not valid.
  */
 export async function recordBrowserLead(
@@ -131,7 +131,7 @@ export async function recordTestLead(
   return asTestLead(event.lead_id, lead)
 }
 
-/** Records a browser's test lead. The program is the click's, or the one that the page names. */
+/** Records a browser's test lead. The program is the click's program, or the program that the page names. */
 async function recordBrowserTestLead(
   db: Database,
   lead: Lead,
@@ -155,7 +155,7 @@ async function recordBrowserTestLead(
   return asTestLead(event.lead_id, lead)
 }
 
-/** The Worker generates the id and the time of a test lead, so that a lead that is sent twice is recorded once. */
+/** The Worker generates the id and the time of a test lead, so that the database records a repeated lead only once. */
 function testEvent(lead: Lead) {
   return { at: new Date(), lead_id: newEventId(), customer_key: lead.customer_key, ...leadEvent(lead) }
 }

@@ -26,12 +26,12 @@ export const isNamedById = (name: BreakdownName): name is NamedById => namedById
 export const chartMetrics = ['clicks', 'leads', 'sales', 'revenue', 'commission', 'conversion'] as const
 export type ChartMetric = (typeof chartMetrics)[number]
 
-/** The chart's intervals, and the most days that each can show: more than a hundred points are unreadable. */
+/** The chart's intervals with the most days that each can show. More than a hundred points are unreadable. */
 const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as const
 export type ChartInterval = keyof typeof chartIntervals
 
 export interface OverviewQuery extends PerformanceQuery {
-  /** Undefined: revenue if there was any, else clicks. */
+  /** If undefined, revenue if there was any, else clicks. */
   metric?: ChartMetric | undefined
   interval?: ChartInterval | undefined
   /** The currency of the money, in lower case. Sales are counted in all currencies. */
@@ -56,7 +56,7 @@ export interface Figures {
 interface Point {
   /** The interval's first day in the range, or its hour. */
   start: Date
-  /** Whether the interval is still going on. */
+  /** Whether the interval has not ended yet. */
   isOpen: boolean
   /** A count, minor units, or a percentage. */
   value: number
@@ -81,13 +81,13 @@ export interface BreakdownRow {
 export interface Overview {
   metric: ChartMetric
   interval: ChartInterval
-  /** The intervals that fit the range. */
+  /** The intervals that suit the range. */
   intervals: ChartInterval[]
   /** The number of days in the range, and whether the previous period is compared. */
   days: number
   isCompared: boolean
   /**
-   * If filters match too many events: since when they were read, for the breakdowns, and with two filters for all
+   * If filters match too many events, the start of the events that were read. It applies to the breakdowns and, with two filters, to all
    * figures.
    */
   readFrom: Date | undefined
@@ -105,7 +105,7 @@ export interface Overview {
 
 const rowsOfBreakdown = 8
 
-/** The whole UTC days of a query, as Unix milliseconds. `until` is the end of the last one, of today at the latest. */
+/** The whole UTC days of a query, as Unix milliseconds. `until` is the end of the last day, which is today at the latest. */
 function daysOf(query: PerformanceQuery, createdAt: Date, now: number) {
   const { from, to } = fixedRange(query, now) ?? { from: createdAt.getTime(), to: now }
   const today = startOfDay(now)
@@ -115,13 +115,13 @@ function daysOf(query: PerformanceQuery, createdAt: Date, now: number) {
   return { from: first, until, days: Math.round((until - first) / dayMs), isCompared: !isAll }
 }
 
-/** The requested interval, or the finest that is readable for so many days. */
+/** Returns the requested interval, or the finest readable interval for this many days. */
 function intervalOf({ interval }: OverviewQuery, days: number): ChartInterval {
   if (interval && days <= chartIntervals[interval]) return interval
   return intervalNames.find((name) => days <= (name === 'hour' ? 2 : chartIntervals[name])) ?? 'month'
 }
 
-/** The statements for `asOverview` of the same query and `now`. */
+/** Builds the statements for `asOverview` of the same query and `now`. */
 export function overviewStatements(program: { id: number; createdAt: Date }, query: OverviewQuery, now: number) {
   const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
   const filters = JSON.stringify(query.filters)
@@ -246,7 +246,7 @@ export function asOverview(
 
 const intervalNames = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
 
-/** The starts of a range's intervals (UTC, weeks on Mondays). The first can be earlier than the range. */
+/** Returns the starts of a range's intervals (UTC, weeks on Mondays). The first can be earlier than the range. */
 function startsOf(interval: ChartInterval, from: number, until: number): number[] {
   const starts: number[] = []
   if (interval === 'month') {

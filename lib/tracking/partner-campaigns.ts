@@ -24,12 +24,9 @@ interface CampaignFigures {
 
 export interface PartnerCampaigns {
   total: CampaignFigures
-  /** The start of the total, if it does not cover the whole period: with a filter by campaign and too many clicks to read. */
+  /** The start of the total, if a filter by campaign matches too many clicks to cover the whole period. */
   totalFrom: Date | undefined
-  /**
-   * The top values by commission and their number, for breakdowns with any value. A null value means clicks without
-   * one.
-   */
+  /** The top values by commission and the number of values, for breakdowns with any value. Null means clicks without a value. */
   breakdowns: {
     name: PartnerBreakdown
     /** The start of these figures, if they don't cover the whole period. Links without a filter by campaign always do. */
@@ -53,7 +50,7 @@ const rowsOfBreakdown = 20
 
 const firstDay = (days: number, now: number) => startOfDay(now) - (days - 1) * dayMs
 
-/** The statement for `asPartnerCampaigns` of the same query and `now`. */
+/** Builds the statement for `asPartnerCampaigns` of the same query and `now`. */
 export function partnerCampaignsStatement(query: CampaignsQuery, now: number) {
   return call('read_partner_campaigns', {
     of_program_id: query.programId,
@@ -96,7 +93,7 @@ export function asPartnerCampaigns(
   }
 }
 
-/** The figures of a partner's links in some days. One request. */
+/** Reads the figures of a partner's links in a range of days, in one request. */
 export async function readPartnerCampaigns(db: Database, query: CampaignsQuery): Promise<PartnerCampaigns> {
   const now = Date.now()
   return asPartnerCampaigns(await db.query(partnerCampaignsStatement(query, now)), query, now)

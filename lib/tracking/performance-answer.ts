@@ -20,7 +20,7 @@ interface DayPerformance {
 }
 
 export interface Trend {
-  /** The change against the previous period in percent, without its sign, rounded to one decimal. */
+  /** The change from the previous period in percent, without its sign, rounded to one decimal. */
   trend: number
   trendDirection: 'up' | 'down' | 'stable'
 }
@@ -69,8 +69,8 @@ export type PerformanceProgram = Pick<NonNullable<Access['program']>, 'id' | 'cu
 type PerformanceRow = DatabaseFunctions['read_performance']['row']
 
 /**
- * A program's figures for each UTC day of a range, their totals, and the change of the totals against the previous
- * period of the same length. `rows` answer `performanceStatement` for the same query and `now`.
+ * Builds a program's figures for each UTC day of a range, their totals, and the change of the totals from the previous period of the same
+ * length. `rows` are the answer to `performanceStatement` for the same query and `now`.
  */
 export function asPerformance(
   rows: PerformanceRow[],
@@ -190,7 +190,7 @@ function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
   }
 }
 
-/** The totals of the previous period, which distinguish growth from zero. Money is in minor units of a currency. */
+/** The totals of the previous period. They show whether growth started from zero. Money is in minor units of a currency. */
 export function totalsBefore(rows: PerformanceRow[], currency: string): Figures {
   const before = noFigures()
   for (const row of rows) {
@@ -199,20 +199,20 @@ export function totalsBefore(rows: PerformanceRow[], currency: string): Figures 
   return before
 }
 
-/** `part / whole`, rounded half up to `decimals`; 0 if `whole` is 0. */
+/** Returns `part / whole`, rounded half up to `decimals`, or 0 if `whole` is 0. */
 export function ratio(part: number, whole: number, decimals: number): number {
   const scale = 10 ** decimals
   return whole === 0 ? 0 : Math.round((part * scale) / whole) / scale
 }
 
-/** The average in the major unit, with two decimals or as many as the currency has. */
+/** Returns the average in the major unit, with two decimals or the currency's number of decimals. */
 export function averageOf(amountCents: number, count: number, currency: string): number {
   const exponent = currencyExponent(currency)
   const decimals = Math.max(2, exponent)
   return ratio(amountCents * 10 ** (decimals - exponent), count * 10 ** decimals, decimals)
 }
 
-/** The change of a figure. A change from zero is a hundred percent. */
+/** Returns the change of a figure. A change from zero is a hundred percent. */
 export function trendOf(current: number, previous: number): Trend {
   const trendDirection = current > previous ? 'up' : current < previous ? 'down' : 'stable'
   const change = Math.abs(current - previous)

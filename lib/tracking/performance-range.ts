@@ -15,21 +15,21 @@ export interface Range {
   to: number
 }
 
-/** The start of the UTC day of `time`. */
+/** Returns the start of the UTC day of `time`. */
 export function startOfDay(time: number): number {
   return Math.floor(time / dayMs) * dayMs
 }
 
 /**
- * The range of a query: `dateFrom` to `dateTo` if both are present, else the last `period` days including today.
- * Undefined for `all`, which begins with the program.
+ * Returns the range of a query: `dateFrom` to `dateTo` if both are present, else the last `period` days including today. Undefined for
+ * `all`, which begins with the program.
  */
 export function fixedRange({ period = '7d', dateFrom, dateTo }: PerformanceQuery, now: number): Range | undefined {
   if (dateFrom && dateTo) return { from: dateFrom.getTime(), to: dateTo.getTime() }
   return period === 'all' ? undefined : { from: startOfDay(now) - (periodDays[period] - 1) * dayMs, to: now }
 }
 
-/** The range of the same length before this one. */
+/** Returns the range of the same length before this one. */
 export function rangeBefore({ from, to }: Range): Range {
   return { from: from - (to - from) - 1, to: from - 1 }
 }

@@ -1,6 +1,6 @@
 import { isSignedByProxy, type ProxyEnv, readProxyKeyName } from '../access/proxy-keys.ts'
 
-/** A visitor as the proxy on an integrator's own domain describes them; see tracker/src/proxy.ts. */
+/** A visitor in the description of the proxy on an integrator's own domain. See tracker/src/proxy.ts. */
 export interface ProxiedVisitor {
   /** The program whose key signed the header, and the number of that key. */
   programId: number

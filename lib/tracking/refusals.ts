@@ -1,6 +1,6 @@
 import { testCode } from './test-links.ts'
 
-/** A refused call, as `refused_calls` stores it: the latest of its code. */
+/** A refused call in `refused_calls`, which stores the latest of each code. */
 interface RefusedCall {
   call: string
   code: string

@@ -1,9 +1,9 @@
 import { call, type Database, isLockTimeout } from '../database.ts'
 
 /**
- * Deletes customers who only clicked and whose window is over. Reads about `limit` click events at most
- * (migrations/functions/upkeep/retention.sql). Later calls with their click ids are answered as for any expired one.
- * `more` says whether others wait.
+ * Deletes customers who only clicked and whose window is over. Reads up to about `limit` click events
+ * (migrations/functions/upkeep/retention.sql). Later calls with their click ids get the answer for expired ids. `more` says whether others
+ * wait.
  */
 export async function deleteExpiredCustomers(db: Database, limit: number): Promise<{ deleted: number; more: boolean }> {
   const [row] = await db.query(call('delete_expired_customers', { max_clicks: limit }))
@@ -27,7 +27,7 @@ export async function dropClickMonth(db: Database, months: number): Promise<stri
 
 const defaultMonths = 25
 
-/** How many months click events are kept: CLICK_RETENTION_MONTHS of the deployment, or 25 if it is empty. */
+/** Returns how many months the deployment keeps click events: CLICK_RETENTION_MONTHS, or 25 if it is empty. */
 export function clickRetentionMonths(given: string | undefined): number {
   const months = Number(given || defaultMonths)
   if (!Number.isInteger(months) || months < 1) {

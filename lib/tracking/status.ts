@@ -6,14 +6,14 @@ import { kysely } from '../kysely.ts'
 import type { DB } from '../schema.ts'
 import { explainRefusal } from './refusals.ts'
 
-/** When something last arrived, live and in test mode. Null if never. */
+/** The time of the last event, in live and in test mode. Null if there was none. */
 interface LastSeen {
   live: Date | null
   test: Date | null
 }
 
 /**
- * A program's setup and the events that it has received, for integrators. One request that reads one row of each index.
+ * Reads a program's setup and the events that it has received, for integrators. One request that reads one row from each index.
  */
 export async function readStatus(db: Database, keyHash: string) {
   const [row] = await retryOnce(() => db.query(statusByKey(keyHash)))
@@ -40,12 +40,12 @@ export async function readIntegration(db: Database, programId: number) {
   const [live, test, sale, keys] = [row.live_page[0], row.test_page[0], row.latest_sale[0], row.keys[0]]
   return {
     ...asStatus(row),
-    /** Whether browsers reported signups that settled no lead. */
+    /** Whether browsers reported signups that did not settle a lead. */
     has_provisional_leads: row.provisional_lead !== null,
     /** The latest click's page. Undefined before the first click. */
     latest_click: live && test ? (test.at > live.at ? test : live) : (live ?? test),
     latest_sale: sale,
-    /** Whether the program invited a partner, or a partner already signs in. */
+    /** Whether the program invited a partner, or a partner can already sign in. */
     has_invited: row.has_invited,
     active_keys: keys?.active ?? 0,
     /** To the hour. */
@@ -66,7 +66,7 @@ function statusByKey(keyHash: string) {
 
 type OfProgram = ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>
 
-/** A browser can record any number of provisional leads after a settled one, so this many are searched for it. */
+/** A browser can record any number of provisional leads after a settled one, so the query searches this many for it. */
 const leadsLookedThrough = 50
 
 function statusColumns(eb: OfProgram) {
@@ -205,7 +205,7 @@ function asStatus(row: StatusRow) {
       name: row.name,
       domain: row.domain,
       currency: row.currency,
-      /** Percent, with at most two decimals. */
+      /** A percentage with up to two decimals. */
       commission_percent: row.commission_bp / 100,
       cookie_window_days: row.cookie_window_days,
       lead_auth_policy: row.lead_auth_policy,
@@ -218,8 +218,7 @@ function asStatus(row: StatusRow) {
       last_webhook: { live: row.live_webhook, test: row.test_webhook },
     },
     /**
-     * The refusals since the last successful event of their kind: the latest of each code, newest first, up to a week
-     * old.
+     * Lists the refusals since the last successful event of their kind: the latest of each code, newest first, up to a week old.
      */
     refusals: openRefusals(row, {
       click: later(click.live, click.test),
@@ -256,7 +255,7 @@ function asStatus(row: StatusRow) {
   }
 }
 
-/** The later of two times. Either can be missing. */
+/** Returns the later of two times. Either can be missing. */
 export function later(a: Date | null, b: Date | null): Date | null {
   return a === null || (b !== null && b > a) ? b : a
 }

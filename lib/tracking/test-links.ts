@@ -1,20 +1,20 @@
 /**
- * A program's test link makes a visit a test, up to the sale, and no figure counts it. Its code contains the program's id, so the link
+ * A program's test link turns a visit into a test, up to the sale, and no figure counts it. Its code contains the program's id, so the link
  * exists as soon as the program does and belongs to no partner. Its click id belongs to no customer.
  */
 const codePattern = /^svc-test-([1-9]\d{0,14})$/i
 const clickIdPattern = /^cust_\d{13}_\d{20}0([1-9]\d{0,14})$/
 
-/** How many days a browser keeps a test click's id, and how many days a test lead makes the sales of its customer tests. */
+/** How many days a browser keeps a test click's id, and how many days a customer's sales are tests after a test lead. */
 export const testDays = 1
 
 /** Returns the partner code of a program's test link. */
 export const testCode = (programId: number): string => `svc-test-${programId}`
 
-/** Returns the program whose test link has this code; undefined for any other link. */
+/** Returns the program whose test link has this code. Undefined for any other link. */
 export const programOfTestCode = (code: string): number | undefined => numberIn(codePattern, code)
 
-/** Returns the program whose test link gave this click id; undefined for any other. It begins with `newClickIdPrefix`. */
+/** Returns the program whose test link issued this click id, which begins with `newClickIdPrefix`. Undefined for any other id. */
 export const programOfTestClick = (clickId: string): number | undefined => numberIn(clickIdPattern, clickId)
 
 export const testClickId = (prefix: string, programId: number): string => `${prefix}0${programId}`
@@ -23,7 +23,7 @@ export function testClickIdOrNull(clickId: string | null | undefined): string | 
   return clickId && programOfTestClick(clickId) !== undefined ? clickId : null
 }
 
-/** Returns whether a lead or a sale is a test: it says so itself, or its click id is a test link's. */
+/** Returns whether a lead or a sale is a test, because the call says so or its click id comes from a test link. */
 export function isTestEvent(
   body: { additional_data?: { test_mode?: boolean | null | undefined } | null | undefined },
   clickId: string | null | undefined,

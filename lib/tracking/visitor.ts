@@ -9,8 +9,8 @@ interface EdgeLocation {
 }
 
 /**
- * Returns the visitor's place: as the proxy on the integrator's own domain signed it, else from Cloudflare's `request.cf`, else from
- * CloudFront's headers. An unsigned header is not believed, and a proxy's own place is not the visitor's.
+ * Returns the visitor's place: the place that the proxy on the integrator's own domain signed, else Cloudflare's `request.cf`, else
+ * CloudFront's headers. Ignores an unsigned header, and never uses the proxy's own place.
  */
 export function visitorLocation(request: Request & { cf?: EdgeLocation }, visitor: ProxiedVisitor | undefined) {
   const { headers, cf } = request
@@ -27,7 +27,7 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }, visito
 }
 
 /**
- * Returns the stored part of the visitor's address (as limits count it): 48 bits of a hash with a secret key that changes each month. It
+ * Returns the stored form of the visitor's counted address: 48 bits of a hash with a secret key that changes each month. It
  * shows many signups from one address, and nobody can read the address from it. Null if the address is not counted.
  */
 export function visitorHash(secret: string | undefined, address: string | undefined): number | null {
@@ -42,13 +42,13 @@ interface Device {
   browser_name: string | null
 }
 
-/** Parsing a user agent takes 15 to 100 µs, most of a click's work, and the same few agents repeat. */
+/** Parsing a user agent takes 15 to 100 µs, which is most of a click's work, and the same few agents repeat. */
 const knownDevices = new Map<string, Device>()
 const maxKnownDevices = 500
 
 /**
  * User agents of crawlers, link previews and monitors. The HTTP client of a programming language is not a bot, because an integrator's own
- * server sends its visitors' clicks with it. Neither is a headless browser, which integrators test with.
+ * server sends its visitors' clicks with it. Headless browsers are not bots either, because integrators test with them.
  */
 const bots =
   /(?<! cu)bots?(?:\b|_)|crawl|spider|slurp|preview|lighthouse|page ?speed|scan|archiver|validator|feedfetcher|externalhit|meta-external|mediapartners|google-|googleother|-google|yandex(?!search)|^(?:whatsapp|wordpress|facebook)|embedly|pinterest\/0|snapchat ads|chatgpt|perplexity|anthropic|claude-|cohere-ai|uptime|monitor|pingdom|pinger|statuscake|site24x7|synthetic|checkly|audit|fetcher/i
@@ -65,7 +65,7 @@ const browsers: Record<string, string> = {
   Gecko: 'Firefox',
 }
 
-/** Returns the same result as the parser, whose loading would take a sixth of the CPU time of an isolate's first click. */
+/** Returns the same result as the parser. Loading the parser would take a sixth of the CPU time of an isolate's first click. */
 function desktopOf(userAgent: string): Device | undefined {
   const [, windows, macintosh, x11, engine, brand, gecko] = desktops.exec(userAgent) ?? []
   const browser = browsers[brand ?? engine ?? gecko ?? '']

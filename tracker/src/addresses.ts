@@ -1,4 +1,4 @@
-/** The address that the package was built for, or empty if the build does not know it; see build.ts. */
+/** The address that the package was built for, or empty if the build does not know it. See build.ts. */
 declare const SVC_BASE_URL: string
 
 /** One address for everything, or separate addresses for some routes, such as a function's own URL. */
@@ -16,7 +16,7 @@ const scripts: Partial<Record<Route, string>> = {
 }
 export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route}`
 
-/** The service's address without a slash at its end. Throws if nothing names it, so that no key goes to a stranger. */
+/** Returns the service's address without a trailing slash. Throws if nothing names it, so that no key goes to a stranger. */
 export function baseUrlOf(baseUrl: string | undefined): string {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
   const found = baseUrl || process?.env?.['SVC_BASE_URL'] || SVC_BASE_URL
@@ -26,7 +26,7 @@ export function baseUrlOf(baseUrl: string | undefined): string {
   return found.slice(0, end)
 }
 
-/** The address at which a route is called. */
+/** Returns the address of a route. */
 export const address = ({ baseUrl, urls }: Addresses, route: Route) =>
   urls?.[route] ?? baseUrlOf(baseUrl) + pathOf(route)
 

@@ -52,7 +52,7 @@ export interface SvcApiOptions extends Caller {
 }
 
 export interface CreateOptions {
-  /** A repeat with the same key within a day creates nothing twice. Default: a new key for each call and its own retries. */
+  /** Repeating the key within a day creates nothing twice. Default: a new key for each call and its own retries. */
   idempotencyKey?: string | undefined
 }
 
@@ -72,15 +72,15 @@ export class SvcApiError extends Error implements SvcError {
   }
 }
 
-/** A list. `for await` reads it row by row over all its pages and throws `SvcApiError`; `page` reads one page. */
+/** A list. `for await` reads it row by row over all its pages and throws `SvcApiError`. `page` reads one page. */
 export interface List<Row> extends AsyncIterable<Row> {
-  /** Returns the first page, or the one at the query's `cursor`. Never throws. */
+  /** Returns the first page, or the page at the query's `cursor`. Never throws. */
   page(): Promise<Result<{ data: Row[]; next_cursor: string | null }>>
 }
 
 /**
- * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one resource never throw:
- * their `Result` says what happened. Read lists with `for await` loops. Repeats a call after no answer, 429 or 5xx.
+ * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one resource never throw. Their
+ * `Result` reports success or failure. Read lists with `for await` loops. Repeats a call after no answer, 429 or 5xx.
  */
 export class SvcApi {
   readonly #options: SvcApiOptions
@@ -194,7 +194,7 @@ export class SvcApi {
     approve: (id: number) => this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'approved' }),
     reject: (id: number, reason: string) =>
       this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'rejected', reason }),
-    /** Approves up to 100 at once. `data` has all of them afterwards, `changed` the number of changes, and `unknown_ids` the others. */
+    /** Approves up to 100 at once. Then `data` has all of them, `changed` the number of changes, and `unknown_ids` the unknown ids. */
     approveAll: (ids: number[]) => this.#decideAll({ ids, status: 'approved' }),
     rejectAll: (ids: number[], reason: string) => this.#decideAll({ ids, status: 'rejected', reason }),
   }

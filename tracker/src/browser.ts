@@ -6,8 +6,8 @@
  * - `data-svc-consent="required"`: the script reads, stores and sends nothing before `svc.consent()`. `/js/svc-tracker-consent.js` always
  *   waits, and also has `svc.revokeConsent()`.
  * - `data-svc-params="via,ref,fpr"`: further parameters that carry a partner code besides `aff`.
- * - `data-svc-name="partners"`: the name of a further program on the same site. Its helper is `window.partners`, its cookie
- *   `partners_click_id`; without it they are `window.svc` and `svc_click_id`. Each program has its own tag.
+ * - `data-svc-name="partners"`: the name of a further program on the same site. Its helper is `window.partners` and its cookie
+ *   `partners_click_id`. Without a name they are `window.svc` and `svc_click_id`. Each program has its own tag.
  *
  * The script sends its calls to the service that it was loaded from. If its address is not the service's `/js/`, a proxy on the page's
  * own domain serves it, and that address receives the calls too.
@@ -20,7 +20,7 @@
 declare const SVC_REVOKES: boolean
 
 /**
- * The result of a signup: the service's answer. If the visitor has no click, `error.code` is `no_attribution` and no request is
+ * The result of a signup is the service's answer. If the visitor has no click, `error.code` is `no_attribution` and no request is
  * sent. If the service was not reached, `success` is false without an `error`.
  */
 export interface SignupResult {
@@ -37,8 +37,8 @@ export interface Svc {
   /** The click id, or null if the visitor did not come through a partner's link or has not consented. */
   getClickId(): string | null
   /**
-   * Records the signup once the service has answered the pending click and the visitor has consented. So make no visitor wait for
-   * it. Never rejects.
+   * Records the signup once the service has answered the pending click and the visitor has consented. So don't make visitors wait for it.
+   * Never rejects.
    */
   signup(customerKey: string, email?: string): Promise<SignupResult>
   /** Starts a script that waits because of `data-svc-consent="required"`. */
@@ -50,7 +50,7 @@ export interface Svc {
   revokeConsent(): void
 }
 
-/** A call through the stub before the script has loaded: method, arguments, and a callback for the result. */
+/** A call of the stub before the script has loaded: method, arguments, and a callback for the result. */
 export type StubCall = [
   method: 'signup' | 'consent' | 'revokeConsent',
   args: [string, string?],
@@ -60,7 +60,7 @@ interface Settle {
   with(result: unknown): void
 }
 
-/** `window.svc` as stub or as script: the script sets `v`, and `q` holds the stub's calls. */
+/** `window.svc` of the stub or the script. The script sets `v`, and `q` holds the stub's calls. */
 export interface StubbedSvc extends Svc {
   v?: number
   q?: StubCall[]
@@ -83,9 +83,9 @@ try {
     const program_id = +svcProgramId
     // oxlint-disable-next-line no-non-null-assertion -- `aff` matches
     const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
-    // The address up to the end of the query that has the code, the address without its query and hash, and the code.
-    // Also matches inside the hash, for routers that keep their query there, and in links that a mail garbled: `?a=b?aff=c`, `&amp;aff=c`.
-    // Linear: the anchor allows one start, and the lookahead never backtracks into another part.
+    // The address up to the end of the query that has the code, the address without its query and hash, and the code. Also matches inside
+    // the hash, for routers that keep their query there, and in links that a mail program garbled: `?a=b?aff=c`, `&amp;aff=c`. Runs in
+    // linear time: the anchor allows one start, and the lookahead never backtracks into another part.
     const codePattern = RegExp(`^(?=([^?#;]*)).*?[&?#;](${names})=([^?#;&]+)[^#]*`)
     let consented: 0 | 1 | undefined,
       unsavedClickId: string | null = null,
@@ -142,13 +142,13 @@ try {
           ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),
         })
-        // An answer of another server, such as a page of the shop, throws here, and the click stays for the next page.
+        // If another server answers, for example with a page of the shop, this throws, and the click stays for the next page.
         const { cookie_set, click_id, cookie_window_days } = await response.json()
         // A refusal is final, and answered with 200 too. After 429, 5xx or no answer, the next page sends the click again.
         if (response.ok) delete store[clickKey]
         // The visitor revoked it while the click was on its way. The proxy's response has set the cookies.
         if (SVC_REVOKES && !consented) return svc.revokeConsent()
-        // A proxy on the page's own domain sets the cookie itself. That one lasts longer, so the script keeps it.
+        // A proxy on the page's own domain sets the cookie itself. That cookie lasts longer, so the script keeps it.
         if (click_id)
           try {
             if (!cookie_set || getClickId() != click_id) {
@@ -163,7 +163,7 @@ try {
 
     const look = (landing?: unknown, isBefore?: 1) => {
       const text = (isBefore ? '' : location.href + '#') + landing
-      // First the address as it is, then decoded: something may have encoded it, as in `/page%3Faff=c`. `unescape` reads no UTF-8.
+      // First reads the raw address, then the decoded one, because something may have encoded it: `/page%3Faff=c`. `unescape` does not read UTF-8.
       const [query, url, , code] = text.match(codePattern) ?? unescape(text).match(codePattern) ?? []
       if (code && code != lastCode) {
         lastCode = code
@@ -171,7 +171,7 @@ try {
           // With consent, the previous page has stored its code itself.
           if (isBefore && (store[sessionKey] || getClickId())) return
           store[clickKey] = JSON.stringify({
-            // Sends only the campaign of the query; the rest can hold private data.
+            // Sends only the campaign from the query. The rest can hold private data.
             affiliate_url:
               // oxlint-disable-next-line no-non-null-assertion -- as `aff` does
               url + '?' + ('aff=' + code + '&' + query).match(/\b(^aff|sub.|utm_\w+)=[^?#;&]+/g)!.join('&'),
@@ -240,11 +240,11 @@ try {
         if (wasConsented) queue = new Promise((resolve) => (consent = resolve))
       }
 
-    // On the previous page of this site the visitor may not have consented. It stored nothing, but the browser names its address.
+    // On the previous page of this site the visitor may not have consented. That page stored nothing, but the browser names its address.
     if (document.referrer.split('/')[2] == location.host) look(document.referrer, 1)
-    // The router may have changed the address before this script loaded; the navigation entry still has it.
+    // The router may have changed the address before this script loaded. The navigation entry still has the original.
     look(performance.getEntriesByType('navigation')[0]?.name)
-    // After the click, because a signup from the stub needs it.
+    // Comes after the click, because a signup from the stub needs the click.
     q?.map(run)
     if (!SVC_REVOKES && svcConsent != 'required') svc.consent()
   }

@@ -1,6 +1,6 @@
-/** The cookie of a program by its name on the page, and its copy that scripts cannot read; see `createTrackerProxy`. */
+/** The cookie of a program by its name on the page, and its copy that scripts cannot read. See `createTrackerProxy`. */
 export const cookieOf = (name = 'svc') => `${name}_click_id`
 export const keptOf = (name?: string) => `${cookieOf(name)}_kept`
 
-/** The click id of this cookie in the value of the `Cookie` header, or undefined. */
+/** Finds the click id of this cookie in the value of the `Cookie` header, or undefined. */
 export const clickIdOf = (cookies: string, cookie: string) => cookies.match(`(?:^|; *)${cookie}=(cust_\\d+_\\d+)`)?.[1]

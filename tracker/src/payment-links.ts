@@ -1,7 +1,7 @@
 /**
- * Adds the visitor's click id to links, elements and calls that open a processor's own checkout:
- * `<script async src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. It is a separate file, so that other shops
- * don't pay for its bytes. If the tracker's tag has `data-svc-name`, this tag needs the same.
+ * Adds the visitor's click id to links, elements and calls that open a processor's own checkout: `<script async
+ * src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. It is a separate file, so that other shops don't load its
+ * bytes. If the tracker's tag has `data-svc-name`, this tag needs the same.
  *
  * Fills `client_reference_id` of Stripe Payment Links, buy buttons and pricing tables, `reference_id` of Polar's checkout links, the custom
  * data of Lemon Squeezy's checkout links, and that of Paddle.js: `Paddle.Checkout.open` and `.paddle_button` elements. It also fills what
@@ -29,12 +29,12 @@ try {
   ]
   const attribute = 'client-reference-id'
   const customData = 'data-custom-data'
-  /** Values that this script wrote: only these may be replaced by the id of a later click. */
+  /** Values that this script wrote. It only replaces these with the id of a later click. */
   const written = new Set([''])
   const wrapped = new WeakSet()
 
   const clickId = () => {
-    // Without tracker and stub there is no helper, or the page has another object under its name.
+    // Without the tracker and the stub there is no helper, or the page has another object under its name.
     const svc: Partial<Svc> | undefined = Reflect.get(window, name)
     const id = svc?.getClickId?.() ?? ''
     if (!accepted.test(id)) return undefined
@@ -100,7 +100,7 @@ try {
   })
   // Right after Paddle.js has run, before the page's own script can open a checkout.
   document.addEventListener('load', wrapPaddle, true)
-  // On each click too, for links inside shadow roots, and for an id that is newer than the page's last change.
+  // Also runs on each click, for links inside shadow roots, and for an id that is newer than the page's last change.
   for (const type of ['click', 'auxclick'])
     addEventListener(
       type,
@@ -111,7 +111,7 @@ try {
       },
       true,
     )
-  // The click may be pending, or the visitor's consent. Nothing signals either, so the script polls.
+  // The click or the visitor's consent may be pending. Nothing signals either, so the script polls.
   if (!fill()) {
     const timer = setInterval(() => fill() && clearInterval(timer), 250)
   }

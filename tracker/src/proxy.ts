@@ -23,7 +23,7 @@ const secondsOfDay = 86400
 /** The longest duration that browsers allow for a cookie. */
 const longestDays = 400
 
-/** Those of the named headers that have a value. */
+/** Returns the named headers that have a value. */
 const pick = (headers: HeadersLike, names: string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, headers.get(name) ?? '']).filter(([, value]) => value))
 
@@ -72,8 +72,8 @@ const scriptOf = ({ url }: Request) => scripts[new URL(url).search] ?? 'script'
  * block list knows. The handler forwards the visitor's address, place and user agent, but no cookie.
  *
  * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A copy is in a second cookie that no script
- * can read. If a browser drops the first, as Safari does after seven days with a suspected tracker's, the script's response restores it from
- * the copy.
+ * can read. If a browser drops the first cookie, like Safari after seven days for suspected trackers, the script's response restores it
+ * from the copy.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
   // Throws now if nothing names the service's address.
@@ -93,7 +93,7 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       if (route === 'click') call.existing_click_id ??= kept
 
       const answer = new Headers()
-      // The browser sends the page's origin, or with the script the page's address. This server's own name may differ behind proxies.
+      // The browser sends the page's origin, or for the script the page's address. Behind proxies, this server's own name may differ.
       const origin = sent.get('origin') ?? sent.get('referer')
       const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
       const domain =
@@ -134,7 +134,7 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       }
       if (call) return new Response(response.body, { status, headers: answer })
 
-      // Only the visitor's browser may cache the script, and only while its cookies stay the same. So the next page restores a dropped one.
+      // Only the visitor's browser may cache the script, and only while its cookies stay the same. So the next page restores a dropped cookie.
       answer.set('cache-control', answer.get('cache-control')?.replace('public', 'private') ?? 'no-cache')
       answer.set('vary', 'cookie')
       const secondsLeft = Number(cookies.split(`${kept}.`)[1]?.match(/^\d+/)) - now

@@ -4,7 +4,7 @@ import type { StubbedSvc, Svc } from './browser.ts'
 
 export type { SignupResult, Svc } from './browser.ts'
 
-/** The address the package was built for; see build.ts. */
+/** The address that the package was built for. See build.ts. */
 declare const SVC_BASE_URL: string
 
 export interface SvcProviderProps {
@@ -17,7 +17,7 @@ export interface SvcProviderProps {
   params?: string | undefined
   /** Fills the click id into checkouts of Stripe, Paddle.js, Lemon Squeezy and Polar that the page links to or opens. */
   paymentLinks?: boolean | undefined
-  /** The name of a further program on the same site: its helper is `useSvc(name)`, its cookie `<name>_click_id`. Nest the providers. */
+  /** The name of a further program on the same site. Its helper is `useSvc(name)` and its cookie `<name>_click_id`. Nest the providers. */
   name?: string | undefined
   children?: ReactNode
 }
@@ -77,7 +77,7 @@ const helpers = () => window as unknown as Record<string, StubbedSvc | undefined
 
 const subscribe = () => () => {}
 
-/** The helper before the script has loaded: it keeps calls for the script, which completes this same object. */
+/** The helper before the script has loaded. It keeps calls for the script, which completes the same object. */
 function stub(name: string, consent: boolean): StubbedSvc {
   const svc: StubbedSvc = {
     q: [],

@@ -43,7 +43,7 @@ const logged = new Set<string>()
 const longestWaitMs = 10_000
 
 /**
- * Sends one call, and repeats it after no answer, 429 or 5xx. Each call is safe to repeat. `input` returns the body; its errors become
+ * Sends one call, and repeats it after no answer, 429 or 5xx. Each call is safe to repeat. `input` returns the body. Its errors become
  * `invalid_request`.
  */
 export async function send<Data>(
@@ -89,7 +89,7 @@ export async function send<Data>(
         // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale has this answer, and these are its fields
         return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
     } catch (cause) {
-      // Only the name and code of the error: its text can quote the Authorization header.
+      // Uses only the name and code of the error, because its text can quote the Authorization header.
       const name = cause instanceof Error ? cause.name : ''
       const code = { SyntaxError: 'invalid_response', TimeoutError: 'timeout' }[name] ?? 'network_error'
       if (name !== 'SyntaxError') status = 0

@@ -7,14 +7,14 @@ export { stripeAmount }
 export type { Result, SvcError }
 
 export interface SvcClientOptions extends Addresses, Caller {
-  /** The currency (ISO 4217) of sales that name none. Default `usd`: name your program's. */
+  /** The currency (ISO 4217) of sales that name none. Default `usd`. Name your program's currency. */
   currency?: string | undefined
 }
 
 export interface LeadInput {
-  /** Your own stable user id: the same here and at every sale. */
+  /** Your own stable user id, the same here and at every sale. */
   customerExternalId: string
-  /** The visitor's `svc_click_id`, or null; see `getClickId`. */
+  /** The visitor's `svc_click_id`, or null. See `getClickId`. */
   clickId: string | null
   email?: string | undefined
   additionalData?: { test_mode?: boolean; program_id?: number; [name: string]: unknown } | undefined
@@ -24,9 +24,9 @@ export interface SaleInput {
   customerExternalId: string
   /** The paid amount, a positive integer in the currency's minor unit by ISO 4217 (cents; whole yen). `stripeAmount` converts Stripe's. */
   amount: number
-  /** The tax within `amount`, in the same unit; it earns no commission. Default 0. */
+  /** The tax within `amount`, in the same unit. It earns no commission. Default 0. */
   tax?: number | undefined
-  /** Identifies this sale permanently: a second call with it answers 409, and a refund needs it. */
+  /** Identifies this sale permanently. A second call with this id answers 409, and a refund needs the id. */
   invoiceId: string
   /** ISO 4217. Default: the client's `currency`. */
   currency?: string | undefined
@@ -35,9 +35,9 @@ export interface SaleInput {
   subscriptionId?: string | undefined
   /** For a customer without a lead, such as a guest at the checkout. */
   clickId?: string | null | undefined
-  /** The code that the buyer typed. A partner's code attributes the sale to them, with or without a click; any other changes nothing. */
+  /** The code that the buyer typed. A partner's code attributes the sale to them, with or without a click. Any other code changes nothing. */
   coupon?: string | null | undefined
-  /** The sale's program. If the key belongs to another one, the service refuses the sale. */
+  /** The sale's program. If the key belongs to another program, the service refuses the sale. */
   programId?: number | undefined
 }
 
@@ -71,7 +71,7 @@ export interface SaleData {
   commission_id?: number | null
   commission_cents?: number
   currency?: string
-  /** Explains the consequence if the sale is in another currency than the program's. */
+  /** Explains the consequence if the sale is not in the program's currency. */
   warning?: string
   /** Unknown fields, which had no effect. The client logs them once. */
   ignored_fields?: string[]
@@ -92,7 +92,7 @@ export type RefundData = { success: true; ignored_fields?: string[] } & (
 )
 
 /**
- * Calls the service from your server. No method throws or rejects: a failure is a result with `ok: false`. Only the constructor throws, if
+ * Calls the service from your server. No method throws or rejects. A failure is a result with `ok: false`. Only the constructor throws, if
  * the key is missing or malformed, or if nothing names the service's address.
  *
  * Repeats a call after no answer, 429 or 5xx. Each call is safe to repeat, because the service recognizes a lead by its customer, a
@@ -118,7 +118,7 @@ export class SvcClient {
   }
 
   /**
-   * Records a sale. Status 409 means that it is already recorded: do nothing. `data.warning` reports another currency than the
+   * Records a sale. Status 409 means that it is already recorded, so do nothing. `data.warning` reports a currency that is not the
    * program's.
    */
   trackSale(sale: SaleInput): Promise<Result<SaleData>> {
@@ -159,7 +159,7 @@ export class SvcClient {
 
 /**
  * Returns the click id in a request's cookies, or null. Takes `Request`, a Node or Express request, or `{ headers: await headers() }`. If
- * the site has several programs, `name` is that of the tag (`data-svc-name`).
+ * the site has several programs, `name` is the tag's name (`data-svc-name`).
  */
 export function getClickId(
   request: { headers: Headers | { cookie?: string | undefined } },
@@ -171,8 +171,9 @@ export function getClickId(
 }
 
 /**
- * Returns the parameters of a Stripe checkout session that carry the attribution; spread them into the session's own. A subscription needs
- * them twice, because Stripe does not copy a session's metadata to its subscription, and renewals only have the latter.
+ * Returns the parameters of a Stripe checkout session that carry the attribution. Spread them into the session's own parameters. A
+ * subscription needs them twice, because Stripe does not copy a session's metadata to its subscription, and renewals only have the
+ * subscription's metadata.
  */
 export function checkoutMetadata(input: {
   clickId: string | null

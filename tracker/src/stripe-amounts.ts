@@ -1,5 +1,5 @@
 /**
- * Converts an amount of Stripe's to the currency's minor unit by ISO 4217. Three currencies differ: ISK and UGX have no decimals any more,
+ * Converts an amount from Stripe to the currency's minor unit by ISO 4217. Three currencies differ. ISK and UGX no longer have decimals,
  * but Stripe still writes two (this rounds half up). MGA has two, but Stripe writes none.
  *
  * @see https://docs.stripe.com/currencies#special-cases
@@ -9,7 +9,7 @@ export function stripeAmount(amount: number, currency: string): number {
   return /^mga$/i.test(currency) ? amount * 100 : amount
 }
 
-/** `amount × part / whole` in integers, rounded half up; the amount itself if the whole is zero. */
+/** Returns `amount × part / whole` in integers, rounded half up, or the amount itself if the whole is zero. */
 export function shareOf(amount: number, part: number, whole: number): number {
   if (whole <= 0) return amount
   return Number((2n * BigInt(amount) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)))
@@ -21,7 +21,7 @@ export interface SessionAmounts {
   total_details?: { amount_tax?: number | null | undefined } | null | undefined
 }
 
-/** A session's total without tax, in Stripe's unit. */
+/** Returns a session's total without tax, in Stripe's unit. */
 export const untaxedOfSession = ({ amount_total, total_details }: SessionAmounts) =>
   Math.max(0, (amount_total ?? 0) - (total_details?.amount_tax ?? 0))
 
@@ -39,8 +39,8 @@ export interface InvoiceAmounts {
 }
 
 /**
- * The paid amount of an invoice with and without tax, in the currency's minor unit by ISO 4217. The paid amount can be less or more than the
- * total (customer balance, partial payments). It contains tax in proportion.
+ * Returns the paid amount of an invoice with and without tax, in the currency's minor unit by ISO 4217. The paid amount can be less or more
+ * than the total (customer balance, partial payments). It contains tax in proportion.
  */
 export function paidOfInvoice({ currency, total, ...invoice }: InvoiceAmounts): { amount: number; untaxed: number } {
   const paid = invoice.paid_out_of_band ? Math.max(invoice.amount_paid, invoice.amount_due ?? 0) : invoice.amount_paid

@@ -34,7 +34,7 @@ interface SubscriptionDetails {
   subscription?: Reference
 }
 
-/** The fields of `Stripe.Invoice` that the helpers read, in its shape since 2025-03-31 and in the earlier ones. */
+/** The fields of `Stripe.Invoice` that the helpers read, in the shape since 2025-03-31 and in earlier shapes. */
 export interface PaidInvoice extends InvoiceAmounts {
   id?: string | undefined
   billing_reason?: string | null | undefined
@@ -45,7 +45,7 @@ export interface PaidInvoice extends InvoiceAmounts {
   subscription?: Reference
 }
 
-/** The buyer, or null if none of these places has the metadata of `checkoutMetadata`. */
+/** Returns the buyer, or null if none of these places has the metadata of `checkoutMetadata`. */
 function buyerOf(places: Metadata[]): Pick<SaleInput, 'customerExternalId' | 'clickId' | 'programId'> | null {
   const found = places.find((metadata) => metadata?.['svc_customer_key'])
   const customerExternalId = found?.['svc_customer_key']
@@ -113,7 +113,7 @@ export function saleFromInvoice(invoice: PaidInvoice, { includeFirst = false } =
 
 /** The calls to your `new Stripe(…)` that find the invoice of a payment. */
 export interface StripeApi {
-  /** In Stripe's package since API version 2025-03-31; before, the payment intent has the invoice. */
+  /** In Stripe's package since API version 2025-03-31. Before, the payment intent has the invoice. */
   invoicePayments?: {
     list(query: {
       payment: { type: 'payment_intent'; payment_intent: string }
@@ -140,8 +140,8 @@ interface MoneyBack {
 
 /**
  * Returns the refund of an event for `trackRefund`, or null if it has none. Reads `refund.created` and `refund.updated` (once the refund
- * has succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with the amount that was paid back outside of Stripe.
- * Repeated events, and several events about one refund, give the same refund.
+ * has succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with the amount that the shop refunded outside of Stripe.
+ * Repeated events, and several events about one refund, return the same refund.
  *
  * Rejects if Stripe's answer about the paid invoice fails: answer the event with 500, and Stripe sends it again.
  */
@@ -178,7 +178,7 @@ export async function refundFromEvent(
   }
 }
 
-/** The `invoiceId` of a payment's sale: the paid invoice, else the payment itself. */
+/** Returns the `invoiceId` of a payment's sale: the paid invoice, else the payment itself. */
 async function saleOf({ payment_intent, charge }: MoneyBack, stripe: StripeApi): Promise<string | undefined> {
   const intent = idOf(payment_intent)
   if (!intent) return idOf(charge)

@@ -5,12 +5,12 @@ export type { WebhookData, WebhookEvent, WebhookEventOf, WebhookType } from './w
 /** The headers of a request, as in `fetch` or in Node. */
 export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>
 
-/** Thrown by `verifyWebhook`: answer 400, and ignore the request. */
+/** Thrown by `verifyWebhook`. Answer 400 and ignore the request. */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError'
 }
 
-/** The largest difference between the time of a webhook and this machine's. */
+/** The largest difference between a webhook's time and this machine's time. */
 const toleranceSeconds = 5 * 60
 const utf8 = new TextEncoder()
 const hmac = { name: 'HMAC', hash: 'SHA-256' }
@@ -33,9 +33,9 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> | undefined {
 }
 
 /**
- * Verifies and reads a webhook, signed according to Standard Webhooks. `body` is the raw body; `secret` is the endpoint's, `whsec_…`, or
- * several. Throws `WebhookVerificationError` if the signature does not match, or if the webhook is older than five minutes. The same event
- * can come more than once, with the same `id`.
+ * Verifies and reads a webhook, signed according to Standard Webhooks. `body` is the raw body. `secret` is the endpoint's secret,
+ * `whsec_…`, or several. Throws `WebhookVerificationError` if the signature does not match, or if the webhook is older than five minutes.
+ * The same event can arrive more than once, with the same `id`.
  */
 export async function verifyWebhook(
   body: string | Uint8Array,

@@ -22,7 +22,7 @@ export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooM
 
 const refusal = z.object({ code: z.string() })
 
-/** The options of a call of better-auth that answers the request. */
+/** The options of a better-auth call that answers the request. */
 export const answered = (c: Pick<PageContext, 'req'>) => ({ headers: c.req.raw.headers, asResponse: true }) as const
 
 /** The code of better-auth's refusal, which distinguishes refusals with the same status. */
@@ -34,7 +34,7 @@ export async function codeOf(response: Response): Promise<string | undefined> {
   return refusal.safeParse(body).data?.code
 }
 
-/** Passes the cookies of better-auth's answer on. Returns the form's message if better-auth refused. */
+/** Passes on the cookies of better-auth's answer. Returns the form's message if better-auth refused. */
 export async function passOn(c: Pick<PageContext, 'header'>, response: Response): Promise<string | undefined> {
   if (response.ok) {
     for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
@@ -48,7 +48,7 @@ export async function passOn(c: Pick<PageContext, 'header'>, response: Response)
 /** better-auth's answer if the account has two-factor codes. */
 const withCode = z.object({ twoFactorRedirect: z.literal(true) })
 
-/** Signs in and goes on to the next page, or to the form for the code. Returns the form's message if that is refused. */
+/** Signs in and redirects to the next page, or to the form for the code. Returns the form's message if better-auth refuses. */
 export async function signIn(
   c: PageContext,
   credentials: { email: string; password: string },
@@ -60,7 +60,7 @@ export async function signIn(
   return c.redirect(needsCode ? withNext('/two-factor', nextOf(c)) : nextOf(c), 303)
 }
 
-/** Refuses the form if `password`, typed in `field`, is not the signed-in person's. */
+/** Refuses the form if `password`, typed in `field`, is not the signed-in person's password. */
 export async function checkPassword(
   c: ViewerContext | WorkspaceContext | PartnerContext,
   field: string,

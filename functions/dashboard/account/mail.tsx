@@ -103,7 +103,7 @@ pages.post(`${address}/retry`, requireViewer, async (c) => {
   return redirectWith(c, address, 'You will get notification e-mails again.')
 })
 
-// No session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
+// Needs no session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
 pages.get(unsubscribePath, async (c) => {
   const token = tokenInQuery(c)
   const { topics } = await readUnsubscription(c.env, token)

@@ -21,7 +21,7 @@ interface OpenedProgramsProps {
   members: Member[]
 }
 
-/** Lists the programs that are opened to single members, and opens another. A part of the members page. */
+/** Lists the programs that are opened to single members, and opens further programs. It is a part of the members page. */
 export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
   if (programs.length === 0) return null
   return (
@@ -66,7 +66,7 @@ const incomplete = 'Choose a member, a program and a role.'
 const openingForm = z.object({
   user: z.string(incomplete),
   program: z.coerce.number(incomplete),
-  /** Empty closes the program to the member again. */
+  /** An empty role closes the program to the member again. */
   program_role: z.union([z.literal(''), z.enum(programRoles)], incomplete),
 })
 

@@ -47,7 +47,7 @@ pages.get('/sign-up', async (c) => {
   )
 })
 
-/** The address of the invitation that led here. Accepting it confirms the address, because its link was mailed there. */
+/** The address of the invitation that led here. Accepting the invitation confirms the address, because the link was mailed there. */
 async function invitedAddress(c: PageContext): Promise<string | undefined> {
   const { pathname, searchParams } = new URL(nextOf(c), c.env.BASE_URL)
   const token = searchParams.get('token')
@@ -73,7 +73,7 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
   const signInPage = withNext('/sign-in', nextOf(c))
   if (isInvited) {
-    // This tells whether the address had an account, but only to the reader of its mailbox.
+    // This shows whether the address had an account, but only to the reader of its mailbox.
     const answer = await signIn(c, { email, password })
     return answer instanceof Response ? answer : redirectWith(c, signInPage, 'Sign in, then accept the invitation.')
   }

@@ -2,7 +2,7 @@ import type { AuditEntry } from '../../../lib/access/audit-log.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { formatTime } from './format.tsx'
 
-/** Words that replace names of the log and of tables. */
+/** Words that replace names from the log and from tables. */
 const words: [name: RegExp, word: string][] = [
   [/payout/g, 'payout'],
   [/\bmade\b/g, 'created'],
@@ -16,12 +16,12 @@ export function wordsOf(name: string): string {
   return words.reduce((text, [old, word]) => text.replace(old, word), name.replaceAll(/[._]/g, ' '))
 }
 
-/** Returns the actor as people read it. */
+/** Describes the actor for people. */
 export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | 'user_id'>): string {
   return actor ?? (userId === null ? 'the service' : 'a deleted account')
 }
 
-/** A time as the database writes it into JSON. */
+/** A time in the format that the database writes into JSON. */
 const isTime = (value: string) => /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value)
 
 /** Formats a value from the log for people. */
@@ -32,8 +32,8 @@ export function textOf(value: unknown): string {
 }
 
 /**
- * Formats the details, for example `hold days: 30 → 14`. A pair is the old and the new value. Amounts are in the currency that the details or
- * their names have, else in `ofProgram`.
+ * Formats the details, for example `hold days: 30 → 14`. A pair is the old and the new value. Amounts are in the currency in the details or
+ * in their names, else in `ofProgram`.
  */
 export function detailsOf({ details }: Pick<AuditEntry, 'details'>, ofProgram?: string): string {
   const entries = Object.entries(details ?? {})

@@ -16,7 +16,7 @@ export function Heading({ title, lead, children }: PropsWithChildren<{ title: st
 interface CardProps {
   title?: string | undefined
   aside?: Child
-  /** A part of an address that leads here. */
+  /** A prefix of addresses that belong to this entry. */
   id?: string
 }
 

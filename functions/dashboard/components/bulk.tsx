@@ -13,7 +13,7 @@ import { ProgramPage } from './layout.tsx'
 import { type Query, refuseUnknownFilters } from './list.tsx'
 import { type createProgramPages, type ProgramContext, requireProgram } from './page.ts'
 
-/** What happens to all rows of a list that match its filters. */
+/** An action on all rows of a list that match its filters. */
 interface Job {
   /** The button: `Approve`. */
   verb: string
@@ -24,16 +24,16 @@ interface Job {
   /** The address of the list, and the path of its navigation entry. */
   list: string
   current: string
-  /** The filters of the list, and what else this page needs, as the address has them. */
+  /** The address parameters of this page: the filters of the list and others. */
   query: Query
   totals: Statement<Totals>
   /** Reads the next rows, newest first. */
   next: (part: Part) => Promise<{ id: number }[]>
-  /** Acts on rows, and returns how many changed. */
+  /** Acts on rows, and returns the number of changed rows. */
   act: (ids: number[], typed: Record<string, string>) => Promise<number>
-  /** Rows of one request. */
+  /** Rows per request. */
   partSize: number
-  /** The effect of the action, for its reader. */
+  /** A description of the action's effect for the reader. */
   text: Child
   /** More fields of the form, by name. */
   fields?: Record<string, Child>
@@ -43,8 +43,8 @@ const count = z.string().check(z.regex(/^\d{1,15}$/, 'Start again from the list.
 const progressFields = z.looseObject({ before: count, done: count, of: count })
 
 /**
- * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some of them, and answers with a form for
- * the others, which the script sends at once. Rows that arrive meanwhile stay as they are.
+ * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some rows, and answers with a form for
+ * the others, which the script sends immediately. Rows that arrive in the meantime stay unchanged.
  */
 export function bulkPages(
   pages: ReturnType<typeof createProgramPages>,

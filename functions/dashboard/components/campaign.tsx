@@ -54,7 +54,7 @@ interface CampaignTablesProps {
   /** The breakdowns to show, if they have values. */
   names: readonly PartnerBreakdown[]
   currency: string
-  /** The address of this value's figures. An empty value means clicks without one. */
+  /** The address of this value's figures. An empty value means clicks without a value. */
   addressWith: (name: PartnerBreakdown, value: string) => string
 }
 

@@ -5,7 +5,7 @@ interface ChartPoint {
   start: Date
   value: number
   before?: number | undefined
-  /** Whether its time goes on. */
+  /** Whether its interval has not ended yet. */
   isOpen?: boolean
 }
 export type Interval = 'hour' | 'day' | 'week' | 'month'
@@ -14,7 +14,7 @@ interface ChartProps {
   title: string
   points: ChartPoint[]
   interval: Interval
-  /** A value as people read it. */
+  /** Formats a value for people. */
   format: (value: number) => string
   /** A shorter format for the axis. */
   formatShort?: (value: number) => string
@@ -32,13 +32,13 @@ const formats = {
   month: inUtc({ month: 'short', year: 'numeric' }),
 }
 
-/** The smallest of 1, 2, 4 and 5 times a power of ten that is not below `value`, so that axes end at round numbers. */
+/** Returns the smallest of 1, 2, 4 and 5 times a power of ten that is at least `value`, so that axes end at round numbers. */
 function niceCeiling(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value))
   return ([1, 2, 4, 5, 10].find((step) => step * power >= value) ?? 10) * power
 }
 
-/** A time as its interval is called. */
+/** Formats a time as the name of its interval. */
 function nameOf(start: Date, interval: Interval): string {
   if (interval === 'hour') return `${formatDate(start)}, ${formats.hourOfDay.format(start)}`
   if (interval === 'month') return formats.month.format(start)
@@ -53,7 +53,7 @@ const everyHours = (count: number) => (start: Date) => start.getUTCHours() % cou
 const everyWeeks = (count: number) => (start: Date) => (start.getTime() / dayMs - 4) % (7 * count) === 0
 const firstOfMonth = (count: number) => (start: Date) => start.getUTCDate() === 1 && everyMonths(count)(start)
 
-/** The times at which an axis can have labels, from the closest spacing to the widest. */
+/** The possible spacings of an axis's labels, closest first. */
 const steps: Record<Interval, ((start: Date) => boolean)[]> = {
   hour: [everyHours(1), everyHours(2), everyHours(3), everyHours(6), everyHours(12), everyDays(1)],
   day: [everyDays(1), everyDays(2), everyDays(3), everyWeeks(1), everyWeeks(2), firstOfMonth(1)],
@@ -62,7 +62,7 @@ const steps: Record<Interval, ((start: Date) => boolean)[]> = {
 }
 const mostLabels = 8
 
-/** Chooses the points that get a label: the closest spacing with eight labels at most. */
+/** Chooses the points that get a label: the closest spacing with up to eight labels. */
 function labelled(points: ChartPoint[], interval: Interval): { index: number; text: string }[] {
   const fits = steps[interval]
     .map((isAt) => points.flatMap(({ start }, index) => (isAt(start) ? [{ index, start }] : [])))
@@ -76,8 +76,8 @@ function labelled(points: ChartPoint[], interval: Interval): { index: number; te
 }
 
 /**
- * A line chart drawn on the server, with a second line for the previous period. Each point shows its value on hover, on touch, and on the
- * arrow keys: it is a radio button, so it needs no script. A table repeats the numbers.
+ * A line chart drawn on the server, with a second line for the previous period. Each point shows its value on hover, on touch, and with the
+ * arrow keys. It is a radio button, so it needs no script. A table repeats the numbers.
  */
 export function Chart({ title, points, interval, format, formatShort = format, beforeName }: ChartProps) {
   const highest = Math.max(...points.map(({ value, before = 0 }) => Math.max(value, before)), 0)

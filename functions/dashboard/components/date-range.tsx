@@ -12,7 +12,7 @@ interface DateRangeProps {
   keep?: Record<string, string>
 }
 
-/** Lets the reader choose a first and a last day. Both belong to the range. */
+/** Lets the reader choose the first and the last day. The range includes both. */
 export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">

@@ -7,11 +7,11 @@ import { CampaignText } from './campaign.tsx'
 import { counted, Time } from './format.tsx'
 import { TableCard } from './table.tsx'
 
-/** Returns the address of the page that explains a sale. An address accepts any way to name the sale. */
+/** Returns the address of the page that explains a sale. The address accepts any id of the sale. */
 export const saleAddress = (programId: number, transactionId: string, test = false) =>
   `/programs/${programId}/sales/${encodeURIComponent(transactionId)}${test ? '?test=true' : ''}`
 
-/** A page about something in an explanation. */
+/** A link from an explanation to another page. */
 export interface RelatedPage {
   href: string
   text: string
@@ -19,7 +19,7 @@ export interface RelatedPage {
 
 interface ExplanationPageProps {
   explanation: Explanation
-  /** Pages about the things named here, for readers who may see them. */
+  /** Pages about the partner, the link and so on, for readers who may see them. */
   related?: RelatedPage[]
 }
 

@@ -167,7 +167,7 @@ export function Hidden({ fields }: { fields: Record<string, string | undefined> 
 }
 
 /**
- * The first button of a form with several buttons. Browsers press the first button on Enter, so this one prevents a choice that nobody made.
+ * The first button of a form with several buttons. Browsers press the first button on Enter, so this button prevents an accidental choice.
  * It closes a dialog and does nothing outside of one. Browsers skip a disabled button if the focus is on a checkbox.
  */
 export function NoDefault() {
@@ -198,7 +198,7 @@ export function PostButton({ action, text, class: look, label, confirm, fields =
   )
 }
 
-/** Names the menu that sent the form, so only a refused menu opens again. */
+/** Names the menu that sent the form, so that only this menu opens again after a refusal. */
 const menuField = 'menu'
 
 interface MenuFormProps {
@@ -236,7 +236,7 @@ interface ReasonMenuProps {
   id: number
   verb: string
   subject: string
-  /** The label of the reason. It says who reads it. */
+  /** The label of the reason, which names its reader. */
   label: string
   submit: string
 }

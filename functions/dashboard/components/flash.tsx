@@ -15,7 +15,7 @@ export function redirectWith(c: Context, path: string, text: string, kind: Flash
   return c.redirect(path, 303)
 }
 
-/** Takes the message that the previous page left. Call it before rendering, because it deletes the message. */
+/** Returns the message that the previous page left. Call it before rendering, because it deletes the message. */
 export function takeFlash(c: Context): Flash | undefined {
   const value = getCookie(c, flashCookie)
   if (value === undefined) return undefined

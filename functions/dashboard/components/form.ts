@@ -8,7 +8,7 @@ import { backTo, cut } from './address.ts'
 
 const texts = z.record(z.string(), z.string())
 const formState = z.object({
-  /** The address that the form was sent to. */
+  /** The address that received the form. */
   action: z.optional(z.string()),
   values: texts,
   errors: texts,
@@ -31,8 +31,9 @@ export function useFormOf(action: string): FormState {
 }
 
 /**
- * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form: those of the schema and those that the
- * handler throws about a field. `conflictField` is the field of a conflict that names none. All other errors lead back to the previous page.
+ * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form. These are the schema's errors
+ * and the errors that the handler throws about a field. `conflictField` is the field of a conflict that names no field. All other errors
+ * lead back to the previous page.
  */
 export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
@@ -42,7 +43,7 @@ export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   const parse = accept('form', schema, async (c: Context<E>, refusal) => {
     if (!(refusal instanceof ApiError) || !refusal.details) throw refusal
     const errors = byField(refusal.details)
-    // Nobody sees an error at a hidden field.
+    // Nobody would see an error at a hidden field.
     const atField = 'request_id' in errors ? undefined : await refuseAtField(c, new FormRefusal(errors))
     if (atField) return atField
     throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
@@ -87,7 +88,7 @@ const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURICompon
 export interface RefusedVariables {
   /** The page of the form that the request sent. */
   formPage?: { address: string; conflictField: string | undefined }
-  /** Set by a refused form, so it can be sent again. */
+  /** A refused form sets this, so that it can be sent again. */
   isRefused?: boolean
   /** Renders a page of this site as if the browser loaded it with one more cookie. */
   showPage: (address: string, cookie: string) => Promise<Response>
@@ -95,7 +96,7 @@ export interface RefusedVariables {
 
 /**
  * Redirects to `page`, whose form once shows the typed values (without passwords) and the errors. If they don't fit into a cookie, it
- * answers with that page itself, so nobody has to type them again.
+ * renders that page directly, so that nobody has to type them again.
  */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Pick<FormState, 'errors' | 'problem'>>) {
   const address = backTo(c, page)

@@ -37,8 +37,8 @@ export function formatTime(at: Date): string {
 }
 
 /**
- * Isolates a name inside a sentence, so a right-to-left name does not reorder the words and amounts beside it. A name in its own element does
- * not need this.
+ * Isolates a name inside a sentence, so a right-to-left name does not reorder the words and amounts beside it. Names in their own element
+ * do not need this.
  */
 export function isolated(name: string): string {
   return `\u2068${name}\u2069`

@@ -70,7 +70,7 @@ function Brand() {
 
 const RequestContext = createContext<Context | undefined>(undefined)
 
-/** Returns the request that the page answers. */
+/** Returns the context of the page's request. */
 export function useRequest(): Context {
   const c = useContext(RequestContext)
   if (!c) throw new Error('a page is rendered without a request')
@@ -89,7 +89,7 @@ export async function renderPage(c: Context, page: Child): Promise<Response> {
 
 interface PageProps {
   title: string
-  /** The heading, if it is not the title. Null means that the page has its own. */
+  /** The heading, if it differs from the title. Null means that the page renders its own. */
   heading?: string | null
   /** The text below the heading. */
   lead?: Child
@@ -207,7 +207,7 @@ interface ProgramPageProps extends FramedPageProps {
   of?: { viewer: Viewer; program: ViewerProgram }
 }
 
-/** A page of a program. `current` is a path below the program. Pages of test data say so, also in the title. */
+/** A page of a program. `current` is a path below the program. Pages of test data say so, even in the title. */
 export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>) {
   const c: ProgramContext = useRequest()
   const { viewer, program } = of ?? { viewer: c.get('viewer'), program: c.get('program') }
@@ -242,7 +242,7 @@ function TestNotice() {
   )
 }
 
-/** Shown on a partner's pages if a program refuses their links. */
+/** Shown on a partner's pages if a program refuses clicks on their links. */
 function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>['closed'] }) {
   return (
     <>
@@ -283,7 +283,7 @@ export function AccountPage(page: PropsWithChildren<PageProps>) {
   return <Frame {...page} viewer={viewer} label={viewer.user.name} groups={groups} />
 }
 
-/** A page below the partner's account. A person without one sees it below their own account. */
+/** A page of the partner's account. People without a partner account see it in their own account. */
 export function PartnerOrAccountPage(page: PropsWithChildren<FramedPageProps>) {
   return useViewer().partner ? <PartnerPage {...page} /> : <AccountPage {...page} />
 }

@@ -25,28 +25,28 @@ import { type Column, type Sorting, Table } from './table.tsx'
 
 const pageSize = 50
 
-/** The parameters of a list, as its address has them. */
+/** The parameters in a list's address. */
 export type Query = Record<string, string | undefined>
 
-/** Rows of one query of a CSV file. */
+/** Rows per query for a CSV file. */
 const csvPageSize = 2000
 
-/** One page of a list, with the addresses of the pages before and after it. */
+/** One page of a list, with the addresses of the previous and the next page. */
 export interface Page<Row> {
   rows: Row[]
   newer?: string | undefined
   older?: string | undefined
 }
 
-/** The position of a row in its list: how a row has it, and how the address has it. */
+/** Reads the position of a row in its list, from the row and from the address. */
 export interface Cursors<Row, Cursor> {
   of: (row: Row) => Cursor
   parse: (text: string | undefined) => Cursor | undefined
-  /** Writes it into the address, if it is not a text or a number. */
+  /** Converts it for the address, if it is not a text or a number. */
   text?: (cursor: Cursor) => string
 }
 
-/** The positions in a list sorted by id. */
+/** The positions in a list that is sorted by id. */
 export const byId = { of: ({ id }: { id: number }) => id, parse: positiveInteger }
 
 /**
@@ -111,7 +111,7 @@ export function List<Row>({ title, page, empty, position, ...table }: ListProps<
   )
 }
 
-/** A list with a page and a CSV file: which rows, and how both show them. */
+/** Defines a list with a page and a CSV file: its rows, and their form in both. */
 export interface ListOf<Row, Cursor = number, More = undefined> {
   title: string
   heading?: string
@@ -119,15 +119,15 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   current: string
   /** The plural of a row's name: `payouts`. */
   rows: string
-  /** The filters, as the address has them. */
+  /** The filters in the address. */
   query?: Query
   /** The states that filter the rows. */
   states?: States<string>
   cursor: Cursors<Row, Cursor>
   read: (part: Part<Cursor>) => Promise<Row[]>
-  /** Reads the same, and counts and sums up all rows, for below the list. */
+  /** Also counts and sums up all rows, for the line below the list. */
   readWithTotals?: (part: Part<Cursor>) => Promise<readonly [Row[], Totals[]]>
-  /** Reads more for the page at the same time. */
+  /** Reads further data for the page at the same time. */
   more?: () => Promise<More>
   /** `count` is the number of all rows that match. */
   show: (rows: Row[], more: More | undefined, count: number) => Shown<Row>
@@ -146,14 +146,14 @@ interface Shown<Row> extends Omit<ListProps<Row>, 'page'>, Omit<FindProps, 'addr
   above?: Child
 }
 
-/** Returns the filters of the address with a value that the list does not know, as `status=lost`. */
+/** Returns the filters in the address with an unknown value, such as `status=lost`. */
 function unknownFilters(c: Context, query: Query): string[] {
   return Object.entries(c.req.query())
     .filter(([name, value]) => value.trim() !== '' && Object.hasOwn(query, name) && !query[name])
     .map(([name, value]) => `${name}=${cut(value, 50)}`)
 }
 
-/** Refuses to act on more rows than the address means to name. */
+/** Refuses unknown filters, so that an action never affects more rows than intended. */
 export function refuseUnknownFilters(c: Context, query: Query): void {
   const [unknown] = unknownFilters(c, query)
   if (unknown === undefined) return
@@ -362,7 +362,7 @@ export function Find({ address, query, what, sorts, sortLabel = 'Order', choices
   )
 }
 
-/** The states of a list's rows, as people read them. */
+/** The states of a list's rows with their names for people. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
 
 /** The state of a row. */

@@ -7,11 +7,11 @@ export interface NavItem {
   label: string
   action?: Action
   count?: number
-  /** Whether a phone shows it as a tab. The others are behind "More". */
+  /** Whether phones show it as a tab. Other entries are behind "More". */
   isTab?: true
 }
 
-/** Entries of the navigation below one heading. */
+/** Navigation entries under one heading. */
 export interface NavGroup {
   label?: string
   items: NavItem[]
@@ -172,7 +172,7 @@ export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
   )
 }
 
-/** Leads to the search page. With a script, it opens the search as a dialog, as does ⌘K. */
+/** Links to the search page. With a script, this link and ⌘K open the search as a dialog. */
 export function SearchLink({ programId }: { programId: number }) {
   return (
     <a class="button search-link" href={searchOf(programId)} data-search aria-keyshortcuts="Meta+K Control+K">
@@ -207,7 +207,7 @@ interface NavigationProps {
   current: string | undefined
 }
 
-/** Links to the other pages. A phone shows four of them as tabs and all behind "More". */
+/** Links to the other pages. Phones show four of them as tabs and all of them behind "More". */
 export function Navigation({ groups, current }: NavigationProps) {
   const tabs = groups.flatMap(({ items }) => items.filter(({ isTab }) => isTab))
   if (groups.length === 0) return null

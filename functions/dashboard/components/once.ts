@@ -11,8 +11,8 @@ export const formToken = 'form_token'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /**
- * Adds a one-time token to each form of a page, so a form that is sent twice counts once. A form with `data-token="button"` sends its fields
- * by GET too, so the button that posts it carries the token.
+ * Adds a one-time token to each form of a page, so that a repeated form counts once. A form with `data-token="button"` also sends its
+ * fields by GET, so only the button that posts it carries the token.
  */
 export function withFormTokens(page: string): string {
   return page
@@ -53,7 +53,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   return undefined
 })
 
-/** Redirects a form that was sent twice to its first answer. */
+/** Redirects a repeated form to its first answer. */
 export async function leadToFirstAnswer(c: Context, db: Database): Promise<Response> {
   const form = await sentForm(c)
   const viewer: Viewer | undefined = c.get('viewer')

@@ -60,14 +60,17 @@ export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
   await next()
 })
 
-/** Requires a signed-in person. Redirects others to the sign-in page, which leads back here. */
+/** Requires a signed-in person. Redirects other people to the sign-in page, which returns here afterwards. */
 export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) return c.redirect(signInPath(c), 303)
   return await next()
 })
 
-/** Requires an active member with `action` on the program in the path. Answers the same for other workspaces' programs as for unknown ones. */
+/**
+ * Requires an active member with `action` on the program in the path. Gives the same answer for other workspaces' programs and for unknown
+ * ones.
+ */
 export function requireProgram(action: Action) {
   return createMiddleware<EnvOf<ProgramContext>>(async (c, next) => {
     const viewer: Viewer | undefined = c.get('viewer')

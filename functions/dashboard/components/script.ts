@@ -20,7 +20,7 @@ document.addEventListener('submit', (event) => {
   if (event.target.method === 'post') event.target.dataset.sent = 'yes'
 })
 
-// If the browser shows a cached page again, its forms can be sent again.
+// Makes forms sendable again if the browser shows a cached page.
 addEventListener('pageshow', () => {
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
 })
@@ -50,16 +50,16 @@ async function poll(part) {
       if (next.innerHTML !== part.innerHTML) part.replaceChildren(...next.childNodes)
       if (!next.dataset.poll) return
     } catch {
-      // If the network is down, the next round tries again.
+      // If the network is down, the next round retries.
     }
   }
 }
 for (const part of document.querySelectorAll('[data-poll]')) poll(part)
 
-// So reloading or revisiting a secret that is shown once sends nothing again.
+// So reloading or revisiting a page with a one-time secret does not send the form again.
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
-// A job that takes several requests goes on by itself.
+// A job with several requests continues by itself.
 document.querySelector('form[data-continue]')?.requestSubmit()
 
 // Search results load into the dialog while somebody types. Without a script, the form leads to the search page.

@@ -4,7 +4,7 @@ import { LinkButton } from './blocks.tsx'
 import { Hidden, NoDefault, Problem } from './fields.tsx'
 import { FormContext, optionalText, useForm, useFormOf } from './form.ts'
 
-/** A form above a list. It acts on the selected rows, or on all rows that the page shows, even if newer rows arrived since. */
+/** A form above a list. It acts on the selected rows, or on exactly the rows that the page shows, even if newer rows have arrived since. */
 const formId = 'selection'
 
 /** The checkbox that selects a row. */

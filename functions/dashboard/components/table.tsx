@@ -6,7 +6,7 @@ export interface Column<Row> {
   label?: string
   cell: (row: Row) => Child
   right?: boolean
-  /** The orders of the list that go by this column. */
+  /** The orders of the list that use this column. */
   sorts?: { ascending?: string; descending?: string }
 }
 
@@ -71,7 +71,7 @@ function directionOf({ ascending, descending }: Sorts, { sort }: Sorting): 'asce
   return sort === descending ? 'descending' : undefined
 }
 
-/** Sorts the list by a column, and the other way round if it is sorted so already. */
+/** Sorts the list by a column, or reverses the order if it already does. */
 function SortLink({ sorts, sorting, label }: { sorts: Sorts; sorting: Sorting; label: string | undefined }) {
   const direction = directionOf(sorts, sorting)
   const { descending, ascending } = sorts

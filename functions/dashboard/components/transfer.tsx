@@ -10,7 +10,7 @@ const needsDay = 'Enter the day on which the money left, today or earlier, with 
 /** The amount in minor units that the page showed, so the reader pays exactly that amount. */
 export const shownCents = z.pipe(z.string(stale).check(z.regex(/^(0|[1-9]\d{0,14})$/, stale)), z.transform(Number))
 
-/** The fields of `TransferFields`, as `Transfer` of lib/money/payouts.ts. */
+/** Converts the fields of `TransferFields` to `Transfer` from lib/money/payouts.ts. */
 export const transferFields = {
   reference: z.string(needsReference).check(shortText(200), z.minLength(1, needsReference)),
   paid_on: z.pipe(z.string(needsDay), z.pipe(z.transform(transferDay), z.date(needsDay))),

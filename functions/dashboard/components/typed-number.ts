@@ -1,6 +1,6 @@
 import { currencyExponent, isCurrency } from '../../../lib/money.ts'
 
-/** Parses a typed decimal number as an integer of its smallest unit. Returns NaN for anything else and for too many decimals. */
+/** Parses a typed decimal number as an integer in its smallest unit. Returns NaN for anything else and for too many decimals. */
 export function decimalToInteger(text: string, decimals: number): number {
   const match = /^(\d{1,12})(?:[.,](\d*))?$/.exec(text.trim())
   const [, whole = '', fraction = ''] = match ?? []

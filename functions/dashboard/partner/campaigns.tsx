@@ -17,7 +17,7 @@ import { PartnerPage } from '../components/layout.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import { Find } from '../components/list.tsx'
 
-/** Figures of a partner's links by link and by the names in it, which distinguish a partner's own pages and mails. */
+/** Figures of a partner's links, by link and by campaign name. The names distinguish a partner's own pages and mails. */
 export const pages = createPages()
 
 const address = '/partner/campaigns'

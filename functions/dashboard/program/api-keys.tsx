@@ -77,7 +77,7 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, previousProxyKeyU
   )
 }
 
-/** The uses of a key. A key that may change a program may also read it. */
+/** The uses of a key. A key that can change a program can also read it. */
 export const keyUses = ['track', 'read', 'manage', 'all'] as const
 
 /** Returns the scopes of a use. */
@@ -90,7 +90,7 @@ export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
 /** The use of a key, in a form that creates one. */
 export const keyUse = z.prefault(z.enum(keyUses, 'Choose what the key is for.'), 'track')
 
-/** The uses of a key that a set-up command gets. `svc listen` and the lists need more than a server. */
+/** The uses of a key in a set-up command. `svc listen` and the lists need more scopes than a server. */
 export const setUpUses = [
   ['all', 'Everything that the svc command does'],
   ['track', 'Send leads, sales and refunds: for a live server'],

@@ -166,7 +166,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
     verb: 'Approve',
     done: 'approved',
     query: { verb: 'approve', q: search },
-    // Each is mailed.
+    // The service mails each of them.
     partSize: 50,
     text: 'Everybody who waits becomes a partner, and is mailed how to get their links.',
     fields: { group: <Field name="group" label="Group" options={options} /> },
@@ -174,7 +174,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
   }
 })
 
-/** Approves applications, all or none, and mails the applicants. Returns how many waited. */
+/** Approves applications, all or none, and mails the applicants. Returns the number of waiting ones. */
 async function approveAndMail(c: ProgramContext, ids: number[], groupId: number | null): Promise<number> {
   const { approved, outbox } = await approveApplications(c.get('db'), c.get('program').id, ids, groupId)
   c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, approved))

@@ -12,7 +12,7 @@ interface BreakdownsProps {
   names: BreakdownName[]
   overview: Overview
   format: (value: number) => string
-  /** Tells whether a breakdown filters, and builds the address with one more filter. */
+  /** Checks whether a breakdown has a filter, and builds the address with one more filter. */
   isFilter: (name: BreakdownName) => boolean
   addressWith: (name: BreakdownName, value: string) => string
   /** The address of the list of all partners. */

@@ -140,7 +140,7 @@ function reviewIn(c: ProgramContext): 'waiting' | 'decided' | undefined {
 const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedCommission) =>
   creditedAt === null && heldAt === null && status !== 'reversed'
 
-/** Approves or rejects the selected commissions, or approves all on the page, even if newer ones arrived since. */
+/** Approves or rejects the selected commissions, or approves exactly those on the page, even if newer ones have arrived since. */
 function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
   const action = `${address}/decide`
   const isRefused = useFormOf(action).values['which'] === 'rejected'

@@ -35,7 +35,7 @@ const kinds = [
   ['conversion', 'Sales'],
 ] as const
 
-/** Among test events, only clicks have an origin, and none has a partner. */
+/** Among test events, only clicks have an origin, and no event has a partner. */
 const choices: Record<Mode, Choice[]> = {
   live: [
     { name: 'partner', label: 'Partner', placeholder: 'Name or id' },
@@ -101,7 +101,7 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
   const [partner, code, country] = [textOf('partner'), textOf('code'), textOf('country')?.toUpperCase()]
   const choice = { programId: program.id, isTest: mode === 'test', eventType, search, partner, code, country, ...days }
   const query = { eventType, q: search, partner, code, country, ...asDays(days) }
-  /** The day from which clicks are kept, if that cuts the list. */
+  /** The first day with kept clicks, if earlier clicks are missing from the list. */
   let since: Date | undefined
   return {
     title: 'Events',

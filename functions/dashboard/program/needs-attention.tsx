@@ -80,7 +80,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     .map(([, , text, page]) => ({ text, href: `/programs/${id}${page}` }))
 }
 
-/** The reader's tasks, or nothing. */
+/** Renders the reader's tasks, or nothing if there are none. */
 export function NeedsAttention({ needs, program }: { needs: Needs; program: ViewerProgram }) {
   const lines = linesOf(needs, program)
   if (lines.length === 0) return null

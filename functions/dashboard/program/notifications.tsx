@@ -15,7 +15,7 @@ import { partnerAddress } from './partner-columns.tsx'
 /** Lists events that an advertiser should review, and sent notifications with their delivery. */
 export const pages = createProgramPages()
 
-/** Switches between notifications to review and all sent notifications, if the reader's roles open both. */
+/** Switches between notifications to review and all sent notifications, if the reader may see both. */
 function NotificationViews({ program, current }: { program: ViewerProgram; current: 'review' | 'sent' }) {
   if (!may(program.roles, 'notice:list') || !may(program.roles, 'delivery:list')) return null
   const base = `/programs/${program.id}`

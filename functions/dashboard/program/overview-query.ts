@@ -17,7 +17,7 @@ import { cut, positiveInteger } from '../components/address.ts'
 /** The query of the overview. It omits unknown values. `refused` is an invalid range. */
 export interface Asked {
   query: OverviewQuery
-  /** The valid parameters, which every link of the page keeps. An empty one selects rows without a value. */
+  /** The valid parameters, which every link of the page keeps. An empty parameter selects rows without a value. */
   kept: Record<string, string>
   refused: boolean
 }
@@ -77,7 +77,7 @@ function filterOf(text: string | undefined, name: BreakdownName): string | null 
   return cut(text, 200) || undefined
 }
 
-/** Returns the address with changed parameters. Undefined removes one. */
+/** Returns the address with changed parameters. Undefined removes a parameter. */
 export function overviewAddress(
   programId: number,
   kept: Record<string, string>,

@@ -61,7 +61,7 @@ pages.get('/', requireProgram('performance:read'), async (c) => {
   )
 })
 
-/** Replaces the name of a code by its id. Refuses an unknown code with `not_found`. */
+/** Replaces the name of a code with its id. Refuses an unknown code with `not_found`. */
 async function withCode(c: ProgramContext, asked: Asked): Promise<Asked> {
   const program = c.get('program')
   const name = cut((c.req.query('code') ?? '').trim(), 100)
@@ -151,7 +151,10 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
   )
 }
 
-/** Filtered figures are read click by click. They exclude deleted clicks and, if there are too many, older ones. This says so. */
+/**
+ * Explains the gaps in filtered figures. The service reads these click by click, so they exclude deleted clicks and, if there are too many,
+ * older clicks.
+ */
 function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(asked.query.filters).length > 1
   const what = isCrossed ? 'The figures, chart and lists below begin' : 'The lists below begin'
@@ -175,7 +178,7 @@ function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
 
 type Tile = [label: string, value: string, beside?: { trend: Trend; hasBaseline: boolean } | string | undefined]
 
-/** The figures, of the filtered sales or of the whole program. */
+/** The figures of the filtered sales or of the whole program. */
 function Tiles(props: PageProps) {
   const { program, asked, performance } = props
   const { currency } = asked.query

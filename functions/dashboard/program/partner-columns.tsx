@@ -56,7 +56,7 @@ export const partnersCsv = (program: ViewerProgram, partners: PartnerWithCodes[]
     added: (partner) => partner.created_at,
   })
 
-/** Returns the e-mail address, if the reader may see payout addresses. By default it is also the payout address. */
+/** Returns the e-mail address if the reader may see payout addresses, because it is the default payout address. */
 function emailOf({ roles }: ViewerProgram, { email }: PartnerOfProgram): string | null {
   return may(roles, 'payout-address:read') ? email : null
 }
@@ -85,7 +85,7 @@ export const partnerColumn = (programId: number) => ({
 /** Returns the address of a partner's page. */
 export const partnerAddress = (programId: number, partnerId: number) => `/programs/${programId}/partners/${partnerId}`
 
-/** An e-mail address of a form that may be empty. */
+/** An optional e-mail address in a form. */
 export const optionalEmail = z.pipe(
   optionalText,
   z.union([

@@ -60,7 +60,7 @@ const states: States<(typeof partnerStates)[number]> = {
   ended: { name: 'Ended', tone: 'bad' },
 }
 
-/** The filters of the list, from its address, and as its address has them. */
+/** The filters of the list, parsed and in the form of the address. */
 function filtersIn(c: ProgramContext) {
   const { search } = askedOf(c, sorts)
   const [status, group_id] = [stateIn(c, states), positiveInteger(c.req.query('group'))]
@@ -140,7 +140,7 @@ interface MoveSomeProps {
   address: string
   partners: PartnerOfProgram[]
   groups: GroupName[]
-  /** The page that moves all partners that match. */
+  /** The page that moves all matching partners. */
   all: string | undefined
 }
 
@@ -243,7 +243,7 @@ pages.post('/partners', requireProgram('partner:manage'), form(addForm, partners
   const added = await addPartner(c.get('db'), partner)
   const text = `${name} is a partner with the code ${added.code}.`
   if (email === '') return redirectWith(c, partnersPage(c), text)
-  // Add partner even if the mail fails. The list offers to send it again.
+  // Add the partner even if the mail fails. The list offers to send it again.
   const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
     if (!(error instanceof ApiError)) throw error
     return `No invitation was sent: ${error.message}`

@@ -13,7 +13,7 @@ import { LinkButton } from '../components/blocks.tsx'
 
 const layoutNames: Record<PayoutLayout, string> = { paypal: 'PayPal', wise: 'Wise', csv: 'CSV' }
 
-/** The number of payments in a currency, in all their files. */
+/** The number of payments in a currency, over all its files. */
 export interface PaymentCount {
   currency: string
   payments: number

@@ -48,7 +48,7 @@ export const pages = createProgramPages()
 /** Returns the address of a program's payout runs. A run adds its id. */
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
-/** The exclusion reasons, as people read them. */
+/** The exclusion reasons in words. */
 export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
@@ -81,7 +81,7 @@ export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<Pa
 }
 
 const missing = 'This program has no such payout run.'
-/** How long a paid run can be reopened. */
+/** How long after its payment a run can be reopened. */
 const reopenMs = 24 * 60 * 60 * 1000
 const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
 const runPage = (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`
@@ -169,7 +169,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   )
 })
 
-/** The positions among partners with a balance: a partner's id with a currency. */
+/** The positions in a list of partners with a balance: a partner's id with a currency. */
 export const exclusionCursors = {
   of: exclusionCursor,
   parse: (text = '') => /^[1-9]\d{0,14}-[a-z]{3}$/.exec(text)?.[0],

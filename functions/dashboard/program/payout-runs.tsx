@@ -83,7 +83,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
 
 const daysSince = (time: Date) => Math.floor((Date.now() - time.getTime()) / 86_400_000)
 
-/** Partners whose balance is below zero, the oldest debt first. */
+/** Partners with a balance below zero, oldest debt first. */
 function Debts({ programId, debts }: { programId: number; debts: Debt[] }) {
   if (debts.length === 0) return null
   return (

@@ -47,7 +47,7 @@ export interface RulesOf {
   rules: Rule[]
 }
 
-/** A rule, read by itself or within an answer. */
+/** A rule, either a row or part of an answer. */
 export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string }
 
 interface RuleCardsProps {

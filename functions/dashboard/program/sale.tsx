@@ -31,7 +31,7 @@ pages.get('/sales/:transactionId', requireProgram('commission:list'), async (c) 
   )
 })
 
-/** Returns pages about the partner, link, customer, commission and payout. Links and manual payouts have lists only. */
+/** Returns pages about the partner, link, customer, commission and payout. Links and manual payouts only have lists. */
 function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPage[] {
   const { partner, link, customer, commission, payout, is_test: isTest, transaction_id: transaction } = explanation
   const related: RelatedPage[] = []

@@ -18,8 +18,8 @@ import { keyUse, scopesOf, setUpUses } from './api-keys.tsx'
 import { SetUp } from './set-up-command.tsx'
 
 /**
- * Guides the set-up from nothing to the first sale. Each step is checked off when its first event arrives. Later the page shows whether events
- * still arrive.
+ * Guides the set-up from nothing to the first sale. Each step is checked off when its first event arrives. After that, the page shows
+ * whether events still arrive.
  */
 export const pages = createProgramPages()
 
@@ -58,8 +58,8 @@ const seenBy = ({ env, get }: Pick<ProgramContext, 'env' | 'get'>): Seen => ({
 })
 
 /**
- * Renders the set-up page. `createdKey` is a new API key, which is shown only once: the page answers the form itself, and a form sent again
- * leads to the page without the key.
+ * Renders the set-up page. `createdKey` is a new API key, which is shown only once. The page is the direct answer to the form, and a
+ * repeated form redirects to the page without the key.
  */
 export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, createdKey?: string) {
   const since = createdKey === undefined ? readSince(c.req.query('since')) : undefined
@@ -71,7 +71,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
       of={{ viewer, program }}
       title="Set up"
       current="/check"
-      // For browsers without scripts, as often as the rate limit allows. A page with a key does not reload, because the key would disappear.
+      // Reloads in browsers without scripts, as often as the rate limit allows. A page with a key does not reload, because the key would disappear.
       refreshSeconds={!isDone && createdKey === undefined ? 5 : undefined}
       heading={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
       lead={
@@ -113,14 +113,14 @@ const kinds = ['click', 'lead', 'sale'] as const
 type Kind = (typeof kinds)[number]
 
 function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | undefined): Date | undefined {
-  // If the server has to report signups, a browser's report is not a lead yet.
+  // If the server must report signups, a browser's report is not a lead yet.
   if (!checks.some(({ name, ok }) => name === `${kind}_seen` && ok)) return undefined
   const { live, test } = activity[`last_${kind}`]
   const at = later(live, test)
   return at && at >= (since ?? new Date(0)) ? at : undefined
 }
 
-/** Steps that the service can check itself, whenever their events arrived. */
+/** Steps that the service can check itself, no matter when their events arrived. */
 const states = {
   key: ({ key_used_at: at, processor, program }: Integration) =>
     at !== null || (processor.connected && program.lead_auth_policy === 'browser_allowed'),
@@ -209,7 +209,7 @@ function Steps({ program, integration, since }: CheckProps) {
   )
 }
 
-/** One of the three events: its arrival, or the missing steps and the refusals. */
+/** One of the three events, with its arrival, or with the missing steps and the refusals. */
 function Kept({ kind, isNext, program, integration, since }: CheckProps & { kind: Kind; isNext: boolean }) {
   const at = cameAt(integration, kind, since)
   if (at) return <Came program={program} integration={integration} kind={kind} at={at} />

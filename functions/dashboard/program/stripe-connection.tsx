@@ -44,13 +44,13 @@ export const callbackPages = createPages()
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
 const settingsPage = (c: ProgramContext) => settingsOf(c.get('program').id)
 
-/** How an account can connect here: on Stripe's page, by its id, or not at all. */
+/** The ways to connect an account: on Stripe's page, by its id, or none. */
 export function wayToConnect(
   env: Pick<DashboardEnv, 'STRIPE_CLIENT_ID' | 'BASE_URL' | 'STRIPE_API_URL'>,
 ): 'consent' | 'name' | undefined {
   if (env.STRIPE_CLIENT_ID) return 'consent'
-  // Anybody can type an account id, so only Stripe's consent page proves ownership. On one machine with a local stand-in for Stripe, no real account
-  // is at risk.
+  // Anybody can type an account id, so only Stripe's consent page proves ownership. On a machine with a local stand-in for Stripe, no real
+  // account is at risk.
   return isOnThisMachine(env.BASE_URL) && isOnThisMachine(env.STRIPE_API_URL) ? 'name' : undefined
 }
 
@@ -319,7 +319,7 @@ const backfillForm = z.object({ months: z.enum(pastMonths, 'Choose how far back 
 
 const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
 const connectForm = z.object({
-  /** Whether the service may create promotion codes there. */
+  /** Whether the service may create promotion codes in the account. */
   write: z.optional(z.string()),
   /** The typed account id, if the page does not use Stripe's consent page. */
   account_id: z.optional(z.string().check(z.trim(), z.regex(/^acct_[A-Za-z0-9_]{1,100}$/, noAccount))),

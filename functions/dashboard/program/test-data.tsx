@@ -8,7 +8,7 @@ import { formatNumber, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 
-/** Test data, which counts in no figure: its totals, and a button that deletes it. */
+/** Test data, which no figure counts: its totals, and a button that deletes it. */
 export const pages = createProgramPages()
 
 const testDataOf = (programId: number) => `/programs/${programId}/test`

@@ -15,7 +15,7 @@ export function deliveryAddress(
   return `${endpointAddress(programId, endpointId)}/deliveries/${messageId}`
 }
 
-/** The time of a delivery, which leads to its page. */
+/** The time of a delivery, linked to its page. */
 export function deliveryTimeColumn(programId: number): Column<ProgramDelivery> {
   return {
     label: 'When (UTC)',
@@ -53,7 +53,7 @@ export function WebhookViews({ programId, current }: { programId: number; curren
   )
 }
 
-/** The progress of a delivery: its state, its attempts, and the time of the next one. */
+/** The progress of a delivery: its state, its attempts, and the time of the next attempt. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   const { status, attempt_count, next_attempt_at: next, finished_at: finished } = delivery
   return (

@@ -120,7 +120,7 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
 
 const wantedBy = ({ types }: WebhookEndpoint) => (types.length === webhookTypes.length ? 'all' : types.join(', '))
 
-/** Whether the endpoint is enabled, or since when and why not. */
+/** Whether the endpoint is enabled. If not, shows since when and why. */
 function State({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
   if (off) {
@@ -225,7 +225,7 @@ const newest = 10
 
 pages.get('/webhooks/:endpointId', requireProgram('webhook:list'), (c) => renderEndpoint(c, endpointIn(c)))
 
-/** Shows the page of an endpoint with a new secret. A form sent again leads to the page without the secret. */
+/** Shows the page of an endpoint with a new secret. A repeated form redirects to the page without the secret. */
 async function showSecret(c: ProgramContext, { id, secret }: EndpointWithSecret) {
   c.header('Content-Location', endpointAddress(c.get('program').id, id))
   return await renderEndpoint(c, id, secret)

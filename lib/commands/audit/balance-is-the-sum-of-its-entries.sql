@@ -1,4 +1,4 @@
--- a balance is the sum of its entries, and its last entry says so
+-- a balance is the sum of its entries, and its last entry has the same balance
 select program_id, format('partner %s %s', partner_id, currency) as subject,
   format('balance %s, %s entries', b.balance_cents, b.entry_count) as found,
   format('balance %s, %s entries, last %s after %s', e.sum, e.count, e.last, e.after) as expected

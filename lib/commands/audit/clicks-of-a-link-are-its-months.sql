@@ -1,4 +1,4 @@
--- the clicks of a link are those of its months
+-- a link's clicks are the sum of its months
 select program_id, 'link ' || link_id as subject, format('%s, last %s', c.clicks, c.last) as found,
   format('%s, last %s', m.clicks, m.last) as expected
 from (

@@ -1,4 +1,4 @@
--- a day's sales, revenue, commission and refunds, whole and by the hour, are its rows
+-- a day's sales, revenue, commission and refunds, in total and by hour, match its rows
 select program_id, concat_ws(' ', concat(day, case when hour > 0 then format(' %s:00', hour - 1) end), currency) as subject,
   format('%s sales, %s revenue, %s commission, %s refunded', t.sales, t.revenue, t.commission, t.refunded) as found,
   format('%s sales, %s revenue, %s commission, %s refunded', e.sales, e.revenue, e.commission, e.refunded) as expected

@@ -1,5 +1,5 @@
--- a day's clicks, leads and conversions, whole and by the hour, are its rows
--- Clicks only of the days whose events are kept.
+-- a day's clicks, leads and conversions, in total and by hour, match its rows
+-- Clicks are compared only on days with kept events.
 select program_id, concat(day, case when hour > 0 then format(' %s:00', hour - 1) end) as subject,
   format('%s clicks, %s leads, %s conversions', t.clicks, t.leads, t.conversions) as found,
   format('%s clicks, %s leads, %s conversions', e.clicks, e.leads, e.conversions) as expected

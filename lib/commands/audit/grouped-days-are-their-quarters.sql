@@ -1,4 +1,4 @@
--- the days of grouped totals are the sums of their quarters of an hour
+-- the days of grouped totals are the sums of their quarter-hours
 select program_id, format('%s %s, day %s, %s', grouping_name, quote_literal(value), day, concat_ws(' ', metric, currency)) as subject,
   coalesce(d.amount, 0)::text as found, coalesce(q.amount, 0)::text as expected
 from (

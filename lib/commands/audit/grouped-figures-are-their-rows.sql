@@ -1,4 +1,4 @@
--- a day's leads, conversions, sales and money by partner, link, code, country, device and browser are its rows
+-- a day's leads, conversions, sales and money by partner, link, code, country, device and browser match its rows
 -- An erased customer keeps these facts of their click. Browsers are compared only on days that recorded them.
 with origin as materialized (
   select c.program_id, c.id as customer_id, c.partner_id as partner_of_link_id, c.link_id, o.origin

@@ -1,4 +1,4 @@
--- a held commission is in no balance and waits for a decision; one that was decided on is not held
+-- a held commission is in no balance and waits for a decision, and a decided one is not held
 select v.program_id, 'commission ' || v.commission_id as subject,
   format('%s, decision %s', case when c.held_at is null then 'not held' else 'held' end, coalesce(v.decision, 'none')) as found,
   case when v.decision is null then 'held and in no balance' else 'not held' end as expected

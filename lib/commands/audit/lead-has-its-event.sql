@@ -1,4 +1,4 @@
--- a settled or provisional lead has its one event, and the event its customer
+-- a settled or provisional lead has exactly one event, and that event has its customer
 select coalesce(u.program_id, e.program_id) as program_id,
   format('customer %s, event %s', coalesce(u.id, e.customer_id), coalesce(u.event_id, e.id)) as subject,
   case when e.id is null then 'no event' else format('event of customer %s at %s', e.customer_id, e.lead_timestamp) end as found,

@@ -1,5 +1,5 @@
--- a month's clicks of a link are its click events
--- Of the months that were dropped only the sum is left.
+-- a link's clicks in a month match its click events
+-- Dropped months leave only their sum.
 select program_id, format('link %s, month %s', link_id, month) as subject, format('%s, last %s', c.clicks, c.last) as found,
   format('%s, last %s', e.clicks, e.last) as expected
 from (

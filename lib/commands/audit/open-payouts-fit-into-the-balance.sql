@@ -1,4 +1,4 @@
--- unsent payouts fit into the balance, beside those that are sent
+-- unsent and sent payouts together fit into the balance
 select w.program_id, format('partner %s %s', w.partner_id, w.currency) as subject, sum(w.amount_cents) || ' asked' as found,
   'up to ' || greatest(max(b.balance_cents), 0) as expected
 from payouts w left join balances b using (program_id, partner_id, currency)

@@ -1,4 +1,4 @@
--- an outbox row is delivered when its notification exists, and says the same
+-- an outbox row is delivered if and only if its notification exists, and both have the same content
 select coalesce(o.program_id, n.program_id) as program_id, 'outbox ' || coalesce(o.id, n.id) as subject,
   case when n.id is null then 'no notification' else 'a notification' end as found,
   case

@@ -5,7 +5,7 @@ with earning as (
   union all
   select program_id, 'adjustment ' || id, 0, id, paid_at, payout_id from adjustments where $1::bigint is null or program_id = $1
 ),
--- A payment of a part of an earning.
+-- Payments of parts of earnings.
 part as (
   select e.program_id, coalesce(e.commission_id, 0) as commission_id, coalesce(e.adjustment_id, 0) as adjustment_id, w.id as payout_id,
     w.decided_at as paid_at, max(p.entry_number) as entry_number, sum(l.amount_cents) as paid_cents
@@ -22,7 +22,7 @@ last as (
     sum(paid_cents) over (partition by program_id, commission_id, adjustment_id) as paid_so_far_cents
   from part order by program_id, commission_id, adjustment_id, entry_number desc
 ),
--- Earnings that the last payment completed: it left nothing of the entries before it.
+-- Earnings that the last payment completed: no earlier entry has an unpaid rest.
 completed as (
   select l.program_id, l.commission_id, l.adjustment_id, l.payout_id
   from last l

@@ -1,4 +1,4 @@
--- a paid payout has its entry, and the entries of another one add up to nothing
+-- a paid payout has its entry, and the entries of an unpaid payout add up to zero
 select w.program_id, 'payout ' || w.id as subject, format('%s, entries %s', w.status, e.sum) as found,
   'entries ' || case w.status when 'paid' then -w.amount_cents else 0 end as expected
 from payouts w

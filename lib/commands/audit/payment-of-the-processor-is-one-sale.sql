@@ -1,4 +1,4 @@
--- a payment of the processor is one sale, whatever its ids
+-- a payment of the processor is one sale, even if it has several ids
 select s.program_id, 'payment ' || s.payment_id as subject, string_agg(s.id::text, ', ' order by s.id) as found, 'one sale' as expected
 from (
   select s.program_id, s.is_test, s.id, coalesce(i.transaction_id, s.transaction_id) as payment_id

@@ -1,4 +1,4 @@
--- the quarters of an hour of grouped totals are in order, each with its sum
+-- the quarter-hours of grouped totals are in order, each with its sum
 select program_id, format('%s %s, day %s, %s', grouping_name, quote_literal(value), day, metric) as subject, quarters::text as found,
   'quarters from 0 to 95, in order, as many as sums' as expected
 from grouped_quarters

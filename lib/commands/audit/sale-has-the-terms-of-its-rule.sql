@@ -1,7 +1,7 @@
--- a sale has the terms of the rules that came first for its lines when it was attributed, or the program's
+-- a sale's lines have the terms of the first matching rules when it was attributed, or the program's terms
 with line as (
   select s.program_id, s.id, l.weight,
-    -- Fixed amounts and caps are in the program's currency, and nowhere else.
+    -- Fixed amounts and caps apply only to sales in the program's currency.
     jsonb_build_array(r.id,
       case when r.id is null then coalesce((s.terms_among).commission_bp, s.commission_bp) else r.commission_bp end,
       case when r.id is not null then r.commission_duration_months

@@ -1,4 +1,4 @@
--- every sale and commission was sent once to each endpoint that wanted it by then
+-- every sale and commission was sent once to each endpoint that was subscribed to it at that time
 select t.program_id, format('%s of %s for endpoint %s', t.type, t.id, l.id) as subject, coalesce(w.times, 0)::text as found, '1' as expected
 from (
   select program_id, 'sale.created' as type, id, created_at from sales

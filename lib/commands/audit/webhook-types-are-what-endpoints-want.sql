@@ -1,4 +1,4 @@
--- a program's types of webhooks are what its endpoints want
+-- a program's webhook types are the types that its endpoints subscribe to
 select p.id as program_id, 'types of webhooks' as subject, p.webhook_types::text as found, w.types::text as expected
 from programs p
 left join (

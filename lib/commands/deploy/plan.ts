@@ -2,7 +2,7 @@ import { type FunctionEntry, optionalVariables } from '../wrangler-file.ts'
 import { type Operator, production, workerName } from './config.ts'
 import type { Edge } from './edge.ts'
 
-/** The changes of a deployment, one a line, and a sentence for each reason to refuse it. */
+/** The changes of a deployment, one per line, and a sentence for each reason to refuse it. */
 export interface Plan {
   lines: string[]
   problems: string[]

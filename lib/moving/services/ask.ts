@@ -3,7 +3,7 @@ import { ApiError } from '../../errors.ts'
 import type { ReadContext } from '../read-files.ts'
 import type { ReadRow } from '../rows.ts'
 
-/** How a service is asked: its address, and what a person entered. */
+/** The access to a service: its address and a person's input. */
 export interface Access {
   /** The address without a final slash. */
   url: string
@@ -18,15 +18,15 @@ export interface Page {
   next: string | undefined
 }
 
-/** A list of a service, read page by page. The first page has no cursor. */
+/** Reads a page of a service's list. The first page has no cursor. */
 export type List = (access: Access, context: ReadContext, cursor: string | undefined) => Promise<Page>
 
 const answerWithinMilliseconds = 20_000
 
-/** The service refused the key, or its answer is not understood. Asking again does not help. */
+/** The service refused the key, or its answer has an unknown form. A retry does not help. */
 export class RefusedByService extends Error {}
 
-/** Asks a service for JSON and checks its form. Throws `RefusedByService`, or any other error if asking again may help. */
+/** Requests JSON from a service and checks its form. Throws `RefusedByService`, or any other error if a retry may help. */
 export async function ask<Schema extends z.ZodMiniType>(
   schema: Schema,
   address: string,
@@ -64,11 +64,11 @@ export const basic = (user: string, password: string) => ({ authorization: `Basi
 
 export const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 
-/** The next page of a list whose pages are numbered, until one is not full. */
+/** Returns the next page of a list with numbered pages, or undefined if the last page was not full. */
 export const nextNumber = (cursor: string | undefined, items: readonly unknown[], size: number) =>
   items.length < size ? undefined : String(Number(cursor ?? 1) + 1)
 
-/** An id as services write it: text or a number. */
+/** An id of a service: text or a number. */
 export const anId = z.pipe(z.union([z.string(), z.number()]), z.transform(String))
 
 /** A text that may be missing. */

@@ -7,7 +7,7 @@ import { commissionRow, customerRow, partnerRow } from './shared.ts'
 
 const size = 100
 
-/** Lists are answered as an array, or as an object with the array in `data`. */
+/** The service answers lists with an array, or with an object that has the array in `data`. */
 async function page<Item extends z.ZodMiniType>(
   item: Item,
   { url, key, account }: Access,
@@ -49,7 +49,7 @@ const promoters: List = async (access, _context, cursor) => {
     const isActive =
       campaigns.length === 0 || campaigns.some(({ state }) => !/rejected|blocked|inactive/.test(state ?? ''))
     return [
-      // The service has no call for terms, so its groups come without them.
+      // The service has no call for terms, so its groups have none.
       ...campaigns.flatMap(({ campaign }) =>
         campaign ? [groupRow('promoters', campaign.id, campaign.name, {}, undefined)] : [],
       ),
@@ -80,7 +80,7 @@ const referral = z.object({
   ),
 })
 
-/** The id by which the service's commissions name a referral: its own key for the customer, or the hashed address. */
+/** The id of a referral in the service's commissions: the customer's key, or the hashed address. */
 async function customerIdOf(
   context: Parameters<List>[1],
   { uid, email }: { uid: string | null | undefined; email: string | null | undefined },

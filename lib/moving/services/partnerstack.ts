@@ -5,7 +5,7 @@ import { codeOfLink } from '../values.ts'
 import { type Access, ask, aText, aTime, basic, type List, someCents } from './ask.ts'
 import { commissionRow, customerRow, partnerRow } from './shared.ts'
 
-/** Each partner's links are a call of their own, so a page has few partners. */
+/** Each partner's links need a separate call, so a page has few partners. */
 const size = 25
 
 async function page<Item extends z.ZodMiniType<{ key: string }>>(
@@ -113,7 +113,7 @@ const rewards: List = async (access, _context, cursor) => {
       cents: one.amount,
       currency,
       status: one.reward_status,
-      // A sale in another currency than its reward has no amount here: nothing is converted.
+      // If a sale is not in its reward's currency, its amount stays empty, because nothing is converted.
       saleCents:
         one.transaction?.currency?.toLowerCase() === currency.toLowerCase() ? one.transaction.amount : undefined,
       earnedAt: one.created_at,

@@ -5,7 +5,7 @@ import { codeOfLink, readAmount, readCurrency } from '../values.ts'
 import { type Access, anId, ask, aText, aTime, type List } from './ask.ts'
 import { commissionRow, customerRow, partnerRow } from './shared.ts'
 
-/** Pages have a size of their own: the list ends with an empty one. */
+/** The service chooses the size of a page. The list ends with an empty page. */
 async function page<Item extends z.ZodMiniType>(
   item: Item,
   { url, key }: Access,

@@ -24,7 +24,7 @@ const order = z.looseObject({
   custom_data: z.optional(z.unknown()),
 })
 
-/** The states of an order that was not paid, or whose payment was fraud. */
+/** The states of unpaid and fraudulent orders. */
 const unpaid = ['pending', 'failed', 'fraudulent']
 
 /** Reads `order_created`: a single payment, or the first payment of a subscription. */

@@ -16,7 +16,7 @@ interface Refunded {
   refunded_amount?: number | null | undefined
 }
 
-/** Returns the total of all refunds. Older payloads only say that everything was refunded. An order that was fraud is lost as a whole. */
+/** Returns the total of all refunds. Older payloads only say that everything was refunded. A fraudulent order counts as fully refunded. */
 export function refundedTotalOf({ total, status, refunded, refunded_amount: sum }: Refunded): number {
   if (status === 'fraudulent') return total
   return sum || (refunded === true ? total : 0)

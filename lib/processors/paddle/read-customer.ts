@@ -5,7 +5,7 @@ import type { ProcessorEvent } from '../processor.ts'
 
 const customer = z.looseObject({ id, custom_data: z.optional(z.unknown()) })
 
-/** Reads `customer.created` and `customer.updated`: the custom data attributes those payments of the customer that have none. */
+/** Reads `customer.created` and `customer.updated`. Their custom data attributes the customer's payments without custom data. */
 export function readCustomer({ object, createdAt }: ProcessorEvent): Fact {
   const read = customer.parse(object)
   const names = namesIn(read.custom_data)

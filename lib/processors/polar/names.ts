@@ -4,7 +4,7 @@ import { freeText, isClickId, type Names, namesIn, namesSomething } from '../pay
 const reference = z.looseObject({ reference_id: freeText(255) })
 
 /**
- * Returns the names of a buyer: in the metadata of the payment, else of its subscription. The click id can also be the `reference_id` of a
+ * Returns the keys that name a buyer, from the metadata of the payment, else of its subscription. The click id can also be the `reference_id` of a
  * checkout link, and the customer key the customer's external id.
  */
 export function namesOf(places: unknown[], externalId: string | null | undefined): Names {

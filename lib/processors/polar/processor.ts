@@ -8,8 +8,8 @@ import { readSubscription } from './read-subscription.ts'
 const envelope = z.looseObject({ type: id, timestamp: time, data: z.looseObject({ id: z.nullish(id) }) })
 
 /**
- * Polar. The headers are those of Standard Webhooks, but the key is the whole secret as Polar shows it, `whsec_` included. A usual verifier
- * decodes the part after the prefix and refuses every delivery.
+ * Polar. The headers follow Standard Webhooks, but the key is the whole secret that Polar shows, including `whsec_`. A usual verifier
+ * decodes the part after the prefix and so refuses every delivery.
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
@@ -51,7 +51,7 @@ export const polar: Processor = {
   },
 }
 
-/** The bytes of a text in base 64; none if it is not in base 64. */
+/** The bytes of a text in base 64. Empty if it is not valid base 64. */
 function base64BytesOf(text: string): Uint8Array<ArrayBuffer> {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text) || text.length % 4 !== 0) return new Uint8Array()
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))

@@ -14,7 +14,7 @@ const order = z.looseObject({
   net_amount: z.nullish(z.int()),
   tax_amount: z.int(),
   total_amount: z.int(),
-  /** The customer's balance: negative if it pays a part. */
+  /** The used part of the customer's balance. Negative if the balance pays a part. */
   applied_balance_amount: z.nullish(z.int()),
   platform_fee_amount: z.nullish(amount),
   currency: anyCurrency,
@@ -27,7 +27,7 @@ const order = z.looseObject({
   items: z.nullish(z.array(z.looseObject({ product_price_id: z.nullish(id), amount: z.nullish(z.int()) }))),
 })
 
-/** Reads `order.paid`: a single payment, or one of a subscription. */
+/** Reads `order.paid`: a single payment, or a payment of a subscription. */
 export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = order.parse(object)
   const { total_amount: total, tax_amount: tax, net_amount: net } = paid

@@ -7,7 +7,7 @@ const refund = z.looseObject({
   id,
   status: z.string(),
   reason: freeText(1000),
-  /** Without tax. */
+  /** The refunded amount without tax. */
   amount,
   tax_amount: z.nullish(amount),
   currency: anyCurrency,
@@ -31,7 +31,7 @@ export function readRefund({ object }: ProcessorEvent): Fact {
         reversal_id: refunded.id,
         reason: refunded.dispute ? 'chargeback' : 'refund',
         reason_text: refunded.reason,
-        // With its tax, as the sale's amount has it.
+        // Includes tax, like the sale's amount.
         amount_cents: refunded.amount + (refunded.tax_amount ?? 0),
         currency: refunded.currency,
         returned: isUndone,

@@ -4,7 +4,7 @@ import { askConversions, discountedBy, invoiceOfPaymentIntent, refundsOfCharge }
 import { inEachCurrency } from './conversions.ts'
 import { readListedRefund } from './read-refund.ts'
 
-/** Returns how to ask Stripe the questions of an event. `apply_event` asks each question once. */
+/** Returns the function that asks Stripe an event's questions. `apply_event` asks each question once. */
 export function askStripe(stripe: Stripe): Ask {
   return async ({ account_id: accountId, fact }, question, answer) => {
     const intentId =

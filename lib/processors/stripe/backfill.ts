@@ -15,13 +15,13 @@ import { readFact } from './read-event.ts'
 import { readSubscription } from './read-subscription.ts'
 
 const pageSize = 100
-/** The number of objects of a page that are applied at once. */
+/** The number of objects that are applied at the same time. */
 const together = 5
 
 export type Backfill = InferResult<ReturnType<typeof backfillOf>>[number]
 type Kind = Backfill['kind']
 
-/** The lists, in this order: sources that name a customer before their payments, and payments before their refunds. */
+/** The lists in the order of reading. Objects that name a customer come before payments, and payments come before refunds. */
 const kinds: readonly Kind[] = ['customers', 'sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes']
 
 interface Page {
@@ -55,7 +55,7 @@ async function listPage(stripe: Stripe, { kind, account_id: accountId, last_id: 
   return await lists[kind](stripe, page, { gte: Math.floor(from.getTime() / 1000) }, onAccount(accountId))
 }
 
-/** The event type that reports an object of each kind. The one of a subscription has no other use. */
+/** The event type that reports an object of each kind. Subscriptions have a type that nothing else uses. */
 const eventTypes: Record<Kind, string> = {
   customers: 'customer.updated',
   sessions: 'checkout.session.completed',
@@ -69,26 +69,26 @@ const eventTypes: Record<Kind, string> = {
 const listed = z.looseObject({
   id,
   created: unixTime,
-  /** Refunds have none: their payment has it. */
+  /** Refunds have no metadata. Their payment has it. */
   livemode: z.optional(z.boolean()),
   status: z.nullish(z.string()),
   /** The money that a dispute moved. */
   balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int() }))),
 })
 
-/** A dispute that gave something back has another event type than one that did not. */
+/** If a dispute returned money, its event has a different type. */
 function eventTypeOf(kind: Kind, { status, balance_transactions: moves }: z.output<typeof listed>): string {
   const gaveBack = kind === 'disputes' && (status === 'won' || moves?.some(({ amount }) => amount > 0))
   return gaveBack ? 'charge.dispute.funds_reinstated' : eventTypes[kind]
 }
 
-/** Returns an object of the past as an event. Its id is the same in each reading. */
+/** Returns a past object as an event. Every backfill gives it the same id. */
 async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Promise<WebhookEvent | undefined> {
   const { account_id: account, kind } = backfill
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
   const { id: objectId, livemode = true } = about
-  // A customer's metadata is current, not from their creation.
+  // The customer's metadata is current, not the metadata at creation.
   const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =
@@ -121,8 +121,8 @@ function namesOf(fact: Fact) {
 }
 
 /**
- * Returns the events of a page that change something: those that name a program or a click, or belong to a sale or a buyer of the account's
- * programs. The account's other payments are not stored. Takes one request, and one for the subscriptions of invoices.
+ * Returns the relevant events of a page: those that name a program or a click, or that belong to a sale or a buyer of the account's
+ * programs. Other payments of the account are not stored. Takes one request, and one for the subscriptions of invoices.
  */
 async function eventsThatCount(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
   const past_objects = JSON.stringify(events.map(({ fact }) => namesOf(fact)))
@@ -140,7 +140,7 @@ async function eventsThatCount(db: Database, accountId: string, events: WebhookE
   })
 }
 
-/** Returns the ids of the events that an earlier reading recorded. */
+/** Returns the ids of the events that an earlier backfill recorded. */
 async function recordedBefore(
   db: Database,
   { account_id, started_at }: Backfill,
@@ -166,7 +166,7 @@ async function recordedBefore(
 const subscriptionOf = ({ fact }: WebhookEvent) =>
   fact.kind === 'purchase' && !isNamed(fact) ? (fact.sale?.subscription_id ?? null) : null
 
-/** Gives invoices without metadata the metadata of their subscription, which was read before. It can be newer than the invoice. */
+/** Gives invoices without metadata the metadata of their subscription, which was read earlier. That metadata can be newer than the invoice. */
 async function withSubscriptions(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
   const wanted = events.map(subscriptionOf).filter((one) => one !== null)
   if (wanted.length === 0) return events
@@ -263,7 +263,7 @@ export async function stepBackfill(
 
 type Change = Partial<Pick<Backfill, 'status' | 'problem' | 'kind' | 'last_id' | 'objects_read' | 'events_recorded'>>
 
-/** Updates an import unless another step has advanced it or it was stopped. */
+/** Updates an import unless another step has advanced it or somebody stopped it. */
 async function advance(db: Database, backfill: Backfill, change: Change): Promise<void> {
   await db.query(
     kysely
@@ -298,12 +298,12 @@ export function backfillOf(programId: number) {
     ])
 }
 
-/** Returns the progress of a program's reading; undefined if there is none. */
+/** Returns the progress of a program's backfill. Undefined if there is none. */
 export async function readBackfill(db: Database, programId: number): Promise<Backfill | undefined> {
   return (await db.query(backfillOf(programId)))[0]
 }
 
-/** Starts reading the last `months` of a program's account from the beginning. Refuses with `conflict` if no account is connected. */
+/** Starts a backfill of the last `months` of a program's account. Refuses with `conflict` if no account is connected. */
 export async function startBackfill(db: Database, programId: number, months: number): Promise<void> {
   const begun = await db.query(
     kysely
@@ -339,12 +339,12 @@ export async function startBackfill(db: Database, programId: number, months: num
   if (begun.length === 0) throw new ApiError('conflict', 'Connect Stripe first.')
 }
 
-/** Stops a program's reading. Applied events stay. */
+/** Stops a program's backfill. Applied events stay. */
 export async function stopBackfill(db: Database, programId: number): Promise<void> {
   await turn(db, programId, 'running', 'stopped')
 }
 
-/** Resumes a stopped reading. */
+/** Resumes a stopped backfill. */
 export async function resumeBackfill(db: Database, programId: number): Promise<void> {
   await turn(db, programId, 'stopped', 'running')
 }
@@ -360,7 +360,7 @@ async function turn(db: Database, programId: number, from: Backfill['status'], t
 }
 
 /**
- * Continues a program's reading page by page until it ends, waits, or `seconds` have passed. A scheduled function continues with the rest.
+ * Continues a program's backfill page by page until it ends, waits, or `seconds` have passed. A scheduled function continues the rest.
  */
 export async function continueBackfill(
   db: Database,
@@ -378,7 +378,7 @@ export async function continueBackfill(
   return outbox
 }
 
-/** Returns the programs whose reading is still running. */
+/** Returns the programs with a running backfill. */
 export async function listRunningBackfills(db: Database): Promise<number[]> {
   const rows = await db.query(
     kysely.selectFrom('processor_backfills').where('status', '=', 'running').orderBy('started_at').select('program_id'),

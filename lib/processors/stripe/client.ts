@@ -14,7 +14,7 @@ export interface StripeEnv {
 const timeoutMilliseconds = 5000
 const retries = 2
 
-/** The client that was opened last. Creating one sets up about a hundred resources, and most events ask Stripe nothing. */
+/** The last opened client. Creating a client sets up about a hundred resources, and most events ask Stripe nothing. */
 let opened: { key: string; url: string | undefined; client: Stripe } | undefined
 
 /** Opens a client that gives up after five seconds per attempt and attempts a call three times. */
@@ -83,7 +83,7 @@ export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeI
   return refunds ?? []
 }
 
-/** Returns Stripe's conversions for a refund and its charge, or for the charge of a dispute; empty if Stripe knows none. */
+/** Returns Stripe's conversions for a refund and its charge, or for the charge of a dispute. Empty if there are none. */
 export async function askConversions(
   stripe: Stripe,
   accountId: string,
@@ -101,8 +101,8 @@ export async function askConversions(
 }
 
 /**
- * Returns Stripe's answer, or undefined if Stripe says that the object does not exist for us: it is of the other mode, or of a disconnected
- * account. If Stripe cannot answer, throws `unavailable`, so that Stripe delivers the event again.
+ * Returns Stripe's answer. Returns undefined if Stripe says that the object does not exist for us, because it belongs to the other mode or
+ * to a disconnected account. If Stripe cannot answer, throws `unavailable`, so that Stripe delivers the event again.
  */
 async function answered<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
   try {

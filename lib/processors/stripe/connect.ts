@@ -7,7 +7,7 @@ import { hashToken, newToken } from '../../access/tokens.ts'
 import { openStripe, ownAccount, type StripeEnv } from './client.ts'
 import { ownAccountIsTaken } from './own-account.ts'
 
-/** Stripe Connect, which lets advertisers connect their account. Without it they type in the account's id. */
+/** Stripe Connect, which lets advertisers connect their account. Without it, advertisers enter the account's id. */
 export interface ConnectEnv extends StripeEnv {
   /** `ca_…`, of the platform's Connect settings. */
   STRIPE_CLIENT_ID?: string
@@ -77,9 +77,9 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
 }
 
 /**
- * Connects a program to an account at the payment processor. An account belongs to one workspace, so that nobody can read another's
- * payments by naming their account, and the deployment's own account to one program. Otherwise refuses with `conflict`. `applyParkedEvents`
- * applies the events that arrived while the account was disconnected.
+ * Connects a program to an account at the payment processor. An account belongs to only one workspace, so that nobody can read others'
+ * payments by naming their account. The deployment's own account belongs to only one program. Otherwise refuses with `conflict`.
+ * `applyParkedEvents` applies the events that arrived while the account was disconnected.
  */
 export async function connectProcessor(
   db: Database,
@@ -101,7 +101,7 @@ export async function connectProcessor(
 
 /**
  * Disconnects the payment processor. Its events are parked until the account is connected again. The last program of an account revokes the
- * service's access in Stripe. If Stripe refuses that, the advertiser can revoke it in their own dashboard.
+ * service's access in Stripe. If Stripe refuses the call, the advertiser can revoke the access in Stripe's dashboard.
  */
 export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
   const account = sql<string | null>`old.processor_account_id`

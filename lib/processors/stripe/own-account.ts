@@ -14,11 +14,11 @@ export const ownAccountIsTaken =
 export interface OwnAccountState {
   /** The account that the program is connected to. */
   account_id: string | null
-  /** Null if nobody asked for one, or if it expired or was used. */
+  /** Null if nobody requested a code, or if the code expired or was used. */
   code: string | null
   needs_livemode: boolean | null
   expires_at: Date | null
-  /** Why the last event with a code of this program connected nothing. */
+  /** The reason why the last event with a code of this program connected nothing. */
   refusal: string | null
 }
 

@@ -8,13 +8,13 @@ const creditNote = z.looseObject({
   currency,
   invoice: reference,
   memo: freeText(1000),
-  /** The amount that was given back outside of Stripe. */
+  /** The amount that the seller refunded outside of Stripe. */
   out_of_band_amount: z.nullish(amount),
 })
 
 /**
- * Reads `credit_note.created`. Reverses the amount that was given back outside of Stripe. Stripe reports a refund by the note as a refund.
- * Credit to the customer's balance lowers a later invoice, and a note before payment lowered its invoice.
+ * Reads `credit_note.created`. Reverses only the amount that the seller refunded outside of Stripe. Stripe reports the note's other refunds
+ * as refunds. Credit to the customer's balance reduces a later invoice, and a note before the payment has already reduced its invoice.
  */
 export function readCreditNote(object: unknown): Fact {
   const note = creditNote.parse(object)

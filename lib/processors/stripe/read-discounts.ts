@@ -18,13 +18,13 @@ const place = loose(z.union([id, discount]))
 const discounted = z.looseObject({
   /** In invoices before 2025-03-31. */
   discount: place,
-  /** Ids in invoices, unless they are expanded. In sessions from 2025-01-27 on, the source of each discount. */
+  /** In invoices, ids unless they are expanded. In sessions since 2025-01-27, the source of each discount. */
   discounts: loose(z.array(place)),
   total_discount_amounts: loose(z.array(z.looseObject({ discount: place }))),
   total_details: loose(
     z.looseObject({
       amount_discount: z.nullish(z.number()),
-      /** Only if it was requested. */
+      /** Only present if the request expands it. */
       breakdown: z.nullish(z.looseObject({ discounts: z.nullish(z.array(z.looseObject({ discount: place }))) })),
     }),
   ),
@@ -36,7 +36,7 @@ export interface Discounts {
   isPartial: boolean
 }
 
-/** Returns the promotion codes that discounted a session or an invoice, as far as its payload names them. */
+/** Returns the promotion codes in the payload that discounted a session or an invoice. */
 export function discountsOf(object: unknown): Discounts {
   const {
     discount: single,

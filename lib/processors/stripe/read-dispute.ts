@@ -10,7 +10,7 @@ const dispute = z.looseObject({
   status: z.string(),
   charge: reference,
   payment_intent: reference,
-  /** The amount that it moved: negative if it was withdrawn, positive if it was returned. */
+  /** The moved amount. Negative if it was withdrawn, positive if it was returned. */
   balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int(), currency }))),
 })
 
@@ -40,7 +40,7 @@ export function readDispute(type: string, object: unknown): Fact {
   }
 }
 
-/** The amounts that a dispute took and kept, in Stripe's unit. */
+/** The amounts that a dispute withdrew and kept, in Stripe's unit. */
 interface Move {
   reversal_id: string
   currency: string
@@ -53,7 +53,7 @@ interface Move {
 
 /**
  * Returns the moves of a dispute by its balance transactions. If these are in another currency than the dispute, the kept part of the
- * dispute's own amount has the same proportion. Both are returned, and the one in the sale's currency is applied.
+ * dispute's own amount has the same proportion. The function returns both, and the service applies the amount in the sale's currency.
  */
 function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {
   const transactions = rest.balance_transactions ?? []

@@ -13,7 +13,7 @@ import { readCapturedCharge, readIntent } from './read-payment.ts'
 import { ownershipEventTypes, readOwnership } from './read-ownership.ts'
 import { readRefund, readRefundedCharge } from './read-refund.ts'
 
-/** The largest distance of a webhook event's time from now, in both directions. */
+/** The largest difference between a webhook event's time and now, in either direction. */
 const toleranceSeconds = 300
 
 /**
@@ -161,7 +161,7 @@ const aboutParent = z.looseObject({
   parent: z.looseObject({ subscription_details: z.looseObject({ subscription: looseReference }) }),
 })
 
-/** Finds the ids in a payload that no schema reads, so that the advertiser can be notified if it is about a known payment or customer. */
+/** Finds the ids in a payload that no schema reads. If they belong to a known payment or customer, the service notifies the advertiser. */
 function aboutUnread(object: unknown): Unread {
   const found = about.safeParse(object).data
   const parent = aboutParent.safeParse(object).data?.parent

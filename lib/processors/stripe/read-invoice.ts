@@ -23,7 +23,7 @@ const includedTax = z.looseObject({ amount, inclusive: z.nullish(z.boolean()), t
 const line = z.looseObject({
   /** Before 2025-03-31: `subscription` or `invoiceitem`. */
   type: z.nullish(z.string()),
-  /** From then on. */
+  /** Since 2025-03-31. */
   parent: z.nullish(z.looseObject({ type: z.nullish(z.string()) })),
   metadata,
   amount: z.nullish(z.int()),
@@ -42,7 +42,7 @@ const line = z.looseObject({
   price: z.nullish(z.looseObject({ id: looseReference, product: looseReference })),
 })
 
-/** The fields of an invoice that the service reads, of both generations, each optional. */
+/** The fields of an invoice that the service reads, from old and new API versions, each optional. */
 const invoice = z.looseObject({
   id,
   created: unixTime,
@@ -52,7 +52,7 @@ const invoice = z.looseObject({
   paid_out_of_band: z.nullish(z.boolean()),
   total: z.int(),
   total_excluding_tax: z.nullish(z.int()),
-  /** In payloads older than that. */
+  /** In even older payloads. */
   tax: z.nullish(z.int()),
   currency,
   billing_reason: z.nullish(z.string()),
@@ -75,9 +75,9 @@ const invoice = z.looseObject({
 })
 
 /**
- * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. Its attribution is in the metadata of the invoice,
- * if somebody wrote it there, or of the subscription. The subscription's is under `parent` from 2025-03-31, at the top level before, and in
- * its line in still older payloads. The invoice's figures win over its session's, even if nothing was paid.
+ * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. The invoice's own metadata decides the attribution,
+ * else the subscription's. The subscription's metadata is under `parent` since 2025-03-31, at the top level before, and in the line in even
+ * older payloads. The invoice's amounts win over its session's, even if nothing was paid.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
@@ -116,7 +116,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     awaits_payment: false,
     asked: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
-    // A session may name the buyer of a first or a single invoice, but no session exists for an invoice that is sent.
+    // A session may name the buyer of a first or a single invoice, but an invoice that is sent to the customer has no session.
     reported_alone:
       paid.collection_method === 'send_invoice' ||
       (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
@@ -141,8 +141,8 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
 }
 
 /**
- * Returns the sold lines for `sales.lines`, after their discounts and without included tax. A credited line sells nothing. Lines of the same price
- * are one. Those beyond the 50 largest count as one without a product. Null if no line names a product.
+ * Returns the sold lines for `sales.lines`, after their discounts and without included tax. Skips credited lines and merges lines with the
+ * same price. All lines after the 50 largest become one line without a product. Null if no line names a product.
  */
 function soldLines(lines: z.output<typeof line>[]): PurchaseSale['lines'] {
   const weights = new Map<string, { product_ids: string[]; weight: number }>()
@@ -177,7 +177,7 @@ const sum = (parts: { amount: number }[]) => parts.reduce((total, { amount: part
 
 const invoicePayment = z.looseObject({ invoice: reference, payment })
 
-/** Reads `invoice_payment.paid`: from 2025-03-31 the only event that names the invoice of a payment intent. */
+/** Reads `invoice_payment.paid`: since 2025-03-31, the only event that names the invoice of a payment intent. */
 export function readInvoicePayment(object: unknown): Fact {
   const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
   const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((paymentId) => paymentId !== null)

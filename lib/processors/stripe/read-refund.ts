@@ -10,7 +10,7 @@ const refund = z.looseObject({
   id,
   amount,
   currency,
-  // A word that can be stored, because the log names it.
+  // Must be storable text, because the log shows it.
   status: z.nullish(id),
   reason: freeText(1000),
   charge: reference,
@@ -37,7 +37,7 @@ export function reversalsOf(object: unknown): Reversal[] {
   return inEachCurrency(reversal, conversionsOf(object))
 }
 
-/** Reads a refund of a charge's list. A refund that cannot be stored has the code of the reason, and does not stop the others. */
+/** Reads a refund of a charge's list. If a refund cannot be stored, its result is the code of the reason. The other refunds continue. */
 export function readListedRefund(object: unknown): { reversals: Reversal[]; excluded?: string } {
   const { data, error } = refund.safeParse(object)
   if (!data) {

@@ -9,7 +9,7 @@ const checksum = (text: string) => createHash('sha256').update(text).digest('hex
 const marker = /^(?:<!-- |# )Written by svc init, checksum ([0-9a-f]{16})\.[^\n]*\n/
 
 /**
- * Writes a file with its checksum in the first line, so that a later run sees whether somebody changed it since. Replaces such a file only
+ * Writes a file with its checksum in the first line, so that a later run sees whether somebody has changed it. Replaces such a file only
  * if `replace` agrees.
  */
 export async function writeGenerated(
@@ -69,8 +69,8 @@ export function addLines(path: string, lines: string[]): Written {
 }
 
 /**
- * Writes a section of a file that belongs to the project, between two markers: in their place if the file has them, else at the end. Keeps
- * the rest of the file.
+ * Writes a section between two markers into a file of the project. Replaces an existing section, else appends it. Keeps the rest of the
+ * file.
  */
 export function writeSection(path: string, text: string): Written {
   const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
@@ -89,5 +89,5 @@ export function writeSection(path: string, text: string): Written {
 
 const sectionStart = '<!-- svc:start. `svc init` rewrites the text from here to svc:end. -->'
 const sectionEnd = '<!-- svc:end -->'
-/** The first start marker with an end before the next start. So the text between a lost marker and a later section stays. */
+/** Finds the first start marker with an end before the next start. So the text between a lost marker and a later section stays. */
 const sectionPattern = /<!-- svc:start\b(?:(?!<!-- svc:start\b)[^])*?<!-- svc:end -->/

@@ -1,14 +1,14 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { connect, type ConnectionFlags, request } from './service.ts'
 
-/** A whole number above zero, as ids, counts and amounts are. */
+/** Parses a whole number above zero: an id, a count or an amount. */
 export function wholeNumber(text: string): number {
   const number = Number(text)
   if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('Give a positive whole number.')
   return number
 }
 
-/** An amount above or below zero. */
+/** Parses an amount above or below zero. */
 export function signedNumber(text: string): number {
   const number = Number(text)
   if (!Number.isSafeInteger(number) || number === 0) throw new InvalidArgumentError('Give a whole number, not 0.')
@@ -18,7 +18,7 @@ export function signedNumber(text: string): number {
 /** Adds one more id. */
 export const eachWholeNumber = (text: string, before: number[] = []) => [...before, wholeNumber(text)]
 
-/** A percentage as hundredths of a percent. */
+/** Parses a percentage as hundredths of a percent. */
 export function hundredths(text: string): number {
   const number = Math.round(Number(text) * 100)
   if (!/^\d{1,3}(\.\d{1,2})?$/.test(text) || number > 10_000)
@@ -26,7 +26,7 @@ export function hundredths(text: string): number {
   return number
 }
 
-/** The given options, by their names in camel case. */
+/** The given options by their names in camel case. */
 export type Flags = ConnectionFlags & Record<string, unknown>
 /** Prints `data` with --json, and `text` otherwise. */
 export type Print = (flags: ConnectionFlags, data: object, text: string) => void
@@ -34,7 +34,7 @@ export type Print = (flags: ConnectionFlags, data: object, text: string) => void
 export type Subcommand = (parent: Command, name: string, description: string) => Command
 
 const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
-/** The values of these options that are text, by the names of the API. */
+/** Returns the text values of these options, by their names in the API. */
 export const given = (flags: Flags, options: string[]) =>
   Object.fromEntries(
     options.flatMap((option) => {
@@ -43,7 +43,7 @@ export const given = (flags: Flags, options: string[]) =>
     }),
   )
 
-/** Sends a POST that creates something, once for each --idempotency-key. */
+/** Sends a POST that creates something once per --idempotency-key. */
 export async function create<Answer>(flags: Flags, path: string, body: object): Promise<Answer> {
   const key = typeof flags['idempotencyKey'] === 'string' ? flags['idempotencyKey'] : crypto.randomUUID()
   return await request<Answer>(connect(flags), `/api/v1/${path}`, { body, headers: { 'idempotency-key': key } })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { addLines, writeEnv, writeGenerated, writeSection, type Written } from './files.ts'
 import { type Connection, envFile, fetchStatus, siteAddress, type Status } from './service.ts'
 
-/** The package's own version; see build.ts. */
+/** The package's own version. See build.ts. */
 declare const SVC_VERSION: string
 
 /** The files that `svc init` wrote, with the program's status. */
@@ -38,7 +38,7 @@ export async function init(connection: Connection, replace: (path: string) => Pr
 
 const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name}`, import.meta.url), 'utf8')
 
-/** Replaces `{{name}}` in the instructions by the program's value, kept on one line and in its table cell. */
+/** Replaces `{{name}}` in the instructions with the program's value, kept on one line and inside its table cell. */
 function fillIn(template: string, connection: Connection, { program, processor, proxy_path }: Status): string {
   const values: Record<string, string> = {
     program_id: String(program.id),

@@ -13,9 +13,9 @@ type Delivery = Row<'listWebhookDeliveries'>
 const pollMilliseconds = 1000
 /** The service's own timeout for an endpoint. */
 const answerMilliseconds = 10_000
-/** The longest duration of a transaction that writes an event. Its event can appear after later ones. */
+/** The longest duration of a transaction that writes an event. Its event can appear after later events. */
 const overlapMilliseconds = 60_000
-/** The listener continues after these errors: the service is unreachable for a moment. */
+/** The listener continues after these errors, because the service is only unreachable for a moment. */
 const passing = new Set(['network_error', 'invalid_response', 'rate_limited', 'unavailable', 'internal_error'])
 
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -119,7 +119,7 @@ interface Listened {
   secret: string
 }
 
-/** Returns the endpoint of --endpoint, with the given secret or a new one. Otherwise creates an endpoint. */
+/** Returns the endpoint of --endpoint, with the given secret or a new one. Without --endpoint, creates an endpoint. */
 async function openEndpoint(connection: Connection, flags: ListenFlags): Promise<Listened> {
   if (flags.endpoint === undefined) {
     const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
@@ -144,7 +144,7 @@ async function openEndpoint(connection: Connection, flags: ListenFlags): Promise
 }
 
 /**
- * `svc listen`: creates its own endpoint and deletes it at the end, so that two listeners take nothing from each other. It continues the
+ * `svc listen`: creates its own endpoint and deletes it at the end, so that two listeners don't take each other's events. It continues the
  * endpoint of a killed listener only if the user names it, because the endpoint of a running listener looks the same.
  */
 async function listen(flags: ListenFlags): Promise<void> {
@@ -155,7 +155,7 @@ async function listen(flags: ListenFlags): Promise<void> {
 
   const ended = new AbortController()
   const end = () => ended.abort()
-  // SIGHUP comes when the terminal closes.
+  // The process gets SIGHUP when the terminal closes.
   for (const signal of endings) process.once(signal, end)
   try {
     say(

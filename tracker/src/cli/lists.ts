@@ -5,25 +5,25 @@ import { type Flags, given, type Print, type Subcommand, wholeNumber } from './f
 import { type Connection, connect, request } from './service.ts'
 import { day, money, plain, style, table } from './text.ts'
 
-/** One thing of a list of the API. */
+/** An item of an API list. */
 export type Row<Id extends keyof ApiOperations> = ApiOperations[Id]['answer'] extends { data: (infer Of)[] }
   ? Of
   : never
 export type Column<Of> = [title: string, cell: (row: Of) => string | number | null]
 
-/** The columns and options of `svc … list` for one kind of thing. */
+/** The columns and options of `svc … list` for one kind of item. */
 interface List<Of> {
   noun: string
-  /** In the API, if it differs from the noun. */
+  /** Its name in the API, if it differs from the noun. */
   path?: string
   /** The values of each filter, by its option. */
   filters?: Record<string, string>
-  /** Its orders, if it has several. */
+  /** Its sort orders, if it has several. */
   sorts?: string
   columns: Column<Of>[]
 }
 
-/** A rule in words. */
+/** Describes a rule in words. */
 export function ruleInWords(rule: Row<'listGroups'>['rules'][number]): string {
   const { commission_bp: bp, commission_fixed_cents: fixed } = rule
   const amount = (cents: number) => money(cents, rule.currency)
@@ -44,7 +44,7 @@ export const codesOf = ({ links, has_more_links: more }: Partner) =>
 export const balancesOf = ({ balances }: Partner) =>
   balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', ')
 
-/** A list with a method that adds its command `list`. */
+/** Creates a list with a method that adds its command `list`. */
 const listOf = <Of>(list: List<Of>) => ({
   noun: list.noun,
   addTo(parent: Command, subcommand: Subcommand, print: Print) {
@@ -276,7 +276,7 @@ export const tableOf = <Of>(columns: Column<Of>[], rows: Of[]) =>
     rows.map((row) => columns.map(([, cell]) => plain(cell(row)))),
   )
 
-/** The values of the options of `addListOptions`. */
+/** The option values of `addListOptions`. */
 export type ListFlags = Flags & { limit: number; cursor?: string }
 
 /** Adds the options of a list: limit, cursor, filters and order. */

@@ -37,7 +37,7 @@ export function addPerformance(svc: Command, subcommand: Subcommand, print: Prin
 
 const whole = 'total'
 
-/** Formats a row for each group, or for each of its intervals with figures, and the total last. */
+/** Formats a row for each group, or for each of its intervals with figures, and then the total. */
 function asTable({ group_by: groupBy, interval, currency, total, data }: Answer): string {
   const metrics = Object.keys(total).filter((name) => name !== 'intervals')
   const cellsOf = (row: object) => metrics.map((metric) => cellOf(metric, figureOf(row, metric), currency))

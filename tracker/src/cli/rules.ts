@@ -5,7 +5,7 @@ import { connect, request } from './service.ts'
 import { green, money, plain, table } from './text.ts'
 import type { ApiOperations } from '../api-types.ts'
 
-/** `svc rules list`, `preview` and `update`. */
+/** Adds `svc rules list`, `preview` and `update`. */
 export function addRules(svc: Command, subcommand: Subcommand, print: Print): void {
   const rules = svc
     .command('rules')

@@ -119,7 +119,7 @@ subcommand(svc, 'status', 'Show the program, and which parts of the integration 
     if (!status.checks.every(({ name, ok }) => ok || name === optionalCheck)) process.exitCode = exitCodes.checksFail
   })
 
-/** A shop that sends its sales itself connects no processor, so this check never fails the command. */
+/** Shops that send their sales themselves connect no processor, so this check never fails the command. */
 const optionalCheck = 'processor_connected'
 
 const describeActivity = ([name, { live, test: inTest }]: [string, Status['activity']['last_click']]) =>
@@ -128,7 +128,7 @@ const describeActivity = ([name, { live, test: inTest }]: [string, Status['activ
 const describeCheck = ({ name, ok, message }: Status['checks'][number]) =>
   `${ok ? green('✓') : name === optionalCheck ? dim('–') : red('✗')} ${message}`
 
-/** `no_attribution` matters only until the first lead arrives: most visitors come through no partner. */
+/** `no_attribution` matters only until the first lead arrives, because most visitors don't come through a partner. */
 const isRelevant = ({ checks }: Status) => {
   const hasLeads = checks.some(({ name, ok }) => name === 'lead_seen' && ok)
   return ({ code }: Status['refusals'][number]) => !(hasLeads && code === 'no_attribution')
@@ -203,7 +203,7 @@ try {
   await svc.parseAsync()
 } catch (error) {
   if (error instanceof CommanderError) {
-    // Help and version are not failures. All other errors of the parser are about usage.
+    // Help and version are not failures. All other parser errors are usage errors.
     process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage
   } else if (error instanceof CommandError) {
     const { code, message, hint } = error

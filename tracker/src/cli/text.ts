@@ -1,12 +1,12 @@
 import { styleText } from 'node:util'
 
-/** The amount in the currency's own unit, with its code. */
+/** Formats an amount in the currency's major unit, with its code. */
 export function money(cents: number, currency: string): string {
   const format = new Intl.NumberFormat('en', { style: 'currency', currency, currencyDisplay: 'code' })
   return format.format(cents / 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2))
 }
 
-/** The day of a time. */
+/** Formats the day of a time. */
 export const day = (time: string | null) => time && time.slice(0, 10)
 
 const tones = {
@@ -34,7 +34,7 @@ export const style = (tone: Parameters<typeof styleText>[0], text: string) =>
   styleText(tone, text, { stream: process.stdout })
 export const green = (text: string) => style('green', text)
 export const red = (text: string) => style('red', text)
-/** Removes control characters from text of other people, so that it can neither move the cursor nor color the terminal. */
+/** Removes control characters from other people's text, so that it can neither move the cursor nor color the terminal. */
 export const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
 
 /** Formats rows as a table that fits its cells. Colors states if the terminal has colors. */
@@ -51,10 +51,10 @@ export function table(titles: string[], rows: string[][]): string {
   ].join('\n')
 }
 
-/** The fields of one thing. `inLines` skips those without a value. */
+/** The fields of one item. `inLines` skips fields without a value. */
 export type Fields = [name: string, value: string | number | null][]
 
-/** Formats one thing with a line for each field that has a value. */
+/** Formats one item with a line for each field that has a value. */
 export function inLines(fields: Fields): string {
   const present = fields.filter(([, value]) => value !== null && value !== '')
   const width = Math.max(...present.map(([name]) => name.length))

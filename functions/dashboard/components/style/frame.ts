@@ -39,7 +39,7 @@ export const frame = css`
   .frame nav .group:empty {
     padding: 0.25rem 0 0;
   }
-  /* On a phone, four tabs stand at the bottom, and "More" opens all entries above them. */
+  /* On a phone, four tabs are at the bottom, and "More" opens all entries above them. */
   .frame nav[popover] {
     inset: auto 0.5rem 4rem;
     width: auto;
