@@ -1,3 +1,4 @@
+import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
@@ -387,6 +388,13 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true }])
   })
 
+  test('a fee in another currency is not excluded', async () => {
+    const shop = await connect('polar')
+    await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
+    await send(shop, changed(shop, 'order.paid', { platform_fee_currency: 'eur' }))
+    expect(await salesOf(shop)).toMatchObject([{ base: 10_000, commission: 2000 }])
+  })
+
   test('an upgrade that its credit covers completely is no sale', async () => {
     const shop = await connect('polar')
     const items = [
@@ -401,12 +409,21 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
-  test('the key is the whole secret, with its prefix', async () => {
+  test('the key is the whole secret with its prefix, or the decoded part after it', async () => {
     const delivery = { body: '{}', now: Date.now() }
     const headers = processorFixtures.polar.headersOf('{}', 'whsec_c2VjcmV0', new Date())
     const header = (name: string) => headers[name]
     expect(await processors.polar.isSigned({ ...delivery, header }, 'whsec_c2VjcmV0')).toBe(true)
     expect(await processors.polar.isSigned({ ...delivery, header }, 'c2VjcmV0')).toBe(false)
+    const usual = new Webhook('whsec_c2VjcmV0').sign('msg_1', new Date(), '{}')
+    const usualHeaders: Record<string, string> = {
+      'webhook-id': 'msg_1',
+      'webhook-timestamp': String(Math.floor(Date.now() / 1000)),
+      'webhook-signature': usual,
+    }
+    const asUsual = { ...delivery, header: (name: string) => usualHeaders[name] }
+    expect(await processors.polar.isSigned(asUsual, 'whsec_c2VjcmV0')).toBe(true)
+    expect(await processors.polar.isSigned(asUsual, 'whsec_c2VjcmV1')).toBe(false)
   })
 })
 

@@ -18,7 +18,7 @@ export const orderId = (story: Story) => numberOf(`order ${story.order}`)
 export const subscriptionNumber = (story: Story) => numberOf(`subscription ${story.order}`)
 
 /** The amounts of an order or an invoice. */
-function amounts({ amount, tax, currency, now }: Story, refunded: number): object {
+function amounts({ amount, tax, currency, now }: Story, refunded: number) {
   return {
     currency: currency.toUpperCase(),
     currency_rate: '1.0000',
@@ -38,10 +38,10 @@ const buyer = (story: Story) => ({
   store_id: 1,
   customer_id: numberOf(`customer ${story.order}`),
   user_name: 'Buyer',
-  user_email: story.email,
+  user_email: story.email ?? '',
 })
 
-export function lemonOrder(story: Story, refunded = 0): Body {
+export function lemonOrder(story: Story, refunded = 0) {
   const id = orderId(story)
   return {
     type: 'orders',
@@ -57,7 +57,7 @@ export function lemonOrder(story: Story, refunded = 0): Body {
   }
 }
 
-export function lemonInvoice(story: Story, id: number, billing_reason: string, refunded = 0): Body {
+export function lemonInvoice(story: Story, id: number, billing_reason: string, refunded = 0) {
   return {
     type: 'subscription-invoices',
     id,
@@ -73,7 +73,7 @@ export function lemonInvoice(story: Story, id: number, billing_reason: string, r
   }
 }
 
-export function lemonSubscription(story: Story): Body {
+export function lemonSubscription(story: Story) {
   return {
     type: 'subscriptions',
     id: subscriptionNumber(story),

@@ -15,10 +15,25 @@ function event(story: Story, type: string, data: object): object {
 /** Paddle writes amounts as text. */
 const text = (amount: number) => String(amount)
 
+function priceOf({ amount, tax, currency }: Story) {
+  return {
+    id: 'pri_1',
+    product_id: 'pro_1',
+    description: 'Plan',
+    billing_cycle: null,
+    trial_period: null,
+    tax_mode: 'account_setting',
+    unit_price: { amount: text(amount - tax), currency_code: currency.toUpperCase() },
+    unit_price_overrides: [],
+    quantity: { minimum: 1, maximum: 1 },
+    status: 'active',
+  }
+}
+
 export function paddleTransaction(
   story: Story,
   more: { origin?: string; subscription_id?: string | null; custom_data?: object | null; credit?: number } = {},
-): object {
+) {
   const { amount, tax, fee, order, now } = story
   const { credit = 0, origin = 'web', subscription_id = null, custom_data = customData(story) } = more
   const due = amount - credit
@@ -39,7 +54,7 @@ export function paddleTransaction(
     collection_mode: 'automatic',
     discount_id: null,
     billing_period: null,
-    items: [{ price: { id: 'pri_1', product_id: 'pro_1', billing_cycle: null }, quantity: 1, proration: null }],
+    items: [{ price: priceOf(story), quantity: 1, proration: null }],
     details: {
       tax_rates_used: [],
       totals: {
@@ -79,7 +94,7 @@ export function paddleTransaction(
 export function paddleAdjustment(
   story: Story,
   adjusted: { id: string; action: string; status?: string; amount: number; items?: object[] },
-): object {
+) {
   const { order, now } = story
   const currency_code = story.currency.toUpperCase()
   const tax = taxIn(story, adjusted.amount)
@@ -92,7 +107,7 @@ export function paddleAdjustment(
     subscription_id: null,
     customer_id: `ctm_${order}`,
     reason: 'requested_by_customer',
-    credit_applied_to_balance: null,
+    credit_applied_to_balance: adjusted.action === 'credit',
     currency_code,
     status: adjusted.status ?? 'approved',
     items: adjusted.items ?? [
@@ -159,7 +174,12 @@ export const paddleFixtures: ProcessorFixtures = {
         transaction_id: `txn_${story.order}`,
         custom_data: customData(story),
         currency_code: story.currency.toUpperCase(),
+        address_id: `add_${story.order}`,
+        collection_mode: 'automatic',
+        billing_cycle: { interval: 'month', frequency: 1 },
+        items: [],
         created_at: story.now.toISOString(),
+        updated_at: story.now.toISOString(),
       }),
     'customer.created': (story) => customer(story, 'customer.created'),
     'customer.updated': (story) => customer(story, 'customer.updated'),

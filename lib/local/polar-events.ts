@@ -21,7 +21,7 @@ export const polarOrderId = (story: Story) => uuidOf(`order ${story.order}`)
 export function polarOrder(
   story: Story,
   more: { id?: string; billing_reason?: string; subscription_id?: string | null; metadata?: object } = {},
-): object {
+) {
   const { amount, tax, fee, now } = story
   const { id = polarOrderId(story), billing_reason = 'purchase', subscription_id = null } = more
   return {
@@ -40,6 +40,7 @@ export function polarOrder(
     refunded_amount: 0,
     refunded_tax_amount: 0,
     platform_fee_amount: fee,
+    platform_fee_currency: story.currency,
     currency: story.currency,
     billing_reason,
     customer_id: uuidOf(`customer ${story.order}`),
@@ -65,10 +66,7 @@ export function polarOrder(
   }
 }
 
-export function polarRefund(
-  story: Story,
-  refunded: { id: string; status: string; amount: number; order_id?: string },
-): object {
+export function polarRefund(story: Story, refunded: { id: string; status: string; amount: number; order_id?: string }) {
   const tax = taxIn(story, refunded.amount)
   return {
     id: refunded.id,

@@ -46,10 +46,20 @@ const algorithm = { name: 'HMAC', hash: 'SHA-256' }
 const utf8 = new TextEncoder()
 
 /** Compares an HMAC-SHA-256 signature in constant time. */
-export async function isHmac(key: string, text: string, signature: Uint8Array<ArrayBuffer>): Promise<boolean> {
+export async function isHmac(
+  key: string | Uint8Array<ArrayBuffer>,
+  text: string,
+  signature: Uint8Array<ArrayBuffer>,
+): Promise<boolean> {
   // Web Crypto refuses to import an empty key.
-  if (key === '') return false
-  const imported = await crypto.subtle.importKey('raw', utf8.encode(key), algorithm, false, ['verify'])
+  if (key.length === 0) return false
+  const imported = await crypto.subtle.importKey(
+    'raw',
+    typeof key === 'string' ? utf8.encode(key) : key,
+    algorithm,
+    false,
+    ['verify'],
+  )
   return await crypto.subtle.verify(algorithm, imported, signature, utf8.encode(text))
 }
 

@@ -8,8 +8,8 @@ import { readSubscription } from './read-subscription.ts'
 const envelope = z.looseObject({ type: id, timestamp: time, data: z.looseObject({ id: z.nullish(id) }) })
 
 /**
- * Polar. The headers follow Standard Webhooks, but the key is the whole secret that Polar shows, including `whsec_`. A usual verifier
- * decodes the part after the prefix and so refuses every delivery.
+ * Polar. The headers follow Standard Webhooks, but the key is the whole secret that Polar shows, including `whsec_`. Polar's SDK also accepts
+ * the usual key, the decoded part after the prefix.
  *
  * @see https://polar.sh/docs/integrate/webhooks/delivery
  */
@@ -21,10 +21,12 @@ export const polar: Processor = {
     const timestamp = header('webhook-timestamp') ?? ''
     if (!/^\d{1,12}$/.test(timestamp) || !isRecent(Number(timestamp), now)) return false
     const signatures = (header('webhook-signature') ?? '').slice(0, 2000).split(' ')
+    const text = `${deliveryId}.${timestamp}.${body}`
     for (const [version, signature = ''] of signatures.map((one) => one.split(','))) {
-      if (version === 'v1' && (await isHmac(secret, `${deliveryId}.${timestamp}.${body}`, base64BytesOf(signature)))) {
-        return true
-      }
+      if (version !== 'v1') continue
+      const signed = base64BytesOf(signature)
+      if (await isHmac(secret, text, signed)) return true
+      if (await isHmac(base64BytesOf(secret.replace(/^whsec_/, '')), text, signed)) return true
     }
     return false
   },

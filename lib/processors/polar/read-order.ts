@@ -17,6 +17,7 @@ const order = z.looseObject({
   /** The used part of the customer's balance. Negative if the balance pays a part. */
   applied_balance_amount: z.nullish(z.int()),
   platform_fee_amount: z.nullish(amount),
+  platform_fee_currency: z.nullish(anyCurrency),
   currency: anyCurrency,
   customer_id: z.nullish(id),
   subscription_id: z.nullish(id),
@@ -49,7 +50,7 @@ export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail
               transaction_id: paid.id,
               amount_cents: amountPaid,
               commission_base_cents: Math.min(amountPaid, shareOf(amountPaid, Math.max(0, net ?? total - tax), total)),
-              processor_fee_cents: paid.platform_fee_amount ?? null,
+              processor_fee_cents: feeOf(paid),
               currency: paid.currency,
               lines: linesOf(paid),
               isRenewal,
@@ -58,6 +59,12 @@ export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail
     },
     hashEmail,
   )
+}
+
+/** The fee, if it is in the order's currency. */
+function feeOf(paid: z.output<typeof order>): number | null {
+  const { platform_fee_amount: fee, platform_fee_currency: feeCurrency, currency } = paid
+  return feeCurrency == null || feeCurrency === currency ? (fee ?? null) : null
 }
 
 /** The lines with a product or price, each with its amount without tax. Null if none names anything. */
