@@ -162,7 +162,7 @@ describe('saleFromInvoice', () => {
 })
 
 const asked: string[] = []
-/** Stripe's API since 2025-03-31, in which one payment was for an invoice. */
+/** Stripe's API since 2025-03-31. One payment belongs to an invoice. */
 const stripe: StripeApi = {
   invoicePayments: {
     list: async ({ payment }) => {
@@ -172,7 +172,7 @@ const stripe: StripeApi = {
   },
   paymentIntents: { retrieve: () => Promise.reject(new Error('It no longer says what it was for.')) },
 }
-/** The API before, in which the payment intent says it. */
+/** The earlier API, in which the payment intent names the invoice. */
 const olderStripe: StripeApi = {
   paymentIntents: { retrieve: async (id) => ({ id, invoice: id === 'pi_invoice' ? { id: 'in_1' } : null }) },
 }

@@ -14,7 +14,7 @@ const pool = openConnections(databaseUrl, 12)
 
 type World = Awaited<ReturnType<typeof createWorld>>
 
-/** A program of 10% whose second partner has the code JANE20. */
+/** A program with a rate of 10%, whose second partner has the code JANE20. */
 async function createWorld() {
   const program = await createLedgerProgram(pool, db, { commissionBp: 1000 })
   const { programId, partnerIds } = program
@@ -25,7 +25,10 @@ async function createWorld() {
     ...program,
     codeId: code.id,
     give,
-    /** A sale of a customer who came by a click of the first partner unless the caller says otherwise. Returns its id. */
+    /**
+     * Records a sale and returns its id. The customer clicked the first partner's link unless the caller says
+     * otherwise.
+     */
     async sell(sale: { customerKey?: string; coupon?: string; by?: number; amount?: number }) {
       const id = randomUUID()
       const { customerKey = id, coupon, by, amount = 1000 } = sale
@@ -33,7 +36,7 @@ async function createWorld() {
       await program.sale({ id, customerKey, amount, currency: 'usd', clickId, ...(coupon && { coupon }) })
       return id
     },
-    /** The partner of a sale (as an index), its commission, and the steps about its code. */
+    /** Returns the partner of a sale as an index, its commission, and the steps about its code. */
     async outcome(id: string) {
       const { rows } = await sql.query<{
         partner_id: string | null
@@ -194,7 +197,7 @@ test('the partner of a paid signup is reported to the program, and to no other p
   expect(await reported(own, false)).toMatch(/ earned \$1\.50 by itself, on hold until /)
   expect(await reported(others, true)).toMatch(/ earned Partner 0 \$1\.50 by itself, on hold until /)
   expect(await reported(others, false)).toBeUndefined()
-  // Each state of it, as the columns have it.
+  // The columns of each state, with its text.
   const states: [set: string, text: RegExp][] = [
     ['held_at = now()', / earned \$1\.50 by itself, which is held for review and not paid before\.$/],
     ['held_at = null, credited_at = now()', / earned \$1\.50 by itself\.$/],
@@ -255,7 +258,7 @@ test("a refund reverses the earnings of a code, and the code's figures follow", 
     ]),
   )
   expect(codes.total).toMatchObject({ sales: 2, commission_cents: 175 })
-  // Sales by a code are not among the figures of the partner's link.
+  // The figures of the partner's link don't include sales by a code.
   const { groups: links } = await figuresBy('link')
   expect(links).toEqual(
     expect.arrayContaining([

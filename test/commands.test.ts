@@ -33,7 +33,7 @@ const queue = {
   AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
 }
 
-/** The environment is DATABASE_URL alone if it is text. */
+/** A text replaces the whole environment with this DATABASE_URL. */
 type Row = [what: string, command: string, environment: string | Record<string, string>, message: RegExp]
 
 test.each<Row>([
@@ -164,7 +164,7 @@ test('a connection that breaks between two statements fails the next statement, 
   expect(explain(await failed.catch((error: unknown) => error))).toMatch(/\. The connection broke\. Run this again\.$/)
 })
 
-/** The commands of `npm run`, as Node is called for each. */
+/** The `npm run` commands and their calls of Node. */
 function commandsOfNode(): { name: string; args: string[] }[] {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync('package.json', 'utf8'))
   return Object.entries(scripts).flatMap(([name, script]) => {
@@ -174,8 +174,8 @@ function commandsOfNode(): { name: string; args: string[] }[] {
 }
 
 /**
- * The reader of `parseArgs` also refuses unknown options with the usage; the next test checks all commands. This one has one of
- * each kind.
+ * The reader of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, and
+ * this one checks one of each kind.
  */
 test('erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
   const { databaseUrl: url, sql: client } = await createDatabase()

@@ -3,7 +3,6 @@ import { startEndpoint } from './support/stack.ts'
 
 const { sql } = await startEndpoint()
 
-/** Evaluates an SQL expression. */
 async function evaluate(expression: string, values: unknown[]): Promise<unknown> {
   const { rows } = await sql.query<{ answer: unknown }>(`select ${expression} as answer`, values)
   return rows[0]?.answer

@@ -18,7 +18,10 @@ import { openConnections, startEndpoint } from './support/stack.ts'
 const { db, sql, databaseUrl } = await startEndpoint()
 const pool = openConnections(databaseUrl, 8)
 
-/** A program of 20%, whose first partner is in a group; `brings` is what a sale of a customer of that partner earns. */
+/**
+ * A program with a rate of 20%, whose first partner is in a group. `brings` returns the commission of a sale to a
+ * customer of that partner.
+ */
 async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] = {}) {
   const program = await createLedgerProgram(pool, db, settings)
   const { rows } = await sql.query<{ group_id: string }>(
@@ -34,7 +37,9 @@ async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] =
     groupId,
     partnerId,
     rules: (holder: RuleHolder, ...rules: CommissionRule[]) => saveRules(db, program.programId, holder, rules),
-    /** A sale from one of the processor's objects, of the default customer unless it names another. */
+    /**
+     * Records a sale from one of the processor's objects. It belongs to the default customer unless it names another.
+     */
     async report(sale: Record<string, unknown>) {
       const { rows: reported } = await sql.query<{ id: string }>(
         `select ((record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', p.program_id, 'customer_id', p.id,
@@ -209,7 +214,7 @@ test('an invoice with the product uses the rule from the time when the sale was 
     lines: [{ product_ids: ['price_1', 'prod_a'], weight: 1 }],
   })
   expect(await world.earned()).toEqual({ pi_1: 100 })
-  // The next one is of today's.
+  // This one is from today.
   await world.report({
     transaction_id: 'in_2',
     amount_cents: 10_000,
@@ -276,7 +281,7 @@ test('each line of an invoice earns by its own rule, and a refund reverses all i
   )
   const lines = [line('prod_a', 100_000), line('prod_b', 1000), line('prod_d', 0), line('prod_c', 500)]
   await world.report({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
-  // 20% of 1,000.00, 80% of 10.00 and 1.00, nothing of 5.00.
+  // 20% of 1,000.00, 80% of 10.00 plus 1.00, and nothing of 5.00.
   expect((await world.earned())['in_1']).toBe(20_900)
   const asked = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
   const { commission } = await explainSale(db, asked)
@@ -290,7 +295,7 @@ test('each line of an invoice earns by its own rule, and a refund reverses all i
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-/** Sales bring 20%, up to 1,000 for a customer. */
+/** Sales earn 20%, up to 1,000 for a customer. */
 const capped = async (holdDays = 0) => {
   const world = await createWorld({ holdDays })
   await world.rules({ groupId: world.groupId }, { commission_bp: 2000, lifetime_cap_cents: 1000 })
@@ -504,7 +509,7 @@ test("a preview counts signups by today's groups, without closed partners", asyn
   const month = new Date().toISOString().slice(0, 7)
   const rules = [{ commission_bp: 1000, lead_commission_cents: 700 }]
   const look = () => previewRules(db, world.programId, { groupId: world.groupId }, rules, month)
-  // A sale of a new customer is a signup too if it named them by a click.
+  // A sale to a new customer also counts as a signup if it named a click.
   const { rows } = await sql.query<{ leads: string }>(
     `select count(*) filter (where partner_id = $2) as leads from customers where program_id = $1 and signup_date is not null`,
     [world.programId, world.partnerId],
@@ -578,7 +583,7 @@ test('a removed group has no partners and no rules, even if partners move into i
     await expect(movePartners(db, world.programId, world.partnerIds, world.groupId)).rejects.toMatchObject({
       code: 'not_found',
     })
-    // Its name is free again.
+    // The name of a removed group is free again.
     await makeGroup(db, world.programId, { name: 'gold', rules: [] })
     expect(await findDifferences(sql, world.programId)).toEqual([])
   }

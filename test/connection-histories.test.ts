@@ -16,7 +16,7 @@ const { db, sql } = endpoint
 const { connect, send } = openConnections(endpoint)
 const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
 
-/** Draws whole numbers below a limit, the same for the same seed. */
+/** Draws whole numbers below a limit. The same seed gives the same numbers. */
 function drawFrom(start: number) {
   let state = start
   return (limit: number) => {
@@ -28,7 +28,7 @@ function drawFrom(start: number) {
 }
 type Draw = ReturnType<typeof drawFrom>
 
-/** A payment of a history: its events, and the money that went back in the end. */
+/** A payment of a history: its events, and the money that is refunded in the end. */
 interface Payment {
   story: Story
   events: object[]
@@ -37,14 +37,14 @@ interface Payment {
 
 type Play = (story: Story, draw: Draw) => Omit<Payment, 'story'>
 
-/** An event of a fixture, whose object can have other fields, such as an id of its own. */
+/** Returns an event of a fixture, with other fields in its object if given. */
 function eventOf(processor: ProcessorName, name: string, story: Story, data: object = {}): object {
   const event = processorFixtures[processor].events[name]?.(story)
   if (!event) throw new Error(`${processor} has no event ${name}`)
   return 'data' in event && typeof event.data === 'object' ? { ...event, data: { ...event.data, ...data } } : event
 }
 
-/** Refunds with an id each: what each takes, and whether it counts in the end. */
+/** Refunds with an id, their amount, and whether they count in the end. */
 const refundsOf = (story: Story, draw: Draw) =>
   Array.from({ length: draw(4) }, (_, at) => ({
     id: `${story.order}_refund_${at}`,
@@ -138,7 +138,7 @@ function shuffled(events: object[], draw: Draw): object[] {
     .map(({ event }) => event)
 }
 
-/** The commission of 20% that the cash leaves, and the money that went back. */
+/** Returns the 20% commission that the cash leaves, and the refunded money. */
 function expectedOf({ story, gone }: Payment) {
   const reversed = Math.min(gone, story.amount)
   const commission = Math.floor((2 * (story.amount - story.tax) + 5) / 10)

@@ -119,7 +119,7 @@ describe.each(names)('%s', (processor) => {
     const event = processorFixtures[processor].events[saleEvent[processor]]?.(story) ?? {}
     expect(await send({ ...shop, accountId: other.accountId }, event)).toMatchObject({ status: 400 })
     await send(shop, event)
-    // The other program cannot name this program, its click or its payment.
+    // The other program can't reach this program, its click or its payment.
     expect(await send({ ...other, secret: 'another-secret' }, event)).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await salesOf(other)).toEqual([])
     const another = names.find((name) => name !== processor) ?? 'paddle'
@@ -190,7 +190,7 @@ describe.each(names)('%s', (processor) => {
   })
 })
 
-/** The event of a fixture as another event, with other fields in its object. */
+/** Turns the event of a fixture into another event, with other fields in its object. */
 function changed(shop: ConnectedShop, name: string, data: object): object {
   const event = Object(processorFixtures[shop.processor].events[name]?.(storyOf(shop)))
   return { ...event, data: { ...event.data, ...data } }
@@ -457,7 +457,7 @@ test.each([true, false])(
       amount_cents: 12_000,
     }
     if (isFirst) expect(await call(trackSale, sale)).toBe(200)
-    // The total waits for its sale, or is of the sale that the API reported.
+    // The refund of the order waits for its sale, or refunds the API's sale.
     await report(shop, 'order_refunded')
     await send(shop, order)
     if (!isFirst) expect(await call(trackSale, sale)).toBe(409)

@@ -20,14 +20,14 @@ const at = <Of extends Shop>(shop: Of, seconds: number): Of => ({ ...shop, now: 
 const applyParked = (shop: Shop) => applyParkedEvents(db, client, { limit: 100, accountId: shop.account })
 let updates = 0
 
-/** Reports the shop's customer with this metadata; `before` holds the earlier metadata. */
+/** Reports the shop's customer with this metadata. `before` contains the earlier metadata. */
 async function report(shop: Shop, what: 'created' | 'updated' | 'deleted', metadata = shopMetadata(shop), before = {}) {
   const event = stripeEvent(shop, `evt_cus_${++updates}`, `customer.${what}`, customer(shop, metadata))
   const data = what === 'updated' ? { ...event.data, previous_attributes: { metadata: before } } : event.data
   return await post(JSON.stringify({ ...event, data }))
 }
 
-/** An invoice that somebody wrote by hand and sent, without metadata. */
+/** A manual invoice without metadata. */
 const manual = (shop: Shop, id = 'in_1', more: object = {}) => ({
   ...bill(shop, { id, metadata: {}, billing_reason: 'manual', payment_intent: `pi_${id}`, charge: `ch_${id}` }),
   parent: null,
@@ -138,7 +138,7 @@ describe("a payment without metadata uses its customer's metadata", () => {
 /** Too many for Postgres' stack if each attribution ran inside the previous one. */
 const many = 500
 
-/** As many rows more like the program's only one of a table, each with these fields of its own. */
+/** Adds copies of the program's only row in a table, each with these fields. */
 async function copyRow(shop: Shop, table: 'sales' | 'processor_events', fields: string) {
   await sql.query(
     `insert into ${table} overriding system value

@@ -12,7 +12,7 @@ const programId = Number(rows[0]?.id)
 const first = await seedPartners(sql, programId, 1)
 
 let made = 0
-/** Inserts a customer with these columns, given as SQL, or makes one as a click does and gives it these columns. */
+/** Inserts a customer with these columns (SQL expressions), or updates one that a click created. */
 const write = {
   insert: (columns: Record<string, string>) =>
     sql.query(

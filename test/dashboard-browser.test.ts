@@ -73,7 +73,7 @@ async function goTo(page: Page, name: string) {
 
 const advertiser = await openBrowser()
 const partner = await openBrowser()
-/** The program's key, as sign-up shows it. */
+/** The program's key from the sign-up page. */
 let apiKey = ''
 const partnerEmail = `grace-${crypto.randomUUID()}@example.com`
 
@@ -105,7 +105,7 @@ test(
       `npm install ${packageAddress} && npx --yes --package=${packageAddress} svc init --base-url ${stack.baseUrl} --api-key ${apiKey}`,
     )
 
-    // Steps are checked off without a reload.
+    // The page checks off steps without a reload.
     const loads = await page.evaluate(() => performance.timeOrigin)
     const testLink = (await page.getByLabel('test link', { exact: true }).textContent())?.trim() ?? ''
     const [, programId = ''] = /^https:\/\/engine\.example\.com\/\?aff=svc-test-(\d+)$/.exec(testLink) ?? []
@@ -263,7 +263,7 @@ test(
     await page.getByRole('button', { name: 'Add endpoint' }).click()
     receiver.expect('walk', (await page.getByLabel('Webhook secret', { exact: true }).innerText()).trim())
 
-    /** Runs the consumer, as its schedule does, until the receiver got this many requests. */
+    /** Runs the consumer like its schedule until the receiver got this many requests. */
     async function deliver(requests: number) {
       await expect.poll(() => stack.waitingWebhooks()).toBeGreaterThan(0)
       await stack.scheduled('deliver-webhooks')
@@ -349,7 +349,7 @@ test.each(refusedForms)(
     const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
     await page.goto(path.replace('/workspaces/1/', `/workspaces/${rows[0]?.workspace_id}/`))
     page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
-    // Remove the browser's own checks and open every part of the form, so the server has to check.
+    // Removes the browser's own checks and opens every part of the form, so that the server has to check.
     await page.evaluate(() => {
       for (const form of document.forms) form.noValidate = true
       for (const details of document.querySelectorAll('details')) details.open = true
@@ -429,11 +429,11 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
   await page.getByText('The import was stopped. Recorded payments stay.').waitFor()
-  // Wait until attempts for a page that was requested before the stop are over.
+  // Waits until attempts for a page that was requested before the stop are over.
   let calls = -1
   await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)
   stack.stripe.failing.clear()
-  // A stopped import does not resume by itself.
+  // A stopped import does not resume automatically.
   await stack.scheduled('apply-parked-events')
   await page.reload()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
@@ -509,7 +509,7 @@ test('held commissions wait on both sides until somebody presses a button, and t
   await page.getByRole('button', { name: 'Reject selected commissions' }).click()
   await page.getByText('Select at least one commission first.').waitFor()
   expect(await reason.inputValue()).toBe('Never shipped')
-  // A click beside a menu closes it.
+  // A click outside a menu closes it.
   await row('held-1').getByRole('checkbox').check()
   await menu.click()
   await reason.press('Enter')
@@ -518,7 +518,7 @@ test('held commissions wait on both sides until somebody presses a button, and t
   expect(complaints).toEqual([])
 })
 
-/** Pages by reader. The walk above filled them. */
+/** Pages by reader, from the walk above. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
     'nobody',
@@ -556,7 +556,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   ],
 ]
 
-/** Finds buttons beside a field that are not aligned with it. */
+/** Finds buttons that are not aligned with the field beside them. */
 const askewButtons = (page: Page) =>
   page.locator('form.row > .field + button').evaluateAll((buttons) =>
     buttons.flatMap((button) => {
@@ -570,13 +570,13 @@ const askewButtons = (page: Page) =>
 /** Returns how much wider the page is than the window, in pixels. */
 const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
 
-/** Replaces the values of a query, because one of such addresses is enough. */
+/** Replaces the values of a query, because one address of each kind is enough. */
 function kindOf(address: string): string {
   const { pathname, searchParams } = new URL(address, stack.baseUrl)
   return [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
 }
 
-/** Pages drawn at phone size, by kind: on which page, and the result. */
+/** Pages that were drawn at phone size, by kind, with the address and the result. */
 const seenPages = new Map<string, Drawn & { on: Page; overflow: number }>()
 
 /** Draws a page at phone size and keeps the result. */
@@ -639,8 +639,8 @@ describe('every page is accessible in light mode, in dark mode and on a phone', 
 })
 
 /**
- * Visits everything that links reach from `start`, each address once, and checks that it is a file or a page that fits a phone. Pages that
- * another reader drew are only fetched, because a role with fewer rights sees less on them.
+ * Visits every link from `start`, each address once. Checks that each is a file or a page that fits a phone. Only
+ * fetches pages that another reader drew, because a role with fewer rights sees less on them.
  */
 async function crawl(context: BrowserContext, page: Page, start: string): Promise<string[]> {
   const kinds = new Set<string>()
@@ -654,7 +654,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
     const kind = kindOf(next)
     if (kinds.has(kind)) continue
     kinds.add(kind)
-    // Filters on a filtered page would never end.
+    // Filters on filtered pages would never end.
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
     if (pathname.endsWith('.csv') || /^\/(docs|api)\b/.test(pathname)) {
@@ -712,7 +712,7 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
     // The parts of a date field and its calendar are additional stops.
     return shown.length + 3 * document.querySelectorAll('[type=date]').length
   })
-  // Hold the key, so the browser draws no more often than the screen.
+  // Holds the key, because the browser then draws no more often than the screen.
   await Promise.all(Array.from({ length: count + 1 }, () => page.keyboard.down('Tab')))
   await page.keyboard.up('Tab')
   return await page.evaluate(() =>

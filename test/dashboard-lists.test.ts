@@ -27,10 +27,10 @@ const cookieOf = ({ dashboardToken }: { dashboardToken: string }) => ({
   cookie: `${sessionCookie}=${encodeURIComponent(dashboardToken)}`,
 })
 
-/** Returns a page without its frame, whose forms have changing tokens. */
+/** Returns a page without its frame, because the frame's forms have changing tokens. */
 const mainOf = (html: string) => html.slice(html.indexOf('<main'))
 
-/** Posts a form like a page of the dashboard, and returns the redirect. */
+/** Posts a form like a dashboard page, and returns the redirect. */
 async function post(path: string, fields: Record<string, string>, from = path): Promise<[number, string | null]> {
   const response = await fetch(stack.baseUrl + path, {
     method: 'POST',
@@ -161,7 +161,7 @@ test('a page approves the selected commissions or all that it shows, and no othe
   expect(Array.from(page.matchAll(/type="checkbox" name="row-(\d+)"/g), ([, id]) => id)).toEqual([one, two, ...others])
   const send = (fields: Record<string, string>) =>
     post(`${base}/commissions/decide`, fields, `${base}/commissions?q=two+words&sort=oldest`)
-  // A search as browsers send it.
+  // A search in the form that browsers send.
   const back = [303, `${base}/commissions?q=two+words&sort=oldest`]
   const shown = [one, two, others[0]].join(' ')
   expect(await send({ which: 'chosen', shown, [`row-${one}`]: 'on', [`row-${others[1]}`]: 'on' })).toEqual(back)
@@ -229,7 +229,7 @@ test("a manual commission and a deduction are added on a partner's page, and the
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
     const text = await (await fetch(stack.baseUrl + path, { headers })).text()
     expect(text).toContain('Paid twice')
-    // Partners can't open sales of others.
+    // Partners can't open other partners' sales.
     if (!path.endsWith('.csv')) expect(linked(text)).toEqual([true, false])
   }
 })
@@ -306,7 +306,7 @@ test('a bulk decision covers all matching applications, but none that arrives du
     const response = await fetch(address + query, { headers: cookieOf(many) })
     return [response.status, await response.text()] as const
   }
-  /** Sends the forms of one page after the other, and returns their number. */
+  /** Sends the forms of the pages in turn, and returns their number. */
   const run = async (query: string, fields: Record<string, string> = {}) => {
     const [, page] = await read(query)
     for (let [html, parts] = [mainOf(page), 0]; parts < 9; parts++) {
@@ -431,7 +431,7 @@ test('commissions are filtered by creation date and pending review, on every pag
     [sandbox.programId],
   )
   expect(rows).toHaveLength(120)
-  // Three held by the rules, three released, and one that a browser named and that was released.
+  // Three that the rules hold, three released ones, and a released one that only a browser reported.
   await stack.sql.query(
     `with looked as (
       select n, id from unnest($2::bigint[]) with ordinality c (id, n) where n % 2 = 1 and n < 12 or n = 2
@@ -502,7 +502,7 @@ const uncounted = `insert into uncounted_clicks (program_id, link_id, clicked_at
 const timesOn = (html: string) =>
   Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? '')
 
-/** Collects the findings of `read` on all pages of a list: downwards from the first page, and upwards from the last. */
+/** Collects the findings of `read` on all pages of a list, from the first page forward and from the last page back. */
 async function turned(first: string, read: (html: string) => string[]): Promise<[down: string[], up: string[]]> {
   const down: string[] = []
   const pages: string[][] = []
@@ -744,7 +744,7 @@ test('exports contain every row, however many there are', async () => {
   expect(await idsIn('/partner/payouts.csv', large.partnerToken)).toEqual(newestFirst)
 })
 
-/** The partners of a list, in its order. */
+/** The partners of a list in order. */
 const orderOf = (list: string) => Array.from(list.matchAll(/<strong>([A-Z][\w ]+)<\/strong><\/a>/g), ([, name]) => name)
 
 test('the due amount is shown as three sums that add up, and the overview counts the same payments', async () => {

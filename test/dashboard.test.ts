@@ -193,7 +193,7 @@ test('invitations are mailed to an address three times a day, and a hundred time
   const statuses = []
   for (const email of [victim, victim.toUpperCase(), victim, victim]) statuses.push((await invite(email)).status)
   expect(statuses).toEqual([303, 303, 303, 429])
-  // The limit counts the address of a partner too, but the partner is added.
+  // The limit also counts the address of a partner, but the partner is added.
   const added = await post(`/programs/${theirs}/partners`, { name: 'Victim', email: victim }, dashboardToken)
   expect(added.status).toBe(303)
   expect(await mailsTo(victim)).toHaveLength(3)
@@ -311,7 +311,7 @@ test('a payout without an amount pays the whole available balance', async () => 
   const { headers } = await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
   expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
 
-  // Two people transfer the money. The page warns the second one.
+  // Two people transfer the same money, and the page warns the second one.
   const { rows } = await stack.sql.query<{ id: string }>('select id from payouts where program_id = $1', [
     yen.programId,
   ])

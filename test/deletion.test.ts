@@ -29,7 +29,7 @@ async function makePerson(name: string, hasPassword = true) {
   return await createPerson(db, env, { name, email, ...(hasPassword && { password }) })
 }
 
-/** A program with a partner, and somebody with a password as its owner and as its partner. */
+/** A program with a partner. One person with a password is its owner and its partner. */
 async function makeProgram(settings: Parameters<typeof createSandbox>[2] = {}, havePasswords = true) {
   const sandbox = await createSandbox(db, env, { hold_days: 0, ...settings })
   const [owner, partner] = [await makePerson('Olga', havePasswords), await makePerson('Petra', havePasswords)]
@@ -55,7 +55,7 @@ async function click({ partnerCode }: Sandbox, more: object = {}) {
   })
 }
 
-/** A sale by a new customer of the partner: its commission is 20 dollars, pending. */
+/** A sale to a new customer of the partner. Its commission is 20 dollars and pending. */
 async function sell(program: Sandbox, clickId?: string) {
   const id = clickId ?? (await click(program)).click_id
   const name = `sale-${(made += 1)}`
@@ -110,7 +110,7 @@ async function nameOf(workspaceId: string): Promise<string> {
   return (await one('select name from workspaces where id = $1', [workspaceId])).name
 }
 
-/** Obstacles of both deletions. */
+/** Obstacles to both deletions. */
 const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>][] = [
   ['a pending commission', sell],
   [
@@ -210,7 +210,7 @@ test('nobody can open a deleted workspace, and its payouts stay in the books', a
     code: 'conflict',
   })
 
-  // Pending notifications are dropped: nothing is claimed, and nothing new is written.
+  // Pending notifications are dropped. Nothing is claimed, and nothing new is written.
   const unreported = await one(`select count(*)::int as n from webhook_deliveries where program_id = $1`, [programId])
   expect(unreported).toEqual({ n: 2 })
   expect(await one('select 1 from claim_webhooks(array[$1::bigint], 10)', [programId])).toBeUndefined()
@@ -299,7 +299,7 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
     [programId],
   )
   expect(entries.rows).toEqual(rows)
-  // The books still know who was paid.
+  // The books still name the paid partner.
   const payee = JSON.parse(await readPayee(db, stack.environment.EMAIL_HASH_KEY, programId, partnerId))
   expect(payee).toMatchObject({ account_email: partner.email, paid_to: ['petra-payout@example.com'] })
   await expect(readPayee(db, 'another key', programId, partnerId)).rejects.toMatchObject({ code: 'not_found' })

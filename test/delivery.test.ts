@@ -46,7 +46,7 @@ test.each([
 /** Receipts of received messages that must not be deleted. */
 let received: string[] = []
 
-/** The queue's client, without the second that the consumer waits for more. */
+/** The queue's client without the consumer's extra second of waiting. */
 function openClient(): SQSClient {
   const client = openQueue(queueEnv)
   client.middlewareStack.add(
@@ -66,11 +66,11 @@ function openClient(): SQSClient {
   )
   return client
 }
-/** Which actions were used of which queue, as AWS' policies name them. */
+/** The used actions of each queue, in the names of AWS policies. */
 const used = new Set<string>()
 const client = openClient()
 
-/** What happens in a minute: received messages that were not deleted can be received again. */
+/** Simulates a minute: received messages that were not deleted become visible again. */
 async function letVisibilityEnd() {
   for (const receipts of inCalls(received)) {
     const Entries = receipts.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle, VisibilityTimeout: 0 }))
@@ -79,7 +79,7 @@ async function letVisibilityEnd() {
   received = []
 }
 
-/** Outbox rows that are old enough for the relay, and the messages about them. */
+/** Creates outbox rows that are old enough for the relay, and the messages about them. */
 async function createOutbox(count: number): Promise<OutboxMessage[]> {
   const { rows } = await sql.query<{ id: string }>(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
@@ -90,7 +90,7 @@ async function createOutbox(count: number): Promise<OutboxMessage[]> {
   return rows.map(({ id }) => ({ program_id: programId, outbox_id: Number(id) }))
 }
 
-/** How many outbox rows there are, how many are delivered, and their notifications. */
+/** The number of outbox rows, of delivered ones, and of notifications. */
 async function delivery() {
   const { rows } = await sql.query<Record<'rows' | 'delivered' | 'notifications', number>>(
     `select count(*)::int as rows, count(o.delivered_at)::int as delivered, count(n.id)::int as notifications
@@ -99,7 +99,7 @@ async function delivery() {
   return rows[0]
 }
 
-/** Every notification written so far is delivered once, and the queue is empty. */
+/** Every notification so far is delivered once, and the queue is empty. */
 async function expectAllReported() {
   const state = await delivery()
   expect(state).toEqual({ rows: state?.rows, delivered: state?.rows, notifications: state?.rows })
@@ -108,10 +108,10 @@ async function expectAllReported() {
 
 class Killed extends Error {}
 
-/** A process that dies at its `fatal`th call to the outside, before the call is made or when it has had its effect. */
+/** A process that dies at its `fatal`th outside call, before the call or after its effect. */
 class Life {
   steps = 0
-  /** Calls under way; what they reach goes on when the process is dead. */
+  /** Calls in progress. Their effects continue after the process is dead. */
   readonly calls: Promise<unknown>[] = []
   #dead = false
   readonly #fatal: number
@@ -144,7 +144,7 @@ class Life {
 
   get client(): SQSClient {
     const mortal = openClient()
-    // Around the rest, which so sees what the queue answered to a process that died of it.
+    // Wraps the other middleware, so it sees the queue's answer even if the process dies of it.
     const around = { step: 'initialize', priority: 'high' } as const
     mortal.middlewareStack.add((next) => (args) => this.step(() => next(args)), around)
     return mortal
@@ -234,12 +234,12 @@ test('dead letters can be sent back after the cause is fixed', async () => {
     }),
   )
   const waiting = queue.deadLetters().length
-  // The letters that were looked at can be had again after a second.
+  // Messages that were read become visible again after a second.
   await sleep(1100)
   expect(await redriveDeadLetters(client, queue.deadLetterUrl, queue.url)).toBe(waiting)
   expect(queue.deadLetters()).toEqual([])
   expect(await drainQueue(db, client, queue.url, soon())).toBe(1)
-  // Messages that still fail end there again.
+  // Messages that fail again return to the dead letters.
   for (let attempt_count = 0; attempt_count < 5; attempt_count++) {
     await letVisibilityEnd()
     await drainQueue(db, client, queue.url, soon())
@@ -247,7 +247,7 @@ test('dead letters can be sent back after the cause is fixed', async () => {
   expect(queue.deadLetters()).toHaveLength(waiting - 1)
 })
 
-/** A client of the real queue that refuses one message of each call of this kind, the first time it sees it. */
+/** A client of the real queue that refuses one message in each call of this kind, the first time that it sees it. */
 function openRefusingClient(command: 'SendMessageBatchCommand' | 'DeleteMessageBatchCommand'): SQSClient {
   const refusing = openClient()
   let refused = false
@@ -306,11 +306,11 @@ test("the operator's policy allows exactly the calls made here", () => {
   const allowed = statements.flatMap(({ Action: actions, Resource: resource }) =>
     actions.map((action) => `${/:(\w[\w-]*)-ENVIRONMENT$/.exec(resource)?.[1]} ${action}`),
   )
-  // The test itself hides and shows messages of the queue, and looks into the dead letters by sending to them.
+  // The test itself hides and shows messages, and reads the dead letters by sending to them.
   const own = ['notifications sqs:ChangeMessageVisibility', 'dead-letters sqs:SendMessage']
   const done = [...used].filter((action) => !own.includes(action))
   expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(
-    // Another test covers the webhooks' consumer.
+    // Another test covers the consumer of webhooks.
     allowed.filter((action) => !action.startsWith('webhooks ')).toSorted(),
   )
 })

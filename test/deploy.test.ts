@@ -319,7 +319,7 @@ test('a refused deployment changes nothing and ends with 1, and so does a plan',
   expect(cloudflare.changes.length).toBe(before)
 })
 
-/** Reads the files of an archive by its directory, as unzip does. Node has no reader. */
+/** Reads the files of an archive by its directory, like unzip, because Node has no reader. */
 function unzip(archive: Buffer): Map<string, Buffer> {
   const end = archive.subarray(-22)
   const files = new Map<string, Buffer>()

@@ -29,7 +29,7 @@ function mountDisk(bytes: number): string | undefined {
   return folder
 }
 
-/** Whether the service reported that a full disk ended its PostgreSQL. */
+/** Returns whether the service reported that a full disk stopped its PostgreSQL. */
 const isEnd = (message: string) => /is full.*Free some space there/.test(message)
 
 const disk = mountDisk(192 * 1024 * 1024)
@@ -60,7 +60,7 @@ onDisk(
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
     }
     await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 60_000)
-    // Now fill the write-ahead log, which takes one file for each switch, until Postgres ends.
+    // Fill the write-ahead log, which takes one file for each switch, until Postgres stops.
     const said = () => served.logs().map(({ message }) => String(message))
     const filler = new Client({ connectionString: databaseUrl })
     filler.on('error', () => {})

@@ -13,8 +13,9 @@ import { noLead, noSale } from './support/ledger.ts'
 import { collectPlans, type PlanNode, rowsRead } from './support/plans.ts'
 import { createDatabase } from './support/stack.ts'
 
-// The schema can be distributed by program_id (Citus and its like) when no unique key and no hot statement spans programs.
-// A table without program_id would be copied to every node, or distributed by a key of its own: it is named here with the reason.
+// The schema can be distributed by program_id (with Citus, for example) if no unique key and no hot statement spans
+// programs. A table without program_id would be copied to every node or distributed by its own key. This list names
+// each with the reason.
 
 const referenceTables: Record<string, string> = {
   schema_migrations: 'written when the service is deployed',
@@ -69,7 +70,7 @@ await sql.query("insert into api_keys (program_id, key_hash, hint) values ($1, d
   programId,
   hash,
 ])
-// The commission of the sale that is refunded is credited, and most of it is asked for.
+// The commission of the refunded sale is credited, and a payout request covers most of it.
 await sql.query(
   `with credited as (
     update commissions c set credited_at = now() from sales s
@@ -101,7 +102,7 @@ describe('every key contains program_id', () => {
           select from pg_attribute a
           where a.attrelid = i.indrelid and a.attnum = any (i.indkey::smallint[]) and a.attname = 'program_id')
       order by 1`)
-    // A promotion code is its account's, and an account is one program's. A connection's id finds its program.
+    // A promotion code belongs to an account, and an account to one program. A connection's id finds its program.
     const own = without.filter(
       ({ name }) => !['partner_codes_promotion_key', 'processor_connections_pkey'].includes(name),
     )
@@ -136,7 +137,7 @@ const hotStatements: [name: string, statements: () => Promise<{ query: string }[
   ['events-conversion', () => queryOf(eventsStatement('conversion', 1, {}, 30).compile())],
 ]
 
-/** Calls that go through every branch of the functions that they end in, one after the other. */
+/** Calls that cover every branch of their functions, one after another. */
 const hotFunctions: [name: string, calls: (() => Promise<unknown>)[]][] = [
   [
     'click',
@@ -171,7 +172,10 @@ const hotFunctions: [name: string, calls: (() => Promise<unknown>)[]][] = [
 
 const conditions = ['Index Cond', 'Recheck Cond', 'Filter', 'Join Filter', 'Hash Cond', 'Merge Cond'] as const
 
-/** Scans of a plan that would have to ask every node: of a table with program_id, without a condition or join on it. */
+/**
+ * Scans of a plan that must ask every node, because they read a table with program_id without a condition or join on
+ * it.
+ */
 function scansOfAllPrograms(node: PlanNode, above = ''): string[] {
   const { 'Relation Name': relation, Alias: alias = '' } = node
   const own = conditions.map((name) => node[name] ?? '').join(' ')
@@ -185,7 +189,7 @@ function scansOfAllPrograms(node: PlanNode, above = ''): string[] {
 
 describe('every hot statement finds its rows by program_id', () => {
   test.each(hotStatements)('%s', async (_name, statements) => {
-    // Postgres prefers to read small tables whole. No plan may depend on the parameters.
+    // Postgres prefers to scan small tables. No plan may depend on the parameters.
     await sql.query('set enable_seqscan = off')
     for (const { query } of await statements()) {
       const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(

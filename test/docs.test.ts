@@ -30,7 +30,7 @@ const stack = await startStack({
   `
     .trim()
     .split(/\s+/),
-  // So that a receiver on this machine is an address that webhooks go to.
+  // Allows webhooks to a receiver on this machine.
   common: { WEBHOOK_LOOPBACK: 'on' },
 })
 const sandbox = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
@@ -44,7 +44,7 @@ const get = async (path: string) => {
 const index = await get('/llms.txt')
 const pages = Array.from(index.text.matchAll(/\/docs\/([\w-]+)\.md\)/g), ([, name = '']) => name)
 
-/** A code block of a page by the file that it names. */
+/** Returns a code block of a page by the file that it names. */
 async function codeOf(page: string, file: string): Promise<string> {
   const { text } = await get(`/docs/${page}.md`)
   return (
@@ -62,7 +62,7 @@ test('llms.txt names each page, and each exists as HTML and as Markdown', async 
     expect(page).toMatchObject({ status: 200, type: 'text/html; charset=UTF-8' })
     const markdown = await get(`/docs/${name}.md`)
     expect(markdown).toMatchObject({ status: 200, type: 'text/markdown; charset=utf-8' })
-    // No placeholder is left, neither one of a page nor one of the instructions that the code is taken from.
+    // No placeholder is left, from the page or from the instructions with the code.
     expect(page.text + markdown.text).not.toContain('{{')
   }
 })
@@ -102,7 +102,7 @@ test.each(['html', 'nextjs', 'react'])('%s links the tag to the installation che
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
     expect(headings).toContainEqual(typeof step === 'string' ? step : expect.stringMatching(step))
-  // Its readers get a server that answers the form, from the page itself or from a linked one.
+  // Readers also get a server that answers the form, on the page itself or on a linked one.
   const server = name === 'react' ? (await get('/docs/html.md')).text : text
   expect(server).toMatch(/api\/signup/)
   if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
@@ -113,7 +113,7 @@ test('every link within the documentation has a target', async () => {
     const { text } = await get(`/docs/${name}`.replace(/\/$/, ''))
     for (const [, href = ''] of text.matchAll(/href="([^"]+)"/g)) {
       const { pathname, hash } = new URL(href, `${stack.baseUrl}/docs/${name}`)
-      if (pathname === '/' || pathname === '/sign-up') continue // The dashboard, which is not started here.
+      if (pathname === '/' || pathname === '/sign-up') continue // Excluded, because the dashboard doesn't run here.
       const target = await get(pathname)
       expect([href, target.status]).toEqual([href, 200])
       if (hash) expect(target.text).toContain(`id="${hash.slice(1)}"`)

@@ -7,7 +7,7 @@ import { leadPath, refundPath, salePath, startTrackingApi } from './support/api.
 const api = await startTrackingApi()
 const { stack } = api
 
-/** The content of the whole database as text. */
+/** Returns the content of the whole database as text. */
 async function dump(): Promise<string> {
   const tables = await api.rows(
     `select relname from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
@@ -43,7 +43,7 @@ test('erasing a customer removes their personal data and changes no sum', async 
     coupon,
   ] = planted
   const additional_data = { note }
-  // The program's server receives all webhooks, and its answers are stored.
+  // The program's server receives all webhooks, and the database stores its answers.
   await stack.sql.query(
     `insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', $2)`,
     [program.programId, webhookTypes],
@@ -182,7 +182,7 @@ test('the second person on a click can be erased, and the audit accepts them wit
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 })
 
-/** A click whose visitor then expires with the cookie window. */
+/** The visitor of this click then expires with the cookie window. */
 async function endedVisitor() {
   const program = await api.program()
   const words = crypto.randomUUID().slice(0, 8)

@@ -56,7 +56,7 @@ const stepsIn = ({ steps }: Awaited<ReturnType<typeof explainSale>>) =>
   steps.map(({ step, found }) => `${step}: ${found}`).join(', ')
 const explain = ({ programId }: TestShop, transaction_id = 'order-1') =>
   explainSale(db, { programId, transaction_id, test: false, withCustomer: true })
-/** The explanation of a click that was 31 days old. */
+/** The explanation of a click from 31 days ago. */
 const expiredClick = {
   age_seconds: 31 * 86_400,
   window_days: 30,
@@ -422,7 +422,7 @@ describe('a payment without a sale explains the reason', () => {
 
 test('the explanation shows the decision at the time, whatever the program changed since', async () => {
   const shop = await createShop(sql)
-  // As it comes: the id of the click is made before the customer is written.
+  // In reality too, the id of the click is created before the customer's row.
   await sql.query(`update customers set last_click_at = created_at - interval '14 ms' where program_id = $1`, [
     shop.programId,
   ])

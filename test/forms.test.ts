@@ -4,7 +4,7 @@ import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-/** Forms that are sent twice, as a slow network does. */
+/** Forms that are sent twice, for example on a slow network. */
 const stack = await startStack({ functions: ['dashboard', 'auth'] })
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const { programId, workspaceId, dashboardToken } = await createSandbox(stack.db, env)
@@ -97,7 +97,8 @@ test.each(forms)('a double click creates %s once and opens it', async (what, pag
     send('POST', action, dashboardToken, complete),
   ])
   const statuses = [one.status, two.status].toSorted((a, b) => a - b)
-  // A page with a new key answers directly, because a redirect could be followed again. A form sent again leads to the page without the key.
+  // A page with a new key answers directly, because a browser could follow a redirect again. A repeated form leads to
+  // the page without the key.
   const showsKey = what === 'a key' || what === 'a program' || what === 'an endpoint'
   expect(statuses).toEqual(showsKey ? [200, 303] : [303, 303])
   const location = showsKey ? (one.location ?? two.location) : one.location

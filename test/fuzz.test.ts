@@ -22,7 +22,7 @@ const expectedStatuses = (route: string) =>
 
 test.each(strangeIds)("pages, resources and forms don't accept the id %j", async (strange) => {
   const { callers, ids, sandbox: own } = await open()
-  // A path parameter that isn't a database id can be anything.
+  // A path parameter that isn't a database id can have any value.
   const names = Object.keys(ids).filter((name) => /id$/i.test(name))
   const asked = routes.flatMap((route) => {
     const [method = '', path = ''] = route.split(' ')
@@ -68,8 +68,8 @@ test(
       forms,
     })
     expect(wrong).toEqual([])
-    // Each kind of answer occurs, or the requests aren't as intended. Twenty seeds had 142 to 214, 109 to 152 and 149
-    // to 213 of them.
+    // Each kind of answer must occur, or the requests aren't as intended. Twenty seeds had 142 to 214, 109 to 152 and
+    // 149 to 213 of them.
     expect(statuses[200]).toBeGreaterThan(50)
     expect(statuses[303]).toBeGreaterThan(50)
     expect(statuses[400]).toBeGreaterThan(50)

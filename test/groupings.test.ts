@@ -62,7 +62,7 @@ const { rows: links } = await sql.query<{ id: string; code: string; partner_id: 
   [programId],
 )
 
-/** The values of a visit, from a second implementation: it uses the URL parser, and the database uses patterns. */
+/** The values of a visit, from a second implementation. It uses the URL parser, while the database uses patterns. */
 function valuesOf(visit: Awaited<ReturnType<typeof newVisit>>): Values {
   const page = visit.page_url ?? visit.affiliate_url
   const { origin, pathname } = new URL(page)
@@ -107,7 +107,7 @@ const linkOf = (code: string): Values => {
   return { link: link?.id, partner: link?.partner_id }
 }
 
-// A month with two clock changes (in New York on 8 March, in Berlin on 29 March), in time order, counted now and then.
+// A month with two clock changes (New York on 8 March, Berlin on 29 March), in time order, with counting in between.
 const facts: Fact[] = []
 interface Visitor {
   clickId: string
@@ -240,7 +240,7 @@ const seen: OverviewQuery = {
   currency: 'usd',
   filters: {},
 }
-// Once while some events are uncounted, and once when all are counted.
+// Once with some uncounted events, and once after all are counted.
 const whileCounting = await readAll()
 await Promise.all([countClicks(db, 20), countFigures(db, 20), countClicks(db, 1000), countFigures(db, 1000)])
 while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
@@ -534,7 +534,7 @@ test('intervals follow the time zone and have no gaps', async () => {
   const twice = await starts({ ...newYork, from: '2026-11-01', to: '2026-11-01' })
   expect(twice).toHaveLength(25)
   expect(twice?.slice(1, 3)).toEqual(['2026-11-01T01:00:00-04:00', '2026-11-01T01:00:00-05:00'])
-  // In Havana midnight happens twice on that day, and in Cairo not at all on the other.
+  // On that day midnight happens twice in Havana and not at all in Cairo.
   const lengths = async (timeZone: string, day: string) =>
     (await starts({ interval: 'hour', timeZone, from: day, to: day }))?.length
   expect(await lengths('America/Havana', '2026-11-01')).toBe(25)
@@ -611,7 +611,7 @@ test('a day keeps 200 separate values, and all others share one row', async () =
   for (let n = 0; n < 150; n++) await click(`a${n}`)
   while ((await countClicks(db, 1000)) > 0);
   for (let n = 0; n < 80; n++) await click(`b${n}`)
-  // A known value continues, and of several new ones the more frequent is kept.
+  // A known value continues. Of several new ones, the more frequent is kept.
   await click('a0')
   await click('b79')
   while ((await countClicks(db, 1000)) > 0);

@@ -7,7 +7,7 @@ const root = fileURLToPath(new URL('../', import.meta.url))
 
 /**
  * The layers from the top down. A file imports from its own layer and from lower ones. The local stack is at the top,
- * so production code never imports it. The single-server code imports commands, and no function does.
+ * so production code never imports it. The single-server code imports commands, but functions don't.
  */
 const layers = [
   ['lib/local'],
@@ -24,7 +24,7 @@ const layers = [
 interface Import {
   file: string
   imported: string
-  /** Whether the import disappears with the types. */
+  /** Whether the import contains only types and so disappears. */
   isType?: boolean
 }
 

@@ -42,7 +42,7 @@ const mailsTo = async (recipient: string) =>
     ({ body }) => body,
   )
 
-/** The path of the latest link to this page that was mailed. */
+/** The path of the latest mailed link to this page. */
 async function linkTo(page: string, recipient: string) {
   const link = new RegExp(`${baseUrl}(/${page}\\?token=\\S+)`).exec((await mailsTo(recipient)).at(-1) ?? '')?.[1]
   if (link === undefined) throw new Error(`no link to ${page} was mailed to ${recipient}`)

@@ -78,7 +78,7 @@ describe('an application', () => {
     ])
     const [partner] = await program.partners()
     expect(partner?.links[0]?.code).toMatch(/^gracehopper\d{4,}$/)
-    // The invitation is the applicant's, and holds whatever becomes of who approved it.
+    // The invitation belongs to the applicant, and stays valid after the approver is removed.
     await sql.query('update workspace_members set removed_at = now() where user_id = $1', [program.owner.userId])
     expect(await findPartnerInvitation(db, invitation)).toEqual({ program_name: 'Engine', email })
     const grace = await createPerson(db, env, { name: 'Grace', email })
@@ -98,7 +98,7 @@ describe('an application', () => {
     expect(await listProgramsOfPartner(db, grace.userId, { limit: 5 })).toMatchObject([
       { id: program.programId, is_active: true, links: [{ is_active: true }] },
     ])
-    // Their typed name becomes their own partner name.
+    // The typed name becomes the partner's name.
     const { rows } = await sql.query('select name from partner_profiles where user_id = $1', [grace.userId])
     expect(rows).toEqual([{ name: expect.any(String) }])
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('partner')
@@ -135,7 +135,7 @@ describe('an application', () => {
     await sql.query(`update applications set decided_at = now() - interval '31 days' where id = $1`, [id])
     const { token } = await program.send(rejected)
     expect(await program.confirm(token)).toMatchObject({ outcome: 'waiting' })
-    // Approved, the ended partnership goes on: the same partner with the same link.
+    // After approval the ended partnership continues, with the same partner and link.
     await approveApplication(program.acting, program.programId, again.applicationId ?? 0, null)
     expect((await program.partners()).filter(({ email }) => email === ended.email)).toMatchObject([
       { id: partner?.id, is_active: true, ended_at: null, links: [{ is_active: true, code: partner?.links[0]?.code }] },
@@ -597,7 +597,7 @@ describe('retention', () => {
       terms_version: 1,
       has_account: false,
     })
-    // Claiming an address without proving it erases nothing of it.
+    // An unproven claim to an address erases none of its data.
     const third = await joinable()
     await third.waiting(stranger.email)
     await sql.query('update users set email_verified = false where id = $1', [stranger.userId])

@@ -17,7 +17,7 @@ const turnOn = (shop: Shop) => attributeKnownCustomers(db, shop.programId)
 const applyAll = ({ account: accountId }: Shop) => applyParkedEvents(db, client, { limit: 100, accountId })
 const excluded = (shop: Shop) => countExcludedPayments(db, shop.programId)
 
-/** A subscription's session with metadata, and later payments of the same customer or subscription without any. */
+/** A subscription's session with metadata, and later payments of the same customer or subscription without metadata. */
 const known = (shop: Shop) => send(shop, 'checkout.session.completed', firstPayment(shop))
 const unnamed = (id: string, more: Partial<Parameters<typeof bill>[1]> = {}) => ({
   id,
@@ -35,7 +35,7 @@ async function shopWith(isOn: boolean): Promise<TestShop> {
   return shop
 }
 
-/** The sales beside the one of the session: whose they are and what they earn. */
+/** The sales except the one of the session, with their partner and commission. */
 async function othersOf(shop: TestShop) {
   const sales = await salesOf(shop)
   return sales

@@ -17,14 +17,14 @@ const sandbox = await createSandbox(db, env)
 const other = await createSandbox(db, env)
 const { userId } = await createPerson(db, env, { name: 'Ada', email: 'ada@example.com' })
 const { programId } = sandbox
-/** Creates an account that is the partner of a sandbox's program. */
+/** Creates an account for the partner of a sandbox's program. */
 async function personOf({ partnerId }: typeof sandbox): Promise<string> {
   const { rows } = await sql.query<{ user_id: string }>('select user_id from partners where id = $1', [partnerId])
   return rows[0]?.user_id ?? ''
 }
 const [partner, otherPartner] = [{ userId: await personOf(sandbox) }, { userId: await personOf(other) }]
 
-// Eleven of each in two programs, all created at one time between two milliseconds.
+// Eleven of each kind in two programs, all created at the same time between two milliseconds.
 const moment = '2026-01-01T00:00:00.000123Z'
 for (const owner of [sandbox, other]) {
   for (let n = 0; n < 10; n++) {
@@ -67,7 +67,6 @@ for (let n = 0; n < 11; n++) {
 }
 
 const limit = 4
-/** Ids of Stripe events are texts. */
 const idOf = (item: Item | undefined) => item?.id as number
 type Read = (part: { limit: number; before?: number | undefined; after?: number | undefined }) => Promise<Item[]>
 type Row = [what: string, count: number, read: Read]

@@ -11,12 +11,14 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 
-/** Runs `npm start`, `npm run -s sandbox` and the walkthrough of the README as people do, in a data folder of its own. */
+/**
+ * Runs `npm start`, `npm run -s sandbox` and the walkthrough of the README like a person, in a separate data folder.
+ */
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-stack-'))
 const port = await freePort()
 const baseUrl = `http://127.0.0.1:${port}`
-// Vitest sets a BASE_URL of its own, which the stack would use.
+// Vitest sets its own BASE_URL, which the stack would use.
 const env = {
   ...process.env,
   BASE_URL: undefined,
@@ -36,7 +38,7 @@ async function start(): Promise<void> {
   await vi.waitFor(() => expect(output).toContain(`The service runs at ${baseUrl}`), 150_000)
 }
 
-/** Resolves with the exit code and the signal that ended it. */
+/** Resolves with the exit code and the signal that ended the process. */
 async function stop(signal: NodeJS.Signals): Promise<unknown[]> {
   const exited = once(stack, 'exit')
   stack.kill(signal)
@@ -98,7 +100,7 @@ test.each([
   expect(answer).toMatchObject({ success: true, partner_code: sandbox['partnerCode'] })
 })
 
-/** fetch does not send a caller's Host header. */
+/** fetch doesn't send a caller's Host header. */
 async function post(pathname: string, host: string, body: object): Promise<unknown> {
   const headers = { host, 'content-type': 'application/json' }
   const sent = request({ host: '127.0.0.1', port, path: pathname, method: 'POST', headers })

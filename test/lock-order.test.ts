@@ -18,7 +18,7 @@ const { send, salesOf } = await openWebhook(endpoint)
 
 const rounds = Number(process.env['ROUNDS'] ?? 6)
 
-/** Postgres counts a deadlock when its session next reports its statistics, or ends. */
+/** Postgres reports a deadlock with its session's next statistics, or at the session's end. */
 async function deadlocks(): Promise<number> {
   await sql.query(
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
@@ -29,7 +29,7 @@ async function deadlocks(): Promise<number> {
   return Number(rows[0]?.deadlocks)
 }
 
-/** Sends everything at once, and returns how many answers were not 200. */
+/** Sends everything at once, and returns the number of answers with a status other than 200. */
 async function atOnce(calls: (() => Promise<{ status: number } | void>)[]) {
   const answers = await Promise.all(calls.map((call) => call()))
   return answers.filter((answer) => answer && answer.status !== 200).length
@@ -59,7 +59,7 @@ test('six concurrent events of one subscription checkout become one sale without
   expect(await deadlocks()).toBe(0)
 })
 
-/** Two payments of one buyer: one by a session, one a renewal, each with what else happens to it. */
+/** Two payments of one buyer, by a session and by a renewal, each with its related events. */
 async function eventsOfBuyer(shop: TestShop, number: number) {
   const of = { payment_intent: `pi_${number}`, charge: `ch_${number}` }
   const keyHash = await apiKeyHash(`Bearer ${await createApiKey(db, shop.programId, 'sales')}`)

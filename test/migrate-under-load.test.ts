@@ -55,7 +55,7 @@ test('a migration under load loses no acknowledged call', { timeout: 120_000 }, 
   const heard = await callers.stop()
   await stack.scheduled('count-clicks')
   expect(await lossesOf(stack.sql, heard)).toEqual([])
-  // A caller can begin a sale before the migration and get its answer after it.
+  // A caller can start a sale before the migration and get its answer afterwards.
   const surelyAfter = heard.sales.slice(salesAtMigration + 3)
   const { rows } = await stack.sql.query<{ id: string }>('select transaction_id as id from next_sales')
   expect(rows.map(({ id }) => id)).toEqual(expect.arrayContaining(surelyAfter))

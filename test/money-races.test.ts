@@ -41,7 +41,7 @@ const times = <Result>(count: number, call: (index: number) => Promise<Result>) 
 const fulfilled = (outcomes: PromiseSettledResult<unknown>[]) =>
   outcomes.filter(({ status }) => status === 'fulfilled').length
 
-/** Every refusal is a deliberate one. */
+/** Checks that every refusal is deliberate. */
 function expectOnlyConflicts(outcomes: PromiseSettledResult<unknown>[]) {
   for (const outcome of outcomes) {
     if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
@@ -359,7 +359,7 @@ test('a payout pays the oldest commissions first, and a later reversal warns the
     )
     return rows.map(({ status }) => status)
   }
-  // The second one is paid by a quarter only.
+  // The second one is only paid by a quarter.
   expect(await statuses()).toEqual(['paid', 'approved', 'approved'])
   await program.refund(oldest.id, 500)
   expect(await statuses()).toEqual(['refunded', 'approved', 'approved'])

@@ -4,7 +4,7 @@ import * as common from './support/common-mistakes.ts'
 import { type FunctionMistakes, plantInFunctions } from './support/planted-functions.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
 
-/** `month` is the seed of the first month that can show the mistake; 1 unless given. */
+/** `month` is the seed of the first month that can show the mistake, by default 1. */
 const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> = {
   'a percentage that is rounded down': { functions: common.roundedDown },
   'a cap that is one cent too high': { month: 2, functions: { left_under_cap: `intact(); result := result + 1;` } },
@@ -67,7 +67,7 @@ test(`payouts over three months and rule previews match a second implementation 
   expect(months.reduce((sum, { paid }) => sum + paid, 0)).toBeGreaterThan(3)
 })
 
-/** A mistake that the database itself refuses is found too. */
+/** A mistake that the database itself refuses counts as found. */
 function refused(error: unknown): string[] {
   if (error instanceof Error && error.message.startsWith('A commission is reversed by as much')) return [error.message]
   throw error

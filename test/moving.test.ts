@@ -59,11 +59,11 @@ async function startCaller(settings: Parameters<typeof createShop>[1] = {}): Pro
   }
 }
 
-/** The findings of the books' audit. The visitor of a shop has no click event. */
+/** The findings of the audit, without the shop's visitor, who has no click event. */
 const audits = async ({ programId }: TestShop) =>
   (await audit(sql, programId)).filter(({ check, total }) => total > 0 && check !== 'a customer came by a click')
 
-/** Partners as a spreadsheet in Germany saves them: semicolons, decimal commas, stray blanks, UTF-16. */
+/** Partners in the form of a German spreadsheet: semicolons, decimal commas, extra spaces, UTF-16. */
 const partners = [
   'Partner ID;Name;E-Mail;Campaign;Token;Coupon;Balance;Currency;Status',
   '1; Ada Lovelace ;ADA@example.com;Gold;ada;ADA10;"1.234,50";USD;active',

@@ -41,7 +41,7 @@ const [partnerId = 0] = program.partnerIds
 const newPerson = () => createPerson(db, env, { name: 'Ada', email: newEmail() })
 let partner: Person
 
-/** The latest mails of a test are its own: each has people of its own. */
+/** Each test has its own people, so their latest mails are its own. */
 beforeEach(async () => {
   partner = await newPerson()
   await tiePartner(db, partnerId, partner.userId)
@@ -248,7 +248,7 @@ test('after "never" nothing is mailed, not even pending notifications', async ()
   expect(await send()).toBe(0)
 })
 
-/** A page of the dashboard, as its person or nobody. */
+/** Gets a page of the dashboard as this person or signed out. */
 async function page(path: string, init: { as?: Person; fields?: Record<string, string> } = {}) {
   const headers = { ...(init.as && { ...sessionCookieOf(init.as.token), origin: env.BASE_URL }) }
   const body = init.fields && { method: 'POST', body: new URLSearchParams(init.fields) }
@@ -296,7 +296,7 @@ test('the mail client stops a mail with one click and no session; opening the li
   const click = () => page(link, { fields: { 'List-Unsubscribe': 'One-Click' } })
   expect((await click()).status).toBe(200)
   expect(await paid()).toBe('never')
-  // A mail is kept longer than an account.
+  // Mails outlive accounts.
   await sql.query('update partners set user_id = null where user_id = $1', [partner.userId])
   await sql.query('delete from users where id = $1', [partner.userId])
   expect((await click()).status).toBe(200)
@@ -397,7 +397,7 @@ test('a held commission counts on the day of its release, and never twice', asyn
   await sql.query("update commissions set created_at = created_at - interval '80 days' where program_id = $1", [
     program.programId,
   ])
-  // One moment for all of it, which midnight may not part.
+  // One moment for the whole test, because midnight could pass during it.
   const begun = Date.now()
   const inDays = (days: number) => new Date(begun + days * 86_400_000)
   const hold = (id: number) =>
@@ -426,7 +426,7 @@ test('a held commission counts on the day of its release, and never twice', asyn
   const { commissionId: reportedBefore } = await program.soldBy(0, 1000)
   const { commissionId: held } = await program.soldBy(0, 2000)
   const { commissionId: kept } = await program.soldBy(0, 4000)
-  // On a day without earlier notifications.
+  // A day without earlier notifications.
   await sql.query('update commissions set created_at = $3 where program_id = $1 and id = any ($2)', [
     program.programId,
     [reportedBefore, held, kept],
@@ -451,7 +451,7 @@ test('an advertiser gets a weekly notification about due payouts', async () => {
   const owner = await member('owner')
   const { commissionId } = await program.soldBy(0, 5000)
   await approveCommissions(db, program.programId, [commissionId])
-  // Far from the days that something is earned on.
+  // Far from the days with earnings.
   const monday = new Date('2031-06-02T05:30:00Z')
   const days = Array.from({ length: 8 }, (_, day) => new Date(monday.getTime() + day * 86_400_000))
   const reported: number[] = []

@@ -9,7 +9,7 @@ import { sendWebhook } from '../lib/notifications/webhook-request.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { selfSigned } from './support/tls-proxy.ts'
 
-/** The resolver of this machine, as an attacker's name server answers it, and whether this machine counts as public. */
+/** The answer of an attacker's name server to this machine's resolver, and whether this machine counts as public. */
 const resolver = vi.hoisted(() => ({ answers: [] as string[], isLoopbackPublic: false }))
 vi.mock(import('node:dns'), async (original) => ({
   ...(await original()),
@@ -31,13 +31,13 @@ let connections = 0
 const server = createTlsServer(selfSigned(['hooks.example.com']), (request, response) => answer(request, response))
 server.on('connection', () => (connections += 1))
 server.listen(0, '127.0.0.1')
-/** The requests to a server inside, which a redirect or a rebinding would reach. */
+/** The requests to an internal server, which a redirect or a rebinding would reach. */
 let reached = 0
 const inside = createServer((_, response) => {
   reached += 1
   response.end('secret')
 }).listen(0, '127.0.0.1')
-/** Answers DNS over HTTPS: every name is public when the service asks first. */
+/** Answers DNS over HTTPS. Every name is public at the service's first lookup. */
 const nameService = createServer((request, response) => {
   const isIPv4 = request.url?.includes('type=A') && !request.url.includes('AAAA')
   response.end(JSON.stringify({ Answer: isIPv4 ? [{ type: 1, data: '8.8.8.8' }] : [] }))
@@ -58,7 +58,7 @@ const send = (url: string) => sendWebhook(url, { 'content-type': 'application/js
 const hooks = `https://hooks.example.com:${portOf(server)}/`
 
 beforeEach(() => {
-  // A kept connection needs no lookup; its address was checked.
+  // A kept connection needs no lookup, because its address was checked.
   globalAgent.destroy()
   Object.assign(resolver, { answers: ['127.0.0.1'], isLoopbackPublic: true })
   connections = 0

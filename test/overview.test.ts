@@ -285,7 +285,7 @@ test('a running period is compared with the same part of the previous one', asyn
           [-20, 0],
           [20, 1],
         ] as const) {
-          // A day later for hours, and a week later for days.
+          // A day later for hours and a week later for days.
           const now = noon.getTime() + (interval === 'day' ? 7 : 1) * 86_400_000 + minutes * 60_000
           const range =
             interval === 'day' ? { period: '7d' as const } : { dateFrom: new Date(now), dateTo: new Date(now) }
@@ -386,7 +386,7 @@ test('a trend above 999% is shown as a factor', async () => {
   expect(page).toMatch(/<dt>Clicks<\/dt><dd class="value">15<\/dd><dd class="trend">(?:(?!<\/dd>).)*×15</)
 })
 
-/** `ofBilling`: whether `billing` can act on it, and so reads it. */
+/** `ofBilling` says whether the `billing` role can act on it, and so sees it. */
 const needs: [what: string, change: string, undo: string, line: RegExp, ofBilling: boolean][] = [
   [
     'a requested payout',
@@ -506,7 +506,7 @@ test('a click on a value filters the page, with the keyboard and without scripts
   expect(await last.evaluate((point) => getComputedStyle(point.nextElementSibling as Element).opacity)).toBe('1')
   expect(await points.count()).toBe(7)
 
-  // A phone shows tabs, and all entries behind a button, also without a script.
+  // A phone shows tabs, and all entries behind a button, even without a script.
   await page.setViewportSize({ width: 390, height: 844 })
   expect(await page.locator('nav[aria-label="Main"] ul').evaluate((list) => list.scrollWidth - list.clientWidth)).toBe(
     0,
@@ -569,7 +569,7 @@ test('amounts of any size and currency fit a phone, and an empty program has a p
         made.map(({ id }) => id),
         [],
       )
-      // The actions of each partner leave the least room here.
+      // Here the actions of each partner leave the least space.
       await page.setViewportSize({ width: 1280, height: 800 })
       await page.goto(`/programs/${yen.programId}/partners`)
       const wide = await page.locator('td.right span').evaluateAll((amounts) =>

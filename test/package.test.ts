@@ -47,13 +47,13 @@ const port = await freePort()
 const browser = await launchBrowser(`--host-resolver-rules=MAP * 127.0.0.1:${port}`)
 const shopUrl = 'http://www.shop.example.com'
 
-/** A folder with the packed package installed, and beside it what a shop has: React, Express, Stripe and types. */
+/** A folder with the installed package and a shop's own packages: React, Express, Stripe and types. */
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-package-'))
 const inFolder = (file: string) => path.join(folder, file)
 afterAll(() => rmSync(folder, { recursive: true }))
 
 const address = `${stack.baseUrl}/packages/${packageFile}`
-/** Packages that a command asked the npm registry for. */
+/** Packages that a command requested from the npm registry. */
 const strangers: string[] = []
 const registry = createServer(({ url = '' }, outgoing) => {
   strangers.push(url)
@@ -68,13 +68,13 @@ function write(file: string, text: string): void {
 
 /** The code blocks of AGENTS.md by the file they name. */
 let blocks: Record<string, string> = {}
-/** The path that init made up for the proxy. */
+/** The path that `init` generated for the proxy. */
 let mount = ''
 
 beforeAll(async () => {
   write('package.json', JSON.stringify({ name: 'shop', private: true, type: 'module' }))
   await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve))
-  // The command that the dashboard shows, with a registry that knows no package.
+  // The command from the dashboard, with a registry that knows no package.
   await run('bash', ['-euc', `npm install ${address} && npx --yes --package=${address} svc init`], {
     cwd: folder,
     env: {
@@ -102,7 +102,7 @@ beforeAll(async () => {
       write(file, code)
 })
 
-/** The exports of one of the blocks (TypeScript), as a server that has it would load them. */
+/** The exports of one of the TypeScript blocks, as a server would load them. */
 async function load<Exports>(file: string): Promise<Exports> {
   const outfile = inFolder(`built/${file.replaceAll(/\W/g, '-')}.mjs`)
   const options = { bundle: true, packages: 'external', format: 'esm', jsx: 'automatic' } as const
@@ -118,7 +118,7 @@ async function respond(outgoing: ServerResponse, response: Response): Promise<vo
   outgoing.end(Buffer.from(await response.arrayBuffer()))
 }
 
-/** Serves one shop on the port that Chromium takes every host name to, until the test is done. */
+/** Serves one shop on the port to which Chromium sends every host name, until the test ends. */
 async function serve(answer: (request: Request) => Response | Promise<Response>): Promise<void> {
   const server = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => respond(outgoing, await answer(request)))
@@ -130,7 +130,10 @@ async function serve(answer: (request: Request) => Response | Promise<Response>)
   })
 }
 
-/** Starts a server of the folder as a process of its own, as AGENTS.md says, waits until it answers, and ends it with the test. */
+/**
+ * Starts a server of the folder in its own process, as AGENTS.md says. Waits until it answers, and ends it with the
+ * test.
+ */
 async function start(file: string): Promise<void> {
   const child = spawn(process.execPath, [`--env-file=${inFolder('.svc/.env')}`, path.basename(file)], {
     cwd: path.dirname(inFolder(file)),
@@ -174,7 +177,7 @@ async function customersOf(code: string) {
   return rows
 }
 
-/** Comes through a partner's link, signs up on the page and returns what the page says then. */
+/** Follows a partner's link, signs up on the page, and returns the page's response. */
 async function signUp(page: string): Promise<{ code: string; said: string | null; complaints: string[] }> {
   const code = await newLink()
   const context = await browser.newContext()
@@ -323,7 +326,7 @@ describe('the instructions that svc init wrote', () => {
   let own: Stripe
   const stripe = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => {
-      // Which invoice a payment was for: none.
+      // The payment has no invoice.
       if (request.url.includes('/v1/invoice_payments')) return outgoing.end('{"object":"list","data":[]}')
       sessions.push(new URLSearchParams(await request.text()))
       return outgoing.end('{"id":"cs_1","object":"checkout.session"}')
@@ -332,7 +335,7 @@ describe('the instructions that svc init wrote', () => {
 
   beforeAll(async () => {
     await new Promise<void>((resolve) => stripe.listen(0, '127.0.0.1', resolve))
-    // The shop's own client of Stripe, here towards a server that keeps its requests.
+    // The shop's own Stripe client, with a server that records its requests.
     const { port: stripePort } = stripe.address() as AddressInfo
     own = new Stripe('sk_test_1', { host: '127.0.0.1', port: stripePort, protocol: 'http' })
     process.env['SVC_API_KEY'] = sandbox.apiKey
@@ -362,7 +365,7 @@ describe('the instructions that svc init wrote', () => {
   const web = { lib: ['es2022', 'dom', 'dom.iterable'], target: 'es2022', jsx: 'react-jsx', types: ['node'] }
   const bundled = { ...web, module: 'esnext', moduleResolution: 'bundler', strict: true, noEmit: true }
   test.each([
-    // With options that make it as strict as can be.
+    // The strictest options.
     [
       'tsc',
       ['app', 'lib'],
@@ -463,12 +466,12 @@ describe('the instructions that svc init wrote', () => {
       ['checkout.session.completed', { ...paid, id: `cs_${user}`, payment_intent: `pi_${user}` }],
       ['checkout.session.completed', { ...paid, id: 'cs_2', payment_status: 'unpaid' }],
       ['invoice.paid', invoice],
-      // Of another program of the shop: refused, and so not sent again.
+      // An event of another program of the shop. It is refused and so not sent again.
       ['invoice.paid', { ...invoice, id: `in_2_${user}`, metadata: { ...metadata, program_id: '999999' } }],
       ['refund.created', refund],
       ['customer.created', {}],
     ]
-    // Stripe sends every event twice.
+    // Stripe delivers every event twice.
     for (const [type, object] of [...events, ...events])
       expect(await trackPayment?.(own, { type, data: { object } })).toBe(true)
     expect(await customersOf(code)).toMatchObject([

@@ -23,7 +23,7 @@ const outcomesOf = async (shop: TestShop) =>
     ({ outcome }) => outcome,
   )
 
-/** The events of two payments, one of them of an invoice: a refund of each and a dispute that was won. */
+/** The events of two payments, one with an invoice: a refund of each, and a won dispute. */
 const reported: ((shop: Shop) => ReturnType<typeof send>)[] = [
   (shop) => send(shop, 'checkout.session.completed', oneTime(shop)),
   (shop) => report(shop, 're_1', 3000),
@@ -92,7 +92,7 @@ test('the number of parked events and their account is shown until they are appl
   ])
   expect(await outcomesOf(shop)).toEqual(['parked', 'parked', 'recorded'])
   expect(await db.query(waitingEvents(stranger.programId))).toEqual([])
-  // Another account of the program's own is connected meanwhile.
+  // In the meantime another account of the program is connected.
   await connectProcessor(db, shop.programId, `${shop.account}_next`)
   expect(await applyAll(shop)).toMatchObject({ applied: 0 })
   expect(await db.query(waitingEvents(shop.programId))).toMatchObject([{ account_id: shop.account, events: 2 }])

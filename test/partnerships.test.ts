@@ -44,7 +44,7 @@ const invitationsOf = ({ email }: Person) => listPartnerInvitations(db, email, {
 const payoutOf = async (partnerId: number) =>
   (await sql.query('select payout_email from partners where id = $1', [partnerId])).rows[0]
 
-/** A program with a partner of this address, invited by its owner. */
+/** A program with an invited partner of this address. */
 async function inviting(email: string, typed = 'Typed name') {
   const made = await program()
   const { partnerId } = await addPartner(db, { programId: made.programId, name: typed, email, code: null })
@@ -121,7 +121,7 @@ test('people join nothing and share nothing until they accept an invitation, and
   expect((await programsOf(grace)).map(({ id }) => id)).toEqual([second.programId, first.programId])
   const [open] = await invitationsOf(grace)
   expect(open).toMatchObject({ program_id: later.programId, program_name: 'Engine' })
-  // The program's name and no more of what it typed.
+  // The program's name, but nothing else that it typed.
   expect(JSON.stringify(open)).not.toContain('Later')
   await acceptPartnerInvitation(db, { programId: later.programId, id: open?.id ?? 0 }, grace.userId)
   expect(await later.row()).toMatchObject({ name: 'Grace H.' })
@@ -251,7 +251,7 @@ test.each(['program', 'partner'] as const)(
     await end()
     const off = { is_active: false, ended_by: who, has_account: true, links: [{ is_active: false }] }
     expect(await row()).toMatchObject(off)
-    // They still see their earnings.
+    // Former partners still see their earnings.
     expect(await programsOf(grace)).toMatchObject([{ id: programId, is_active: false, ended_by: who }])
     await setPartnerName(db, grace.userId, 'New name')
     expect(await row()).toMatchObject({ name: 'Typed name' })

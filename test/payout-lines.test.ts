@@ -10,7 +10,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
 
-/** A program whose partner earns, is paid and loses money by name. */
+/** A program whose partner earns, gets paid and loses money by name. */
 async function createBooks() {
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
@@ -20,7 +20,7 @@ async function createBooks() {
     line.note ?? names.get(String(line.commission_id)) ?? '?'
   return {
     programId,
-    /** A credited commission of a fifth of the amount. */
+    /** Credits a commission of a fifth of the amount. */
     earn: async (name: string, cents: number) => {
       const sale = await program.soldBy(0, cents * 5)
       names.set(String(sale.commissionId), name)

@@ -98,7 +98,7 @@ test.for(['a\tb', 'a\r\nb', '\n=1', 'a\u2028b'])('payment files refuse %j', (val
     expect(() => payoutFile(layout, [{ ...payment, name: value }])).toThrow('control characters')
 })
 
-/** A program whose first partner has 20.00 and the second 10.00 in their balances. */
+/** A program whose first two partners have balances of 20.00 and 10.00. */
 async function createPaying() {
   const program = await createLedgerProgram(sql, db)
   const { programId, partnerIds } = program
@@ -314,7 +314,7 @@ describe('a payout run', () => {
       { currency: 'eur', entries: '700 -700', balance: '0' },
       { currency: 'usd', entries: '1000 -300 -700', balance: '0' },
     ])
-    // Deductions were never money to pay.
+    // Deductions were never payable.
     const made = await listAdjustments(db, { programId }, { limit: 10 })
     expect(made.map((one) => [one.amount_cents, one.paid_at !== null])).toEqual([
       [-600, false],

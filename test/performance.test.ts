@@ -22,7 +22,7 @@ const dayMs = 24 * 60 * 60 * 1000
 const start = Date.parse('2026-02-20T09:30:00Z')
 const historyDays = 24
 
-// Many events and many range bounds lie exactly at the end of an hour or a day, and within the same hours.
+// Many events and many range bounds are exactly at the end of an hour or a day, and within the same hours.
 const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
@@ -34,7 +34,7 @@ const hours = fc
   )
   .map((offsets) => Math.max(0, offsets[0] + offsets[1] + offsets[2]))
 
-/** An event `at` milliseconds after the start of the history. `who` chooses among the customers or sales so far. */
+/** Adds an event `at` milliseconds after the start of the history. `who` picks one of the customers or sales so far. */
 const step = fc.record({
   at: fc.oneof(hours, fc.integer({ min: 0, max: historyDays * dayMs })),
   kind: fc.constantFrom(
@@ -121,7 +121,7 @@ function within(column: string): string {
   return `date_trunc('milliseconds', ${column}) between w.from_time and w.to_time`
 }
 
-/** The figures between two instants, both inclusive, from plain SQL on the rows. */
+/** The figures between two instants (both inclusive), from plain SQL. */
 async function countRows(
   programId: number,
   currency: string,
@@ -178,7 +178,7 @@ const query = fc.oneof(
     .tuple(instant, instant)
     .map(([a, b]) => ({ dateFrom: iso(Math.min(a, b)), dateTo: iso(Math.max(a, b)), period: '7d' })),
 )
-// Clocks differ, so a history can continue after the reader's present time.
+// Clocks differ, so a history can continue after the reader's current time.
 const readAt = fc.oneof(hours, fc.integer({ min: historyDays * dayMs, max: (historyDays + 3) * dayMs }))
 
 function iso(offset: number, length = 24): string {

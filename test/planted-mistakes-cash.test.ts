@@ -10,7 +10,10 @@ import * as common from './support/common-mistakes.ts'
 import { type FunctionMistakes, plantInFunctions, unrunnable } from './support/planted-functions.ts'
 import { startEndpoint } from './support/stack.ts'
 
-/** `seed` is of a history that finds the mistake, or of one before it. `says` is what the oracle says of this mistake and not of others. */
+/**
+ * `seed` is a history that finds the mistake, or an earlier one. `says` matches only this mistake's output of the
+ * oracle.
+ */
 interface Mistake {
   ways: Way[]
   seed?: number
@@ -432,7 +435,10 @@ const mistakes: Record<string, Mistake> = {
 const [{ env, sql }, stripe, unplanted] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
 afterAll(() => stripe.close())
 
-/** Says what the oracle finds in histories from `seed` on, until it says `says`. Refuses a mistake that does not run. */
+/**
+ * Returns the oracle's findings in histories from `seed` on, until one matches `says`. Refuses a mistake that does not
+ * run.
+ */
 async function findIn(
   { ways, seed = 1, says, service, functions = {} }: Mistake,
   histories: number,

@@ -24,9 +24,9 @@ const pool = openConnections(databaseUrl, 8)
 interface Mistake {
   /** Seeds of histories that show it. They run first, all at once. */
   known: number[]
-  /** The length of these histories; 20 unless given. */
+  /** The length of these histories, by default 20. */
   steps?: number
-  /** Whether it only shows once everything is mailed. */
+  /** Whether it only shows after all mails are sent. */
   isOfMail?: true
   service?: ModuleMistakes[]
   functions?: FunctionMistakes
@@ -211,7 +211,7 @@ const mistakes: Record<string, Mistake> = {
 
 const unplanted = await loadService()
 
-/** Rows are deleted one table after the other: a table that is truncated is another one, for which all is planned anew. */
+/** Deletes rows one table at a time. Truncation would replace the tables, and Postgres would plan everything again. */
 const tables = await sql.query<{ name: string }>(
   `select table_name as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
   where table_schema = 'public' and column_name = 'program_id' and table_type = 'BASE TABLE'`,
@@ -225,7 +225,8 @@ test.each(Object.entries(mistakes))(
     const service = mistaken ? await loadService(mistaken) : unplanted
     const takeOut = await plantInFunctions(sql, functions)
     if (migration) await sql.query(migration)
-    // The traces of earlier mistakes would be counted, delivered and mailed too, and found instead of this one.
+    // Removes the traces of earlier mistakes. Otherwise they would be counted, delivered and mailed too, and found
+    // instead.
     await sql.query(`begin; set local session_replication_role = replica; ${emptying}; commit`)
     const world = openWorld({
       service,
@@ -246,7 +247,8 @@ test.each(Object.entries(mistakes))(
         found.push(...world.violations)
       }
       await run(known, steps)
-      // Which ones show it changes with what histories do. Most show in a few short ones; what takes longer has longer ones, and many.
+      // The seeds that show a mistake change with the histories. Most mistakes show in a few short histories. Others
+      // have longer ones and more of them.
       const others = isOfMail ? 0 : 128
       for (let next = 1, lanes = 4; next <= others && found.length === 0; next += lanes) {
         lanes = next <= 8 ? 4 : 8
@@ -255,7 +257,7 @@ test.each(Object.entries(mistakes))(
           next <= 8 ? 20 : 40,
         )
       }
-      // The number of mails in a few histories depends on timing, and with it whether the mail API refuses one of them.
+      // The number of mails in a few histories depends on timing, and so does a refusal by the mail API.
       const deliveries = isOfMail ? 8 : 0
       for (let more = 0; more < deliveries && found.length === 0; more++) {
         if (more > 0)

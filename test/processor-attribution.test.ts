@@ -15,7 +15,7 @@ const { sql } = endpoint
 const { send, salesOf, report } = await openWebhook(endpoint)
 const { db } = endpoint
 
-/** A customer of the second partner who can be found by this alone. */
+/** A customer of the second partner who can only be identified by this. */
 const another = async (
   shop: TestShop,
   found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string; byBrowser?: boolean },
@@ -60,7 +60,7 @@ const another = async (
   return made[0]?.click_id ?? ''
 }
 
-/** A lead of the customer who clicked in the shop, from the shop's server. */
+/** A lead from the shop's server, of the customer who clicked in the shop. */
 const settleFirst = async (shop: TestShop, email: string) => {
   await sql.query(
     `select settle_lead($1, 'settled', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null, null)`,
@@ -70,11 +70,11 @@ const settleFirst = async (shop: TestShop, email: string) => {
 
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }
 
-/** Knowledge about the customer who clicked in the shop, besides the click. */
+/** Other knowledge about the customer who clicked in the shop. */
 interface Known {
   key?: string
   processorCustomer?: string
-  /** The address of a lead from the shop's server, or one that no lead confirmed. */
+  /** The address of a lead from the shop's server, or an unconfirmed one. */
   lead?: string
   email?: string
 }
@@ -93,7 +93,7 @@ const learn = async (shop: TestShop, { key, processorCustomer, lead, email }: Kn
 
 const bob = { email: 'bob@example.com' }
 const bobByBrowser = { ...bob, byBrowser: true }
-/** The buyer's `clickId` can be of the first customer, of the second or of another program. */
+/** The buyer's `clickId` can belong to the first customer, the second, or another program. */
 interface Case {
   first?: Known
   second?: Parameters<typeof another>[1]
@@ -207,7 +207,7 @@ describe('the partner', () => {
       { review_reason: 'unverified_customer', ...kept },
       { review_reason: null, ...kept },
     ])
-    // A server that names a click of its own takes it.
+    // The server names a click, so it takes the key.
     const other = { ...shop, ...keyless, clickId: shop.clickId, customerKey: 'bob' }
     await send(other, 'checkout.session.completed', oneTime(other, { id: 'cs_3', payment_intent: 'pi_3' }))
     const after = await sql.query('select click_id from customers where program_id = $1 and customer_key = $2', [
@@ -267,7 +267,7 @@ describe('the partner', () => {
   })
 })
 
-/** A shop with a window of a week whose visitor clicked 41 days ago; the first day of its `at` is a day later. */
+/** A shop with a window of a week whose visitor clicked 41 days ago. Day 1 of its `at` is a day later. */
 const windowed = async () => {
   const shop = await createShop(sql)
   await sql.query(
@@ -282,7 +282,7 @@ const renewal = (of: TestShop, id: string, more = {}) =>
 const partnersOf = async (shop: TestShop) =>
   Object.fromEntries((await salesOf(shop)).map((sale) => [sale['transaction_id'], sale['commission']]))
 
-/** Calls of an integrator that give the shop's click the key `ann`. */
+/** An integrator's calls that give the shop's click the key `ann`. */
 const leadOf = async (shop: TestShop) =>
   await recordServerLead(db, await keyHashOf(shop), { ...noLead, customer_key: 'ann', click_id: shop.clickId }, null)
 const browserLeadOf = (shop: TestShop) =>
@@ -300,7 +300,7 @@ const saleOf = async (shop: TestShop) => {
     if (!(error instanceof ApiError) || error.code !== 'duplicate_transaction') throw error
   })
 }
-/** The hash of a program's key, made as it is first asked for. */
+/** The hash of a program's key, created on first use. */
 const keyHashOf = async ({ programId }: TestShop) => {
   const hash = String(programId).padStart(64, '0')
   if (!withKey.has(programId)) {

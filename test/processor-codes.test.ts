@@ -26,7 +26,7 @@ const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env, send, stripe } = await openWebhook(endpoint)
 
-/** A shop whose second partner has a promotion code; nothing in its payments says who bought. */
+/** A shop whose second partner has a promotion code. Nothing in its payments identifies the buyer. */
 async function createPromotedShop(customer: string | null = 'cus_ann', generation: TestShop['generation'] = 'new') {
   const shop = await createShop(sql, { generation })
   await sql.query(
@@ -64,7 +64,7 @@ const asked = () => stripe.calls.filter((call) => !call.includes('invoice_paymen
 const make = (shop: TestShop, partner: number, code: string | undefined, promotion: Promotion) =>
   makePartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
 
-/** Ties the first partner of a shop to a person, and says whose workspace it is. */
+/** Connects the first partner of a shop to a person, and gives its workspace an owner. */
 const ownerOf = async (shop: TestShop) => {
   const user = await createPerson(db, { AUTH_SECRET: 'test' }, { name: 'Nora', email: `${randomUUID()}@example.com` })
   await tiePartner(db, shop.partnerId, user.userId)
@@ -74,7 +74,7 @@ const ownerOf = async (shop: TestShop) => {
   return { userId: user.userId, workspaceId: rows[0]?.workspace_id ?? '' }
 }
 
-/** Completes a session with these discounts: the promotion code unless others are given. */
+/** Completes a session with these discounts, by default the promotion code. */
 const buy = (
   shop: Promoted,
   more: Parameters<typeof oneTime>[1] = {},
@@ -83,7 +83,7 @@ const buy = (
 
 const intent = (shop: TestShop) => paymentIntent(shop, { id: 'pi_1', charge: 'ch_1', amount: 10_000 })
 
-/** A purchase some minutes ago, with the code or without. */
+/** A purchase some minutes ago, with or without the code. */
 const bought = (shop: Promoted, number: number, code: boolean) => {
   const then = { ...shop, now: shop.now - (10 - number) * 60 }
   const session = oneTime(then, { id: `cs_${number}`, payment_intent: `pi_${number}` })

@@ -18,7 +18,7 @@ const { send, rows, report, salesOf } = await openWebhook(endpoint)
 
 const day = 86_400
 
-/** A session of 50.00 and its invoice, of which so much came from the card. */
+/** A session of 50.00 and its invoice, with this amount paid by card. */
 const session = (shop: TestShop) => send(shop, 'checkout.session.completed', firstPayment(shop, { total: 5000 }))
 const invoiced = (shop: TestShop, paid: number, more: Partial<Parameters<typeof bill>[1]> = {}) =>
   send(shop, 'invoice.paid', bill(shop, { amount_paid: paid, total: 5000, ...more }))
@@ -76,7 +76,7 @@ const reported = async (shop: TestShop, currency: string) => {
   await recordSale(db, keyHash, { ...sale, click_id: shop.clickId }, null, randomUUID())
 }
 
-/** Makes commission end after a month; the result is the shop on a day of the last hundred. */
+/** Limits commissions to one month. Returns the shop on one of the last hundred days. */
 const months = async (shop: TestShop) => {
   await sql.query(
     'update programs set commission_duration_months = 1, hold_days = 0, cookie_window_days = 365 where id = $1',

@@ -118,7 +118,7 @@ describe('an invoice', () => {
   ])('with a credit note that returns %s', async (_, outside, refunded) => {
     const shop = await createShop(sql)
     const note = creditNote(shop, { id: 'cn_1', invoice: 'in_1', amount: 2500, outside })
-    // Whichever comes first.
+    // In both orders.
     for (const first of ['note', 'invoice']) {
       const again = { ...note, id: `cn_${first}`, invoice: `in_${first}` }
       if (first === 'note') await send(shop, 'credit_note.created', again)
@@ -147,7 +147,7 @@ describe("the deployment's own account", () => {
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ commission: 2000, refunded: 5000, reversed: 1000 }])
 
-    // An account's name does not make an event the deployment's own, and Stripe sends none with this one.
+    // The name of the account doesn't make an event the deployment's own, and Stripe sends none with it.
     const named = JSON.stringify({
       id: 'evt_1',
       type: 'account.application.deauthorized',
@@ -199,7 +199,7 @@ const reporters = {
     'invoice.paid',
     { ...bill(shop, { amount_paid: 12_000, tax: 2000, billing_reason: 'manual' }), metadata: shopMetadata(shop) },
   ],
-  // The event that connects an invoice to its intent from 2025-03-31 on, and a refund of half of it.
+  // The event that connects an invoice with its intent since 2025-03-31, and a refund of half of it.
   link: (shop: Shop): [type: string, object: Record<string, unknown>] => [
     'invoice_payment.paid',
     invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 12_000 }),
@@ -225,7 +225,7 @@ describe.each<Generation>(['old', 'new'])(
       '%s and %s',
       async (...names) => {
         const orders = [...ordersOf([...names.filter((name) => name !== undefined), 'link', 'refund'] as Reporter[])]
-        // Each generation takes half of the 24 orders of a pair, and some of the 720 orders of all.
+        // Each generation runs half of the 24 orders of a pair, and some of the 720 orders of all events.
         const [every, first] = orders.length < 100 ? [2, generation === 'old' ? 0 : 1] : [29, 0]
         for (const order of orders.filter((_, at) => at % every === first)) {
           const shop = await createShop(sql, { generation })

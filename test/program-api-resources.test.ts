@@ -225,7 +225,7 @@ test('a group is created once with its rules, can be changed, and pays its partn
   })
   const { group } = made.body
   expect((await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))).body).toEqual(made.body)
-  // A letter whose lower case is another one to the database than to JavaScript.
+  // Postgres and JavaScript have different lower case for this letter.
   expect((await post('/api/v1/groups', { name: 'İ' })).body.group).toMatchObject({ name: 'İ' })
   expect(await post('/api/v1/groups', { name: 'GOLD' })).toMatchObject({
     status: 409,

@@ -78,7 +78,7 @@ const lists: [path: string, fill: (n: number) => Promise<unknown>][] = [
   ['/api/v1/webhook-endpoints', () => listenTo()],
 ]
 
-/** An application that waits. */
+/** A waiting application. */
 async function applying(): Promise<number> {
   await patch('/api/v1/join-page', {})
   const { id } = (

@@ -41,7 +41,7 @@ const statement = z.object({ query: z.string() })
 const sentBody = z.union([z.object({ queries: z.array(statement) }), statement])
 const sent: string[] = []
 
-/** Records the text of each statement and answers no rows. */
+/** Records the text of each statement and returns no rows. */
 const db = new Database({
   DATABASE_URL: 'postgres://user:password@database.example.com/none',
   NEON: {
@@ -74,10 +74,7 @@ function inLines(sql: string): string {
   return `${text};`
 }
 
-/**
- * Replaces six or more lines that a file already contains by a line that names the place. Parameter numbers can
- * differ.
- */
+/** Replaces six or more repeated lines by a line that names their first place. Parameter numbers can differ. */
 function withoutRepeats(parts: [title: string, lines: string[]][]): string {
   const shown: { title: string; line: string }[] = []
   const written: string[] = []
@@ -120,7 +117,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     readProgram: () => readProgram(db, 1),
     readOverview: () =>
       readOverview(db, { id: 1, currency: 'usd', createdAt: range.from }, { currency: 'usd', filters: {} }),
-    // It answers no rows, so the program is unknown.
+    // Without rows, the program is unknown.
     readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },
   partners: {
@@ -211,7 +208,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   },
 }
 
-// The SQL that the query builder creates, for the review of a changed query. This test writes a deleted file again.
+// The SQL of the query builder, for the review of a changed query. This test writes a deleted file again.
 describe('the SQL of built queries', () => {
   test.for(Object.entries(calls))('%s', async ([name, asks]) => {
     const parts: [title: string, lines: string[]][] = []

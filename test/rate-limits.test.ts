@@ -8,7 +8,8 @@ import { withRateLimits } from '../lib/commands/rate-limits.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
-// The window starts with the minute of the clock, which can fall between two calls. Twice the limit always meets it.
+// The window starts with the minute of the clock, which can change between two calls. Twice the limit always exceeds
+// it.
 const rateLimit = 3
 const api = await startTrackingApi({ on: 'workers', rateLimit })
 const [one, other] = [await api.program(), await api.program()]
@@ -18,7 +19,7 @@ const clickOn = (code: string) => ({ affiliate_url: `https://shop.example.com/?a
 
 const clickFrom = (address: string, code: string) => api.call(clickPath, clickOn(code), { headers: from(address) })
 
-/** Calls until the limit is met and returns that answer. */
+/** Calls until the limit applies, and returns that answer. */
 async function exhaust(call: (index: number) => Promise<Answer>, limit = rateLimit): Promise<Answer> {
   for (let calls = 1; calls <= 2 * limit + 1; calls++) {
     const answer = await call(calls)
@@ -126,7 +127,7 @@ test("a network that uses up a program's test events leaves a hundred to every o
   expect(await send('2001:db8:5:1::1', clickPath)).toBe(200)
 })
 
-/** Sends a call as a page behind the proxy does. The proxy is on this machine, whose address does not count. */
+/** Sends a call like a page behind the proxy. The proxy is on this machine, whose address does not count. */
 async function throughProxy(key: string | undefined, address: string, body: object, path = clickPath) {
   const request = new Request(`https://shop.example.com/svc${path}`, {
     method: 'POST',

@@ -17,7 +17,7 @@ const shop = await startShop(stack.baseUrl)
 const browser = await launchBrowser(shop.browserArg)
 const baseUrl = 'http://api.svc.test'
 
-/** Renders the app on a server. The text of #helper is the result of the hook. */
+/** Renders the app on a server. The text of #helper is the hook's result. */
 function App() {
   return createElement('p', { id: 'helper' }, useSvc() === null ? 'none' : 'there')
 }
@@ -30,7 +30,10 @@ const serverHtml = (props: object) =>
     ),
   )
 
-/** The same app for the browser: hydrates the server's page if there is one, else renders. `hooks` counts the results of the hook. */
+/**
+ * The same app in the browser: hydrates the server's page if it exists, else renders. `hooks` counts the hook's
+ * results.
+ */
 const clientScript = async (props: object) =>
   await bundle(`
         import { StrictMode, useEffect } from 'react'
@@ -65,7 +68,10 @@ async function bundle(contents: string): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
-/** Renders a tree of providers in the browser alone. `given` has every helper that the child was given, `helpers` whether it was the two names'. */
+/**
+ * Renders a tree of providers only in the browser. `given` has every helper that the child received, and `helpers` says
+ * whether each belongs to its name.
+ */
 async function openTree(tree: string, render: string): Promise<void> {
   const filled = tree
     .replaceAll('PROGRAM', String(sandbox.programId))
@@ -209,7 +215,7 @@ describe('in the browser', () => {
     expect([...(await page.evaluate<string[]>('helpers')), ...given]).toEqual(answers)
     expect(await page.locator('script[data-svc-program-id]').count()).toBe(tags)
     expect(clicks()).toBe(tags)
-    // The service refuses the link for the other program's tag, quietly.
+    // For the other program's tag, the service quietly refuses the link.
     expect(complaints.splice(0)).toEqual([])
   })
 

@@ -48,7 +48,7 @@ async function clicksRead(statement: ReturnType<typeof performanceStatement> | R
   return await rowsOf(text, [...parameters], (relation) => relation.startsWith('affiliate_click_events'))
 }
 
-/** The number of rows touched in the tables that `isOf` names, or in all tables. */
+/** The number of rows that were read from the tables that `isOf` names, or from all tables. */
 async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: string) => boolean) {
   plans.length = 0
   // Only this connection, because triggers have a plan for each seeded row.
@@ -60,8 +60,8 @@ async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: str
   return Math.round(plans.reduce((sum, plan) => sum + rowsRead(plan, isOf), 0))
 }
 
-// A range begins when the previous one ends, so one read serves both. In most rows the previous period begins before
-// the history.
+// A range begins at the end of the previous one, so one read serves both. In most rows the previous period begins
+// before the history.
 const windows: [what: string, from: number, to: number, clicks: number][] = [
   ['whole days are read from their totals only', 24, 48 * 24, 0],
   ['whole hours are read from their totals only', 24 + 8, 47 * 24 + 19, 0],
@@ -92,7 +92,7 @@ const listed = (await createSandbox(db, { AUTH_SECRET: 'secret' })).programId
 const partners = 100
 const people = 20_000
 const { firstPartner, firstLink } = await seedPartners(sql, listed, partners)
-// Almost all belong to the first partners. The last partner has a few, far apart.
+// Almost all belong to the first partners. The last partner has a few that are far apart.
 const nth = `case when n % 4000 = 0 then ${partners - 1} else n % 10 end`
 await sql.query(
   `with came as (
@@ -154,7 +154,7 @@ await sql.query(
   where m.id % 10 = 0`,
   [listed],
 )
-// The index by customer distinguishes pages after a vacuum, which Postgres runs by itself in time.
+// The index by customer separates pages after a vacuum, which Postgres runs from time to time.
 await sql.query('vacuum analyze')
 const { rows: ids } = await sql.query<{ run: number; endpoint: number; customer: number }>(
   `select (select max(id) from payout_runs where program_id = $1)::integer as run,
@@ -170,8 +170,8 @@ const linkOf = (n: number) => ({ id: firstLink + n, partner_id: firstPartner + n
 const middle = new Date(start + 500 * hourMs)
 const events = (choice: Partial<NamedChoice>) => () =>
   eventsNamed(captured, { programId: listed, isTest: false, ...choice }, { limit })
-// A page of fifty reads its rows, ten times as many if one in ten matches, and their joined rows. The limit matters:
-// the number must not grow with the twenty thousand.
+// A page of fifty reads its rows, ten times as many if one in ten matches, and their joined rows. The number must not
+// grow with the twenty thousand seeded rows.
 const pages: [what: string, read: () => Promise<unknown>][] = [
   ['all events', events({})],
   ['the events of a customer', events({ search: 'user-7' })],

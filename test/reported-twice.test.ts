@@ -9,7 +9,7 @@ import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testWhatIsKept } from './support/webhook.ts'
 
-// Money of which both the payment processor and the integrator report: it is counted once, whichever comes first.
+// If both the payment processor and the integrator report a payment, it counts once, whichever report comes first.
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
@@ -124,7 +124,6 @@ test("a call's refund of the whole rest is undone if the processor’s refund fa
   expect(await salesOf(shop)).toMatchObject([{ refunded: 4000, reversed: 800 }])
 })
 
-/** Does all of them at once. */
 const atOnce = (count: number, call: (index: number) => Promise<unknown>) =>
   Promise.all(Array.from({ length: count }, (_, index) => call(index)))
 
@@ -148,7 +147,7 @@ test('ten calls and two refunds of one amount at once deduct it twice', async ()
   }
 })
 
-/** Stripe's events if the metadata names nobody. */
+/** Stripe's events with metadata that names nobody. */
 const nobody = { customerKey: null, clickId: null }
 
 test('an unattributed sale gets its customer when the call names them, with the processor’s amount and date', async () => {

@@ -29,7 +29,7 @@ async function rows<Row extends object>(query: string, values: unknown[] = []): 
   return (await sql.query<Row>(query, values)).rows
 }
 
-/** The number of kept rows that clicks caused. */
+/** The number of stored rows that clicks created. */
 async function size() {
   const [row] = await rows<{
     events: number
@@ -95,7 +95,7 @@ test('after thirty months of clicks the table sizes level off, and the figures s
   expect(last?.visitors).toBeLessThanOrEqual(4)
   expect(last?.events).toBeLessThan(4 * (26 * (31 / stepDays) + 2))
   expect(last?.notifications).toBeLessThan(30)
-  // Two from each step of the last thirty days, including the first and the last day.
+  // Two from each part of the last thirty days, including the first and the last day.
   expect(Math.max(...sizes.map((each) => each?.webhooks ?? 0))).toBeLessThanOrEqual(6)
   expect(last?.webhooks).toBeGreaterThan(0)
   expect(Math.abs((last?.events ?? 0) - (before?.events ?? 0))).toBeLessThanOrEqual(8)
@@ -213,7 +213,7 @@ test('the ids of a payment without a sale are deleted after 90 days', async () =
   expect(await kept()).toHaveLength(expected.length)
   expect(await deleteUnsoldPayments(db)).toBe(0)
 
-  // Disconnected accounts are checked too.
+  // Checks include disconnected accounts.
   await sql.query('update programs set processor_account_id = null, processor_former_account_id = $2 where id = $1', [
     program.programId,
     account,

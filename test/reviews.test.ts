@@ -24,7 +24,7 @@ import { createLedgerProgram, type LedgerProgram, noClick } from './support/ledg
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 
-// Of the drivers Neon's takes less.
+// Neon's driver is the stricter one.
 const { db, sql } = await startEndpoint('workers')
 
 const visit = (program: LedgerProgram, visitor: Visitor, partner?: number, customer?: string) =>
@@ -41,7 +41,7 @@ async function begin(settings: { rules?: string[]; holdDays?: number } = {}) {
   return program
 }
 
-/** The work of the scheduled function. */
+/** Does the work of the scheduled function. */
 const run = () => reviewAndCredit(db, hashSecret, 1000)
 
 const everything = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads']
@@ -82,7 +82,7 @@ test.each(finds)('%s is held for %s before it is credited, without a hold period
   await run()
   expect(await rulesOf(program, commissionId)).toEqual(rule === null ? [] : [rule])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
-  // Nor by hand, unless somebody decides.
+  // Nobody can approve it by hand either, before a decision.
   await approveCommissions(db, program.programId, [commissionId])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
   const asked = { programId: program.programId, transaction_id: id, test: false, withCustomer: false }
@@ -125,7 +125,7 @@ test.each([
       const left = 'processor_account_id = null, processor_former_account_id = processor_account_id'
       await sql.query(`update programs set ${left}, processor_connected_at = null where id = $1`, [shop.programId])
     }
-    // Nothing is credited before it is known who the partner is.
+    // Nothing is credited before the partner is known.
     await approveDueCommissions(db, 1000)
     await run()
     const [commission] = await listCommissions(db, { programId: shop.programId }, { limit: 1 })
@@ -184,7 +184,7 @@ test("five signups of one partner from one address are held, but four aren't, an
   expect(await rules(four)).toEqual(four.map(() => []))
   expect(await rules(five)).toEqual(five.map(() => ['one_address']))
   expect(await rules([bare])).toEqual([['no_page_view']])
-  // Anybody can send clicks: a hundred empty ones from one address change nothing.
+  // Anybody can send clicks, but a hundred empty ones from one address change nothing.
   const empty = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: program.codeOf(0), visitor: 1 }
   await Promise.all(Array.from({ length: 100 }, () => recordClick(db, empty, null)))
   const later = await visit(program, { page: null })

@@ -54,7 +54,7 @@ async function dump(): Promise<string> {
   return texts.join('\n')
 }
 
-/** The queue's messages while they are there: the functions take them off again. */
+/** Collects the queue's messages before the functions remove them. */
 const messages: string[] = []
 
 test('over a day every route that takes a secret or an address is called, correctly and wrongly', async () => {
@@ -82,7 +82,7 @@ test('over a day every route that takes a secret or an address is called, correc
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 400, 200, 409, 401, 200, 401])
   messages.push(...stack.queue.messages())
 
-  // A database that breaks makes the functions log what they can of it.
+  // If the database breaks, the functions log as much as possible.
   stack.neon.inject({ action: 'drop-before', times: 2 })
   expect((await post('/api/v1/track/lead', { customer_key: 'user-3', click_id, email }, key)).status).toBe(503)
 

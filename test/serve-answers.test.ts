@@ -9,7 +9,7 @@ import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets } from './support/serve-process.ts'
 import { startStack } from './support/stack.ts'
 
-// Sends the same requests to workerd and to `npm run serve` on one database and compares the answers.
+// Sends the same requests to workerd and to `npm run serve` on one database, and compares the answers.
 
 const stripe = { STRIPE_WEBHOOK_SECRET: 'whsec_both', STRIPE_SECRET_KEY: 'sk_test_both' }
 const stack = await startStack({ on: 'workers', environment: { ...givenSecrets, ...stripe } })
@@ -27,7 +27,7 @@ interface Sent {
   headers?: Record<string, string>
   /** Headers that depend on the body or the address. */
   signed?: (text: string, origin: string) => Record<string, string>
-  /** Each side sends its own keys, because a repeat gets another answer. */
+  /** Each side sends its own keys, because a repeated key gets another answer. */
   body?: string | ((side: string) => object)
 }
 

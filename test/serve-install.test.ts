@@ -23,7 +23,10 @@ import { packageFile } from '../tracker/dist/served/package.js'
 import { unpack } from '../tracker/pack.ts'
 import { createDatabase } from './support/stack.ts'
 
-/** Runs the steps of "Run it on one box" in a copy of this folder without development packages. Scripts replace root, systemd and the registry. */
+/**
+ * Runs the steps of "Run it on one box" in a copy of this folder without development packages. Scripts replace root,
+ * systemd and the registry.
+ */
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../', import.meta.url))
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-install-'))
@@ -48,7 +51,7 @@ beforeAll(async () => {
 })
 afterAll(() => {
   const running = path.join(folder, 'svc.pid')
-  // A failed step leaves its process.
+  // A failed step leaves its process running.
   if (existsSync(running)) process.kill(Number(readFileSync(running, 'utf8')), 'SIGKILL')
   rmSync(folder, { recursive: true, force: true })
 })
@@ -71,7 +74,7 @@ test('a failed nightly backup is reported and keeps the old ones, and a successf
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const made of [backups, stubs]) mkdirSync(made)
-  // The first night comes at once, and the script ends before the second.
+  // The first night starts at once, and the script ends before the second.
   writeFileSync(path.join(stubs, 'sleep'), '#!/bin/sh\nmkdir "$NIGHT"\n', { mode: 0o755 })
   const old = path.join(backups, 'svc-2026-01-01.sql.gz')
   writeFileSync(old, '')
@@ -110,7 +113,7 @@ const bin = path.join(folder, 'bin')
 const data = path.join(folder, 'var')
 const units = path.join(folder, 'units')
 
-/** Runs a step of the page, in the test's own folders. */
+/** Runs a step of the page in the test's own folders. */
 async function step(name: string): Promise<string> {
   const [, block] = new RegExp(`\`\`\`sh ${name}\\n([^]*?)\`\`\``).exec(readme) ?? []
   if (block === undefined) throw new Error(`The page has no step ${name}.`)
@@ -137,7 +140,7 @@ const scripts = (npm: string) => ({
   install) shift; exec install $(printf '%s\\n' "$@" | sed 's/^svc$/DROP/; s/^-[og]$/DROP/' | grep -v DROP) ;;
 esac
 exec "$@"`,
-  // Like npm, it removes all packages first. A running service must still accept new connections meanwhile.
+  // Removes all packages first, like npm. Meanwhile a running service must still accept new connections.
   npm: `case "$1" in
   ci) mv node_modules away
     if [ -e ${data}/database-url ]; then (cd ${root} && node --input-type=module -e '${newConnection}' "$(cat ${data}/database-url)"); fi
@@ -167,7 +170,6 @@ case "$1 \${2:-}" in
 esac`,
 })
 
-/** The rows of one statement. */
 async function query(connectionString: string, text: string): Promise<unknown[]> {
   const client = new Client({ connectionString })
   await client.connect()
@@ -192,7 +194,7 @@ test('the pasted steps of the page install, back up, upgrade and restore the ser
   expect(atInstall).toContainEqual(expect.stringMatching(/-service\.js$/))
   const file = path.join(folder, 'svc.env')
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  // The settings that the page asks for.
+  // The settings that the page requires.
   const filled = readFileSync(file, 'utf8')
     .replace('PORT=8787', `PORT=${port}`)
     .replace('MAIL_API_KEY=', 'MAIL_API_KEY=key')
@@ -215,7 +217,7 @@ test('the pasted steps of the page install, back up, upgrade and restore the ser
   expect((await fetch(`http://127.0.0.1:${port}/sign-in`)).status).toBe(200)
   const served = await (await fetch(`http://127.0.0.1:${port}/packages/${packageFile}`)).bytes()
   expect(unpack(served)['dist/server.js']).toContain('https://partners.yourdomain.com')
-  // One folder builds it and another starts it.
+  // One folder builds the release and another starts it.
   expect(built()).toEqual(atInstall)
   await run(path.join(bin, 'systemctl'), ['stop', 'svc'])
   rmSync(path.join(folder, 'svc.pid'))

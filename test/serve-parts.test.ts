@@ -133,7 +133,7 @@ test('a database keeps the secrets of its first use, until one is marked as new'
   await start(givenSecrets, replaced)
   await start(other, replaced)
   await start(other)
-  // One confirmation admits no third secret, and not the first one.
+  // One confirmation allows neither a third secret nor the first one again.
   await expect(start({ ...other, EMAIL_HASH_KEY: 'w'.repeat(32) }, replaced)).rejects.toThrow('another EMAIL_HASH_KEY.')
   await expect(start(givenSecrets, replaced)).rejects.toThrow('EMAIL_HASH_KEY and another WEBHOOK_SECRET')
 })

@@ -151,7 +151,7 @@ describe('with a database of its own', async () => {
     await page.goto('https://shop.example.com/?aff=bob')
     const clickId = await page.waitForFunction(() => window.svc?.getClickId())
     const click = { click_id: await clickId.jsonValue() }
-    // Visitors' claims about their address have no effect, with and without the proxy.
+    // Visitors' claims about their address have no effect, with or without the proxy.
     const body = { affiliate_url: 'https://shop.example.com/?aff=bob' }
     const headers = { host, 'content-type': 'application/json', 'x-forwarded-for': '198.51.100.7' }
     const forged = await clickFrom({ port: proxy.port, headers, rejectUnauthorized: false }, securely, body)
@@ -176,7 +176,7 @@ describe('with a database of its own', async () => {
     const inUse = expect.stringMatching(/The data folder \S+ is in use by process \d+\. Stop/)
     expect(await refused).toMatchObject({ code: 1, stderr: '', stdout: inUse })
 
-    // The next leader finishes the remaining work: the commission's hold period is over.
+    // The next leader finishes the remaining work, because the commission's hold period is over.
     expect(await served.end('SIGTERM')).toBe(0)
     const again = await start()
     await vi.waitFor(async () => {
@@ -205,7 +205,7 @@ describe('with a database of its own', async () => {
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
     expect(again.errors()).toBe('')
 
-    // After a kill the database ends by itself, and the next process finds everything in the same folder.
+    // After a kill, the database ends too, and the next process finds everything in the same folder.
     const last = await post(origin, '/api/v1/track/click', {
       affiliate_url: 'https://shop.example.com/?aff=bob',
     })
@@ -227,7 +227,7 @@ describe('with a database of its own', async () => {
     expect(await withDatabase((sql) => lossesOf(sql, heard))).toEqual([])
     expect(JSON.stringify(third.logs())).toContain('Postgres is running again.')
     const [broken, ...more] = third.logs().filter(({ error }) => error === 'coordinator')
-    // Logged errors name the sources, even after bundling.
+    // Logged errors name the source files, even after bundling.
     expect(broken?.['frames']).toEqual(expect.arrayContaining([expect.stringMatching(/node_modules\/pg[-/]/)]))
     expect(more).toEqual([])
     expect(third.errors()).toBe('')
@@ -273,7 +273,7 @@ describe('several processes on one database', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 60_000)
     const second = await start(['--no-migrate'])
-    // The first process gets more requests than the limit. Retry because a window may begin in between.
+    // The first process gets more requests than the limit. Retries because a window may start in between.
     const ask = async ({ baseUrl }: typeof first) =>
       (await fetch(`${baseUrl}/api/v1/cli/status`, { headers: { authorization: 'Bearer svc_live_x' } })).status
     await vi.waitFor(

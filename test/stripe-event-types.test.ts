@@ -14,8 +14,8 @@ const { post, stripe, salesOf } = await openWebhook(endpoint)
 type StripeObject = Record<string, unknown> & { id: string }
 
 /**
- * Objects as Stripe's own fixtures have them in each API version (github.com/stripe/openapi, `openapi/fixtures3.json`, MIT licence,
- * copyright Stripe, Inc.), as they were when the version was the newest.
+ * Objects from Stripe's own fixtures for each API version (github.com/stripe/openapi, `openapi/fixtures3.json`, MIT
+ * license, copyright Stripe, Inc.), from the time when the version was the newest.
  */
 const fixtures = new Map<string, Map<string, StripeObject>>()
 for (const line of readFileSync(new URL('stripe-fixtures.jsonl', import.meta.url), 'utf8')
@@ -27,7 +27,7 @@ for (const line of readFileSync(new URL('stripe-fixtures.jsonl', import.meta.url
 }
 const versions = [...fixtures.keys()]
 
-/** Every type of event that an endpoint can have sent to it, as Stripe's library knows them. */
+/** Every event type of Stripe's library that an endpoint can receive. */
 const allTypes = [
   ...(/type EnabledEvent = (.*);/
     .exec(
@@ -73,9 +73,9 @@ describe('every type of event', () => {
       const answers = new Map<string, number>()
       const oldest = version === versions[0]
       for (const type of allTypes) {
-        // Unused fields are not checked, so one version of them is enough.
+        // Unused fields are not checked, so one version is enough.
         if (!handledEventTypes.includes(type) && !oldest) continue
-        // An invoice had no payments of its own before 2025-03-31.
+        // Before 2025-03-31 an invoice had no separate payments.
         if (type === 'invoice_payment.paid' && !fixtures.get(version)?.has('invoice_payment')) continue
         const object = fixtures.get(version)?.get(resourceOf(type)) ?? { id: 'obj_1', object: resourceOf(type) }
         for (const account of [shop.account, null]) {
@@ -98,7 +98,7 @@ const sold = { amount: 10_000, currency: 'usd', commission: 2000 }
 const details = (shop: Shop) => ({ metadata: shopMetadata(shop), subscription: 'sub_1' })
 
 describe.for(versions)("the statement of %s in Stripe's documentation", (version) => {
-  /** The version's own object with what this payment has in it. */
+  /** The object of this version with the fields of this payment. */
   const like = (resource: string, more: object): StripeObject => {
     const object = fixtures.get(version)?.get(resource)
     if (!object) throw new Error(`There is no ${resource} in ${version}.`)
@@ -212,7 +212,6 @@ describe.for(versions)("the statement of %s in Stripe's documentation", (version
     expect(await salesOf(shop)).toMatchObject([{ refunded: 2500, reversed: 500 }])
   })
 
-  // An invoice had no payments of its own before.
   test.for(isNew ? ['invoice_payment.paid'] : [])('%s names the invoice’s payment', async (type) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', invoice(shop))

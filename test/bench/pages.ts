@@ -9,7 +9,8 @@ const reads = 6
 
 /**
  * Measures every dashboard page of a program's members and partners, with 5,000 partners and a million events in 90
- * days: the minimum server time through workerd and the Neon endpoint, bytes on the wire (gzip), and database requests.
+ * days. The figures are the minimum server time through workerd and the Neon endpoint, bytes on the wire (gzip), and
+ * database requests.
  * New pages are included automatically. The benchmark stops at a page address with an unknown parameter.
  */
 export async function pages(): Promise<Result> {

@@ -296,24 +296,24 @@ function change(history: History, charge: Charge, after: After): void {
 
 /** Refunds the rest of a payment outside Stripe. The integrator's call reports it without an amount. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
-  // A sale that brought nothing, or that nobody brought, need not be known.
+  // A sale of 0 or an unattributed sale may be unknown.
   if (partnerOf(payment) === null || !account.returnRest(payment)) return
   calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
 }
 
-/** The id that a payment's sale goes by: invoice, else intent, else session. */
+/** The id of a payment's sale: the invoice, else the intent, else the session. */
 export function transactionOf({ ids }: Payment): string {
   const of = (prefix: string) => ids.find((id) => id.startsWith(prefix))
   return of('in_') ?? of('pi_') ?? of('cs_') ?? ''
 }
 
-/** Which id of a payment the integrator's calls name. */
+/** The id of a payment that the integrator's calls use. */
 function idForCalls(payment: Payment, { api_sale: at }: PurchasePlan): string {
   const ids = payment.ids.filter((id) => /^(in|pi|ch|cs)_/.test(id))
   return (at === null ? undefined : ids[at % ids.length]) ?? transactionOf(payment)
 }
 
-/** The integrator reports a payment too, with the invoice's amount and one of its ids. */
+/** The integrator also reports a payment, with the invoice's amount and one of its ids. */
 function reportSale(history: History, payment: Payment, purchase: PurchasePlan, key: string): void {
   if (!history.account.ledger.some((entry) => entry.payment === payment)) return
   const { total } = payment.price

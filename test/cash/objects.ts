@@ -15,8 +15,8 @@ import {
 } from '../../lib/local/stripe-events.ts'
 
 /**
- * The objects of a Stripe account, and their form in its events: in API versions before 2025-03-31 (`old`) and from then on (`new`). The
- * objects of the new generation have the types of Stripe's library.
+ * The objects of a Stripe account in the form of its events, for API versions before 2025-03-31 (`old`) and since then
+ * (`new`). New objects have the types of Stripe's library.
  */
 
 /** A price, in Stripe's unit. Discounts come off before tax. */
@@ -36,19 +36,19 @@ export interface Buyer {
   /** Stripe's customer, `cus_…`. */
   customer: string
   email: string
-  /** The metadata that the integrator attaches for this buyer. */
+  /** The metadata that the integrator attaches to this buyer's objects. */
   metadata: Record<string, string>
   clickId: string | null
   livemode: boolean
 }
 
-/** One payment as the oracle counts it, whatever objects describe it. Its money is in the ledger. */
+/** One payment in the oracle's sense, whatever objects describe it. Its money is in the ledger. */
 export interface Payment {
   label: string
   buyer: Buyer
   currency: string
   price: Pick<Price, 'total' | 'untaxed'>
-  /** Ids under which the account knows it: invoice, intents, charges, session. */
+  /** The account's ids of it: invoice, intents, charges and session. */
   ids: string[]
   charges: Charge[]
   /** Unix seconds. */
@@ -67,9 +67,9 @@ export interface Session {
   invoice: string | null
   intent: string | null
   subscription: string | null
-  /** Made from a payment link: the click id is in `client_reference_id`, and there is no metadata. */
+  /** Created from a payment link, so it has the click id in `client_reference_id` and no metadata. */
   fromLink: boolean
-  /** The promotion code that it was discounted by. */
+  /** The promotion code of its discount. */
   promotion: string | null
 }
 
@@ -92,7 +92,7 @@ export interface Charge {
   payment: Payment
   amount: number
   captured: number
-  /** The total of refunds that did not fail. */
+  /** The total of the successful and pending refunds. */
   refunded: number
   disputed: boolean
   invoice: string | null
@@ -108,7 +108,7 @@ export interface Invoice {
   reason: 'subscription_create' | 'subscription_cycle' | 'subscription_update' | 'manual'
   subscription: Subscription | null
   metadata: Record<string, string>
-  /** The customer's balance before and after: negative is credit. */
+  /** The customer's balance before and after. Credit is negative. */
   startingBalance: number
   endingBalance: number
   due: number
@@ -125,7 +125,7 @@ export interface Invoice {
 export interface Subscription {
   id: string
   buyer: Buyer
-  /** Empty if the integrator attached it to the session alone. */
+  /** Empty if only the session has the integrator's metadata. */
   metadata: Record<string, string>
 }
 
@@ -142,7 +142,7 @@ export interface Refund {
 export interface Dispute {
   id: string
   charge: Charge
-  /** In `currency`, which the buyer's bank chose. */
+  /** In `currency`, which depends on the buyer's bank. */
   amount: number
   currency: string
   status: 'warning_needs_response' | 'warning_closed' | 'needs_response' | 'won' | 'lost'
@@ -160,7 +160,10 @@ export interface CreditNote {
   created: number
 }
 
-/** A balance transaction. `amount` is in `currency`; `exchange_rate` is how many of its units one of the charge's gave. */
+/**
+ * A balance transaction. `amount` is in `currency`. `exchange_rate` is the amount in it for one unit of the charge's
+ * currency.
+ */
 export interface Transaction {
   id: string
   object: 'balance_transaction'
@@ -179,10 +182,10 @@ export interface Transaction {
   type: 'charge' | 'refund' | 'refund_failure' | 'adjustment'
 }
 
-/** How an endpoint's API version writes objects. */
+/** The form of objects in an endpoint's API version. */
 export interface Version {
   generation: Generation
-  /** Invoices from before `subscription_details`: the subscription's metadata is in its line alone. */
+  /** Invoices from before `subscription_details` have the subscription's metadata only in their line. */
   oldest: boolean
 }
 
@@ -201,7 +204,7 @@ const shopOf = (buyer: Buyer, now: number, generation: Generation = 'new'): Shop
 export const customerObject = (buyer: Buyer, metadata: Record<string, string>, created: number) =>
   customer(shopOf(buyer, created), metadata)
 
-/** A session's discounts, as Stripe's API returns them on request. */
+/** A session's discounts in the form of Stripe's API. */
 export const discountsOfSession = ({ id, price, promotion }: Session) => ({
   id,
   total_details: {
@@ -227,7 +230,7 @@ export function sessionObject({ generation }: Version, session: Session): Shown<
     }),
     amount_subtotal: price.subtotal,
     client_reference_id: session.fromLink ? buyer.clickId : null,
-    // Before 2025-01-27 Stripe has to be asked.
+    // Before 2025-01-27, events lack them and only the API returns them.
     ...(generation === 'new' && {
       discounts: promotion === null ? [] : [{ coupon: 'cou_1', promotion_code: promotion }],
     }),
@@ -259,7 +262,7 @@ export function intentObject({ generation }: Version, intent: Intent): Shown<Str
 
 export function chargeObject({ generation }: Version, made: Charge): Shown<Stripe.Charge> {
   const { id, payment, amount, captured, intent, invoice, created } = made
-  // An authorized amount that was not captured counts as refunded here.
+  // Here an authorized amount that was not captured counts as refunded.
   const refunded = made.refunded + (captured > 0 ? amount - captured : 0)
   const { buyer, currency } = payment
   return {
@@ -279,7 +282,7 @@ export function invoiceObject(
   const { id, buyer, price, created, currency, subscription } = made
   const isNew = version.generation === 'new'
   const isPaid = made.due <= made.paid + made.outside
-  // Since 2025-03-31 `amount_paid` includes payments outside of Stripe.
+  // Since 2025-03-31, `amount_paid` includes payments outside Stripe.
   const paid = isNew ? made.paid + made.outside : made.paid
   const update = made.reason === 'subscription_update'
   const parts = update
@@ -348,7 +351,10 @@ function taxes(price: Price) {
   return [{ amount: price.tax, taxability_reason: 'standard_rated' as const, taxable_amount: price.untaxed }]
 }
 
-/** A line of an invoice. A changed subscription has one that credits what is left of the old price and one for the new. */
+/**
+ * A line of an invoice. A changed subscription has one line with the credit for the old price and one for the new
+ * price.
+ */
 function lineObject(version: Version, invoice: Invoice, amount: number, at: number, proration: boolean): object {
   const { subscription, currency, created, buyer } = invoice
   const line: Shown<Stripe.InvoiceLineItem> = {

@@ -6,29 +6,29 @@ import type { RulePlan } from './plan.ts'
 
 /** A program's terms for its partners. */
 export interface Terms {
-  /** Basis points of what arrived without tax. */
+  /** Basis points of the received amount without tax. */
   commissionBp: number
-  /** Null: for ever. */
+  /** Null means for ever. */
   durationMonths: number | null
-  /** The partner who earns from a payment, or null if nobody brought its buyer. */
+  /** The partner who earns from a payment, or null if it is unattributed. */
   partnerOf: (payment: Payment) => number | null
-  /** The rule that is for a payment, in place of the rate above. */
+  /** The rule for a payment, which replaces the rate above. */
   ruleOf: (payment: Payment) => RulePlan | null
   /** Whether a person rejected its commission. */
   isRejected: (payment: Payment) => boolean
 }
 
-/** The expected end of one payment, in the currency's minor unit. */
+/** The expected state of one payment, in the currency's minor unit. */
 export interface Expected {
   payment: Payment
   partner: number | null
-  /** All that arrived, tax included. */
+  /** The whole received amount, with tax. */
   amount: bigint
   /** The part of it without tax. */
   base: bigint
-  /** The money that went back by refunds and disputes and did not return, at most `amount`. */
+  /** The money that refunds and disputes took and that did not return, at most `amount`. */
   reversed: bigint
-  /** The commission that is left. */
+  /** The remaining commission. */
   net: bigint
 }
 
@@ -72,7 +72,7 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const isPaidFor = partner !== null && !isOver(terms.durationMonths, firstOf.get(payment.buyer.customer), payment.at)
     const gone = arrived - left > arrived ? arrived : arrived - left
     if (arrived === 0n) return { payment, partner, amount: 0n, base: 0n, reversed: 0n, net: 0n }
-    // If nothing was sold, an earlier debt was paid, and counts as it is.
+    // Without a sale, the payment settled an earlier debt and counts unchanged.
     const total = BigInt(payment.price.total || 1)
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const base = halfUp(arrived * untaxed, total)
@@ -89,7 +89,7 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
   }
 }
 
-/** The sum of a payment's ledger in minor units: all that arrived, and what of it is left. */
+/** The sum of a payment's ledger in minor units: the received amount, and the part that is left. */
 function cashOf(account: StripeAccount, payment: Payment): { arrived: bigint; left: bigint } {
   let arrived = 0n
   let left = 0n
@@ -110,11 +110,11 @@ function inCharge({ amount, exchange_rate: rate }: { amount: number; exchange_ra
   return BigInt(amount) / divisor
 }
 
-/** Whether `at` is more than so many months after `first`, both in Unix seconds. */
+/** Returns whether `at` is more than this many months after `first`. Both are Unix seconds. */
 const isOver = (months: number | null, first: number | undefined, at: number): boolean =>
   months !== null && first !== undefined && at * 1000 > monthsAfter(new Date(first * 1000), months).getTime()
 
-/** Holds `net` to the exact fraction `dividend / divisor` of the cash, within what three roundings can come to. */
+/** Checks that `net` is as close to the exact fraction `dividend / divisor` of the cash as three roundings allow. */
 function requireNearCash(net: bigint, dividend: bigint, divisor: bigint, { commissionBp }: Terms): void {
   const off = 20_000n * (net * divisor - dividend)
   const below = BigInt(commissionBp + 10_000) * divisor

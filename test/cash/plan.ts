@@ -3,8 +3,8 @@ import type { AccountSettings } from './account.ts'
 import { currencies, currencyOf } from './currencies.ts'
 
 /**
- * The kinds of history, each of which can be enabled by itself. A history holds one purchase of its own kind, and others of any enabled
- * kind.
+ * The kinds of history. Each can be enabled separately. A history has one purchase of its own kind, and others of any
+ * enabled kind.
  */
 export const ways = {
   session: 'a checkout paid at once, with tax inside or on top, with a discount',
@@ -56,22 +56,22 @@ export type Way = keyof typeof ways
 
 export const allWays = Object.keys(ways).filter((way): way is Way => way in ways)
 
-/** What happens to a payment afterwards. Shares are of what is left of a charge, in hundredths. */
+/** Later events of a payment. Shares are hundredths of the rest of a charge. */
 export type After =
   | {
       kind: 'refund'
       share: number
       begins: 'requires_action' | 'pending' | 'succeeded'
       ends: 'succeeded' | 'failed' | 'canceled' | null
-      /** The integrator reports it too. */
+      /** The integrator also reports it. */
       by_api: boolean
-      /** Another of the same amount follows, which nobody reports but Stripe. */
+      /** Another refund of the same amount follows, and only Stripe reports it. */
       again: boolean
     }
   | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }
   | { kind: 'inquiry' }
   | { kind: 'credit'; share: number; how: 'refund' | 'outside' | 'balance' }
-  /** The whole rest, refunded outside of Stripe. Only the integrator reports it, without an amount. */
+  /** A refund of the whole rest outside Stripe. Only the integrator reports it, without an amount. */
   | { kind: 'rest' }
 
 export interface PurchasePlan {
@@ -88,7 +88,7 @@ export interface PurchasePlan {
     | 'intent'
     | 'captured'
     | 'link'
-  /** 0 and 1 came by a partner each, 2 by none. */
+  /** A partner referred 0 and 1 each. Nobody referred 2. */
   buyer: 0 | 1 | 2
   test_mode: boolean
   /** In Stripe's unit, before discount and tax. */
@@ -96,19 +96,19 @@ export interface PurchasePlan {
   discount: number
   tax_bp: number
   inclusive: boolean
-  /** Amounts of tax that cannot be charged by themselves. */
+  /** Tax amounts that Stripe can't charge separately. */
   fractions: boolean
-  /** Credit that the customer is given before the first invoice; negative for a debt. */
+  /** The customer's credit before the first invoice. A debt is negative. */
   credit: number
-  /** The same before the first renewal. */
+  /** The customer's credit before the first renewal. */
   later_credit: number
   /** The session's status if the balance covers everything. */
   fully_covered: 'paid' | 'no_payment_required'
   paying: 'card' | 'several' | 'overpaying' | 'outside' | 'card_and_outside'
   on_session_alone: boolean
-  /** The metadata is on the customer, and nowhere else: written before the purchase or after it. */
+  /** Only the customer has the metadata, from before or after the purchase. */
   on_customer: 'before' | 'after' | null
-  /** The intent of a checkout carries the metadata too. */
+  /** The intent of a checkout also has the metadata. */
   intent_metadata: boolean
   renewals: number
   days_between: number
@@ -117,28 +117,28 @@ export interface PurchasePlan {
   /** The captured part of the authorization, in hundredths. */
   captured: number
   captured_by_session: boolean
-  /** Whether the integrator reports it by the sale call too, and under which of its ids. */
+  /** If the integrator also reports it by the sale call, the id that it uses. */
   api_sale: number | null
-  /** The metadata names nobody; the sale call does. */
+  /** The metadata names no buyer, but the sale call does. */
   api_attribution: boolean
-  /** Bought before the click, by a buyer who clicks later and buys again. */
+  /** A purchase before the click. The buyer clicks later and buys again. */
   before_click: boolean
-  /** The metadata has no click id; a server's lead says whose the key is. */
+  /** The metadata has no click id. A server lead names the click of the key. */
   late_lead: boolean
-  /** The partner whose promotion code it names. */
+  /** The partner of its promotion code. */
   code: 0 | 1 | null
-  /** The buyer's click was a bot's, and this is what a person decides before the next purchase. */
+  /** If the buyer's click was a bot's, a person's decision before the next purchase. */
   held: 'waiting' | 'released' | 'rejected' | null
-  /** Refunds and disputes of the first payment, and of the renewals. */
+  /** Refunds and disputes of the first payment and of the renewals. */
   after: After[]
 }
 
-/** Terms of a partner's own or of a group's, in place of the program's. */
+/** Terms of a partner or a group, which replace the program's. */
 export interface RulePlan {
   bp: number
   /** In the currency's minor unit. */
   fixed: number
-  /** Of all that a customer brings. */
+  /** The limit for all commissions of a customer. */
   cap: number | null
 }
 
@@ -153,13 +153,13 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   window_days: number
   /** The decision if a code and a click disagree. */
   priority: 'code' | 'click'
-  /** Whether the second partner joins by the program's page. */
+  /** Whether the second partner joins through the program's page. */
   joins: boolean
-  /** By hand, after the first part. Below zero it is a deduction. In the currency's minor unit. */
+  /** Manual adjustments after the first part, in the currency's minor unit. A deduction is negative. */
   adjustments: { partner: 0 | 1; amount: number }[]
-  /** Of the first partner's own and of the second one's group, in the first part and from then on. */
+  /** The rules of the first partner and of the second one's group, in the first part and afterwards. */
   rules: { before: (RulePlan | null)[]; after: (RulePlan | null)[] } | null
-  /** The number of purchases in the first part, all reported before the rest happens. */
+  /** The number of purchases in the first part. All are reported before the rest happens. */
   first: number
   purchases: PurchasePlan[]
 }
@@ -167,7 +167,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
 const plainCurrencies = ['usd', 'eur', 'gbp', 'jpy', 'krw', 'chf', 'huf']
 const oddCurrencies = ['isk', 'ugx', 'mga', 'kwd', 'bhd', 'tnd', 'clp', 'xof', 'idr']
 
-/** Draws the history of a seed, of one of these ways: the same for the same seed and ways. */
+/** Draws the history of a seed from these ways. The same seed and ways give the same history. */
 export function drawPlan(seed: number, on: readonly Way[]): Plan {
   const random = seeded(seed, 11)
   const way = pick(random, on)
@@ -229,7 +229,7 @@ function drawCurrency(random: Random, way: Way): string {
   return pick(random, plainCurrencies)
 }
 
-/** Which kinds of purchase show a way. */
+/** The kinds of purchase that show a way. */
 const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   later: ['later', 'later', 'never'],
   free: ['card', 'nothing', 'trial'],
@@ -273,13 +273,13 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   const discount = isReduced ? whole(amount * random.next() * 0.8) : code !== null ? step : 0
   const isInvoiced = kind === 'subscription' || kind === 'manual'
   const isNew = plan.generation === 'new'
-  // Of a payment whose amount is corrected, mostly.
+  // Usually for payments with a corrected amount.
   const isRest = way === 'rest_refund'
   const partial = isOf('balance') || isOf('bare_invoice', 0) || (isRest && random.chance(0.5))
   const isCovered = isInvoiced && isOf('covered', 0.1)
   const buyer = way !== null && way !== 'coded' ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
   const inclusive = random.chance(0.4) || upTo === largest
-  // A click whose window is over by now brings no lead any more.
+  // A lead needs a click whose window is still open today.
   const isOpenToday = plan.window_days === 400
   const afters = drawAfters(random, kind, way, may)
   const paying = !isInvoiced
@@ -306,11 +306,12 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     paying,
     on_session_alone: kind === 'subscription' && isOf('bare_invoice', 0),
     on_customer: way === 'customer' ? pick(random, ['before', 'after']) : null,
-    // Of an intent that names the click and comes first, the sale stays the click's partner's whatever code its session names.
+    // If an intent names the click and arrives first, the sale stays with the click's partner, whatever code its
+    // session names.
     intent_metadata: random.chance(0.3) && code === null,
     renewals: kind === 'subscription' && !isOf('bare_invoice', 0) ? random.integer(way === null ? 0 : 1, 3) : 0,
     days_between: way === 'duration' || way === 'window' ? 35 : 7,
-    // The lines of a change are no subscription's, and the oldest payloads name the metadata nowhere else.
+    // Lines of a change don't belong to the subscription, and the oldest payloads have the metadata nowhere else.
     update: kind === 'subscription' && !plan.oldest && !isOf('bare_invoice', 0) && random.chance(0.3),
     credited_before: isInvoiced && isOf('credited', 0.1) && random.chance(0.5),
     captured: random.chance(0.5) ? 100 : random.integer(20, 99),
@@ -328,7 +329,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   }
 }
 
-/** From a cent to almost all of a price, or a debt of half of it. */
+/** From a cent to almost a full price, or a debt of half a price. */
 function creditOf(random: Random, price: number, step: number): number {
   const share = pick(random, [0, 0.25, 0.6, 0.95, -0.5])
   return share === 0 ? step : Math.floor((price * share) / step) * step

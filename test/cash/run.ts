@@ -8,9 +8,10 @@ import { openDesk } from './desk.ts'
 import { allWays, drawPlan, type Way, ways } from './plan.ts'
 
 /**
- * `npm run cash -- --seeds 300 --seed 1`: compares histories of a Stripe account, each delivered to the webhook in two random orders, with
- * the account's money. `--ways refund,dispute` enables these kinds of history only. `--each 20` takes so many seeds of each way by itself.
- * The last line is the figure; the exit code is 1 if anything is wrong.
+ * `npm run cash -- --seeds 300 --seed 1`: compares histories of a Stripe account with the account's money. Each history
+ * is delivered to the webhook in two random orders. `--ways refund,dispute` enables only these kinds of history.
+ * `--each 20` runs this many seeds of each way separately. The last line is the figure. The exit code is 1 if anything
+ * is wrong.
  */
 const usage =
   'npm run cash [-- --seeds 300 --seed N --ways name,name --each N]    what Stripe reports in random orders,\n                 against what the money of a model says'
@@ -44,7 +45,7 @@ const desks = await Promise.all(
 
 const started = performance.now()
 console.log(`${seeds} seeds from ${firstSeed}, of ${on.join(', ')}`)
-/** Each with the ways that are on in it. */
+/** Each with its enabled ways. */
 const histories = (values.each === undefined ? [on] : on.map((way) => [way])).flatMap((of) =>
   Array.from({ length: seeds }, (_, at) => drawPlan(firstSeed + at, of)),
 )

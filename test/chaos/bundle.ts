@@ -7,7 +7,7 @@ import type * as service from './service.ts'
 
 export type Service = typeof service
 
-/** Exports that replace a module's own, by name. Each receives the real one. */
+/** Exports that replace a module's own by name. Each receives the original. */
 export interface ModuleMistakes {
   module: string
   exports: Record<string, ((real: never) => unknown) | undefined>
@@ -59,7 +59,7 @@ const quickClient: Plugin = {
   },
 }
 
-/** Builds and loads the service with `mistakes`. Its logs go to `globalThis.svcLog`. */
+/** Builds and loads the service with `mistakes`. Its log goes to `globalThis.svcLog`. */
 export async function loadService(mistakes: ModuleMistakes[] = []): Promise<Service> {
   const id = randomUUID()
   const madeBy = `planted_${id.replaceAll('-', '')}`

@@ -31,11 +31,11 @@ export interface Stage {
   emails: string[]
   /** Tokens of invitations. */
   tokens: string[]
-  /** The ids in addresses: `:programId` and others. */
+  /** The ids in addresses, for example `:programId`. */
   ids: Record<string, string>
 }
 
-/** The prefix of the sales that a stage begins with. The caller counts them apart from the sales of hostile calls. */
+/** The prefix of the stage's own sales, which don't count as sales of hostile calls. */
 export const stagedSale = 'staged-'
 
 const cookie = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
@@ -180,7 +180,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       ':groupId': String(group.id),
       ':codeId': String(code.id),
       ':transactionId': `${stagedSale}${tag}-3`,
-      // The program API's names.
+      // The names of the program API.
       ':partner_id': String(other.partnerId),
       ':group_id': String(group.id),
       ':code_id': String(code.id),
@@ -197,7 +197,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   }
 }
 
-/** The forms of all pages that the stage's people see, by the route of each form. */
+/** The forms on all pages of the stage's people, by the route of each form. */
 export async function readForms(baseUrl: string, routes: string[], stage: Stage): Promise<Map<string, Fields>> {
   const forms = new Map<string, Fields>()
   const posts = routes.filter((route) => route.startsWith('POST ')).map((route) => route.slice('POST '.length))

@@ -117,7 +117,7 @@ function nested(depth: number): unknown {
   return value
 }
 
-/** A value that the schema accepts, or almost. */
+/** A value that the schema accepts or almost accepts. */
 function likely(schema: Schema | undefined, random: Random, name: string, own: Record<string, unknown>): unknown {
   if (name in own && random.chance(0.8)) return own[name]
   if (!schema) return oddValue(random)
@@ -358,7 +358,7 @@ function makeSignedInRequest(
   const isAuth = route.startsWith('/api/auth/')
   const form = forms.get(route) ?? random.pick([...forms.values()]) ?? new Map<string, string[]>()
   const names = isAuth ? authFields : [...form.keys()]
-  // The forms contain the ids of another stage.
+  // The forms contain ids of another stage.
   const nameNow = (name: string) =>
     name.replace(/^(commission|partner|application)-\d+$/, (_, of: string) => `${of}-${stage.ids[`:${of}Id`]}`)
   const fields = names
@@ -439,7 +439,7 @@ export async function fuzz(options: {
     const stageNumber = Math.floor(number / requestsOfStage)
     if (!stages.has(stageNumber)) stages.set(stageNumber, options.openStage())
     const stage = await stages.get(stageNumber)
-    // Uses the ids of the stage, with its own key or another's.
+    // Uses the ids of the stage, with its own or another program's key.
     const request =
       stage && random.chance(0.5)
         ? makeSignedInRequest(baseUrl, pages, forms, stage, random)

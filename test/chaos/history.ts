@@ -125,8 +125,8 @@ export class History {
   }
 
   /**
-   * The commission of a sale, or undefined for none. If the rules change at this moment, it may use any rule that was
-   * valid meanwhile, but completely. The audit checks that the terms match the sale's version.
+   * Returns the commission of a sale, or undefined for none. If the rules change concurrently, it may use any version
+   * that was valid in the meantime, but only one. The audit checks that the terms match the sale's version.
    */
   async commissionOf(
     transactionId: string,

@@ -22,8 +22,8 @@ export interface FaultyMail {
 }
 
 /**
- * A mail API at its worst: it disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail
- * by its key.
+ * The worst mail API: it disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail by its
+ * key.
  */
 export async function startFaultyMail(seed: number, faultRate: number): Promise<FaultyMail> {
   const random = seeded(seed, 78)
@@ -62,7 +62,7 @@ export async function startFaultyMail(seed: number, faultRate: number): Promise<
   return api
 }
 
-/** The number of notifications that each address received by mail. */
+/** Returns the number of notifications that each address received by mail. */
 export function mailedTo({ taken }: FaultyMail): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { to, text } of taken.values()) {

@@ -7,12 +7,12 @@ export const commissionBp = 1375
 export const leadCommissionCents = 150
 
 /**
- * Customers with a bot's click: their commissions are held until a person decides. After one release, the customer's
- * others aren't held.
+ * Customers with a bot's click. Their commissions are held until a person decides. After one release, the customer's
+ * other commissions aren't held.
  */
 export const bots: readonly number[] = [4, 7]
 
-/** The partner who brought a customer by a click; 2 is the partner who joins on the way. */
+/** The partner of a customer's click. 2 is the partner who joins during the history. */
 export const partnerOfClick = (customer: number): number => (customer > 5 ? 2 : customer % 2)
 
 export interface ModelCommission {
@@ -24,10 +24,10 @@ export interface ModelCommission {
   reversed: number
   reversal: 'none' | 'partial' | 'full'
   rejected: boolean
-  /** While it waits for a person's decision. */
+  /** Held until a person decides. */
   held: boolean
   released: boolean
-  /** Its place in the order of credits, or undefined. */
+  /** Its position in the order of credits, or undefined. */
   credited?: number
   paid: boolean
   /** The payout that paid it. */
@@ -69,7 +69,7 @@ export interface ModelPayout {
 export class Model {
   readonly sales: ModelSale[] = []
   readonly leadCommissions: ModelCommission[] = []
-  /** The manual additions; deductions are only in the balance. */
+  /** The manual commissions. Deductions are only in the balance. */
   readonly added: {
     partner: number
     currency: string
@@ -83,7 +83,7 @@ export class Model {
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
   readonly reported = new Map<string, number>()
-  /** By holder: `everybody` or `partner 1`. */
+  /** Rules by holder: `everybody` or `partner 1`. */
   readonly rules = new Map<string, ModelRule[]>()
   /** The numbers of the partners. A joined partner comes last. */
   readonly partners = [0, 1]
@@ -93,7 +93,7 @@ export class Model {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  /** This partner's commission on a sale now, by the first rule that applies. */
+  /** Returns this partner's commission on a sale now, by the first rule that applies. */
   commissionOf(
     partner: number,
     { amount, currency }: Pick<ModelSale, 'amount' | 'currency'>,
@@ -161,7 +161,7 @@ export class Model {
     }
   }
 
-  /** A person decides on the held ones. Returns their number. */
+  /** Decides on the held commissions as a person. Returns their number. */
   decide(commissions: ModelCommission[], decision: 'released' | 'rejected'): number {
     const held = [...new Set(commissions)].filter((c) => c.held && c.reversal !== 'full')
     if (decision === 'rejected') return this.rejectAll(held)

@@ -21,8 +21,8 @@ export async function addReaders(world: World, { programId, partnerIds }: Ledger
 }
 
 /**
- * Sends and delivers the rest of the outbox, as the scheduled functions do minutes later, and mails it: first with the
- * worst queue and mail API, then without faults. Returns notifications and mails that are missing or repeated.
+ * Sends, delivers and mails the rest of the outbox, as the scheduled functions do minutes later. Runs first with the
+ * worst queue and mail API, then without faults. Returns missing and repeated notifications and mails.
  */
 export async function deliverEverything(
   world: World,
@@ -67,7 +67,7 @@ export async function deliverEverything(
   const [row] = rows
   if (row?.rows !== row?.notified) wrong.push(`of ${row?.rows} notifications ${row?.notified} were delivered`)
   const mailed = mailedTo(mail)
-  // Notifications that were decided before their mail was due get no mail.
+  // A notification gets no mail if it was decided before the mail was due.
   const { rows: readers } = await pool.query<{ email: string; notified: string; decided: string }>(
     `select u.email, count(*) as notified, count(*) filter (where is_decided(n)) as decided
     from outbox o join notifications n using (program_id, id) join programs p on p.id = o.program_id

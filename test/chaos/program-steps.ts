@@ -69,7 +69,7 @@ export function decideReviews(history: History): Step | undefined {
   }
 }
 
-/** A manual commission or deduction: it counts once, however often it is sent. */
+/** A manual commission or deduction. It counts once, however often it is sent. */
 export function adjust(history: History): Step {
   const partner = history.random.integer(0, history.program.partnerIds.length - 1)
   const currency = history.random.pick(currencies) ?? 'usd'
@@ -93,7 +93,7 @@ export function adjust(history: History): Step {
   }
 }
 
-/** A person joins on the program's page, brings a buyer, and becomes the last partner. */
+/** A person joins through the program's page, refers a buyer, and becomes the last partner. */
 export function joinProgram(history: History): Step | undefined {
   if (history.program.partnerIds.length > 2) return undefined
   return {
@@ -170,7 +170,7 @@ async function payByHand(history: History, partner: number, currency: string, am
   for (const answer of answers) history.expect(`payment by hand of ${amount}`, answer, expected)
 }
 
-/** Decides on a payout. A sent or paid one that is refused is one that did not arrive. */
+/** Decides on a payout. If a sent or paid payout is refused, it did not arrive. */
 export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
   const payout = history.random.pick(history.model.payouts)
   if (!payout) return undefined
@@ -225,7 +225,8 @@ export function payoutRun(history: History): Step {
       const due = history.model.payable()
       const requestId = crypto.randomUUID()
       const create = async () => ({ run: await service.createPayoutRun(db, programId, requestId) })
-      // Without faults if nothing is due: a delayed attempt could find money that became due meanwhile.
+      // Runs without faults if nothing is due, because a delayed attempt could find money that became due in the
+      // meantime.
       const { answers } = due.length > 0 ? await history.act(create) : { answers: [await history.world.settle(create)] }
       const made = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
       const [run] = made
@@ -279,7 +280,7 @@ export function payRun(history: History): Step | undefined {
   }
 }
 
-/** Counts clicks as the scheduled function does, for all programs. No read may change. */
+/** Counts clicks for all programs, as the scheduled function does. Reads must not change. */
 export function countClicks(history: History): Step {
   const limit = history.random.integer(1, 40)
   return {

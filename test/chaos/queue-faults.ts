@@ -7,17 +7,17 @@ const jsonType = 'application/x-amz-json-1.0'
 export interface FaultyQueue {
   /** The address that replaces the queue's endpoint. */
   url: string
-  /** While false, it answers as the queue does. */
+  /** While false, it behaves like the queue. */
   faulty: boolean
   /** The number of disturbed requests. */
   faults: number
-  /** Every message body that passed. */
+  /** Every message body that passed through. */
   bodies: string[]
   close(): Promise<void>
 }
 
 /**
- * A queue at its worst, in front of the emulator: it disappears, accepts messages without an answer, stores them twice,
+ * The worst queue, in front of the emulator: it disappears, accepts messages without an answer, stores them twice,
  * delivers them in any order and repeatedly during processing, and forgets deletions.
  */
 export async function startFaultyQueue(endpoint: string, seed: number, faultRate: number): Promise<FaultyQueue> {

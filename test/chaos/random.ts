@@ -1,6 +1,6 @@
 /** Random numbers that a seed repeats (mulberry32). */
 export interface Random {
-  /** From 0 to below 1. */
+  /** At least 0 and below 1. */
   next(): number
   /** An integer from `min` to `max`, both inclusive. */
   integer(min: number, max: number): number

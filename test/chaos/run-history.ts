@@ -21,7 +21,7 @@ import { patiently, type World } from './world.ts'
 
 const atOnce = 12
 
-/** Each kind of step, up to its number of the 53 to draw from. */
+/** The kinds of steps, each with its upper bound in a draw from 53. */
 const kinds: [upTo: number, step: (history: History) => Step | undefined][] = [
   [6, lead],
   [14, sell],
@@ -111,8 +111,8 @@ export async function runHistory(world: World, seed: number, steps: number): Pro
 }
 
 /**
- * Runs a random history eight steps at a time, also steps that compete. Their order is unknown, so the model can't predict
- * the outcome. Returns the findings of the audit. Throws if a step fails.
+ * Runs a random history eight steps at a time, including steps that compete. Their order is unknown, so the model can't
+ * predict the outcome. Returns the findings of the audit. Throws if a step fails.
  */
 export async function runRaces(world: World, seed: number, steps: number): Promise<string[]> {
   const history = await begin(world, seed)
@@ -122,7 +122,7 @@ export async function runRaces(world: World, seed: number, steps: number): Promi
   return (await differences(world, history.program.programId)).map((line) => `seed ${seed}: ${line}`)
 }
 
-/** The number of refunds that found a negative balance depends on the order of concurrent ones. The money doesn't. */
+/** The number of refunds that lead to a negative balance depends on the order of concurrent ones. The money doesn't. */
 const isOfAnyOrder = (reported: unknown) => !(Array.isArray(reported) && reported[0] === 'balance_negative')
 
 /** The findings of the audit, in one program or in all. */

@@ -17,10 +17,10 @@ import { openWorld, type World } from './world.ts'
 
 /**
  * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: runs histories under faults, eight programs with up
- * to twelve concurrent calls each. A twentieth of the seeds uses workerd, the rest runs the same apps in this process.
- * Kills Postgres with SIGKILL twice. `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken
- * endpoints. Then two processes of `npm run serve` are killed, replaced, and lose their database and the correct time.
- * `--seeds 0` runs only these. The last line is the figure. The exit code is 1 if anything is wrong.
+ * to twelve concurrent calls each. A twentieth of the seeds uses workerd, and the rest runs the same apps in this
+ * process. Kills Postgres with SIGKILL twice. `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken
+ * endpoints. Then two processes of `npm run serve` are killed and replaced, and lose their database and the correct
+ * time. `--seeds 0` runs only these parts. The last line is the figure. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    random histories under faults, each audited'

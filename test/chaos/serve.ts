@@ -10,7 +10,9 @@ import { type Served, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 import type { Random } from './random.ts'
 
-/** Callers that click, refer, sell and refund whatever happens to the service, and the calls that it acknowledged. */
+/**
+ * Callers that click, sign up, buy and refund, whatever happens to the service, with the calls that it acknowledged.
+ */
 export interface Callers {
   /** The number of sales so far. */
   count(): number
@@ -155,7 +157,7 @@ const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
  */
 export async function runServeChaos(options: {
   sql: Pool
-  /** Of `npm run serve`, without BASE_URL and PORT. */
+  /** The environment of `npm run serve` without BASE_URL and PORT. */
   environment: Record<string, string>
   programs: Sandbox[]
   killPostgres: () => Promise<void>
@@ -166,7 +168,7 @@ export async function runServeChaos(options: {
   acknowledged: number
   refusals: number
   strokes: Record<string, number>
-  /** The time of the search for losses, which is mostly the audit. */
+  /** The time for the search for losses, which is mostly the audit. */
   audit_ms: number
 }> {
   const { sql, programs, killPostgres, random, rounds } = options
@@ -188,7 +190,7 @@ export async function runServeChaos(options: {
     })
   }
   let running: Served[] = await Promise.all([start(), start()])
-  // A run that breaks off must not leave them behind.
+  // An aborted run must not leave them behind.
   process.once('exit', () => running.forEach((served) => served.process.kill('SIGKILL')))
   const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
   const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)

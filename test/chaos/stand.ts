@@ -29,13 +29,13 @@ export async function startStand() {
     neon,
     queue,
     stripe,
-    /** Kills Postgres as a power failure does, and restarts it at the same address. */
+    /** Kills Postgres like a power failure and restarts it at the same address. */
     async killPostgres(): Promise<void> {
       const settings = [...serverOptions.settings, `port=${new URL(databaseUrl).port}`]
       process.kill(postgres.pid, 'SIGKILL')
       postgres = await patiently(() => startPostgres({ ...serverOptions, settings }))
     },
-    /** Starts functions in workerd without rate limits. `queueEndpoint` is in front of the queue. */
+    /** Starts functions in workerd without rate limits, with `queueEndpoint` in front of the queue. */
     async startFunctions(queueEndpoint: string, names: string[] | 'all', onLog?: (line: string) => void) {
       const port = await freePort()
       const addresses = {

@@ -47,7 +47,7 @@ const kinds = ['ok', 'ok', 'slow', '500', 'redirect', 'down', 'hidden'] as const
 const hangs = ['hang', 'hang', 'hang'] as const
 type Kind = (typeof kinds)[number] | 'hang'
 
-/** The end of each attempt at a kind of endpoint: a status or a reason. */
+/** The result of each attempt at a kind of endpoint: a status or a reason. */
 const endings: Record<Kind, RegExp> = {
   ok: /^200$/,
   slow: /^200$/,
@@ -122,7 +122,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     await Promise.all([program.refund(id, 1000), program.refund(id, 2000)])
   }
 
-  /** One run of the consumer, which starts another one if its connections are taken, as the deployed one does. */
+  /** Runs the consumer once. Like the deployed one, it starts another if its connections are taken. */
   async function run(channels: typeof well, term: ConsumerTerm, lane = 1): Promise<void> {
     const onFull = async () => await run(channels, { ...term, waits: false }, lane + 1)
     await deliverWebhooks({ db, channels, env }, lane < maxLanes ? { ...term, onFull } : term)
@@ -142,13 +142,13 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     return rowCount ?? 0
   }
 
-  // Other tests disturb sales. Here they only need to happen.
+  // Only their events matter here. Other tests check sales under faults.
   const injected = ['drop-before', 'drop-after', 'cut', 'unavailable', 'kill-backend'] as const
   const met = ['claim_webhooks', 'record_webhook_attempts', 'from "webhook_deliveries"'] as const
   let databaseFaults = 0
   const queueFaultsBefore = faults.faults
   async function consumeUnderFaults(): Promise<void> {
-    // A consumer repeats a failed claim, so one fault of a claim has no effect.
+    // A consumer repeats a failed claim, so a single fault of a claim has no effect.
     for (const matching of met) {
       const action = random.pick(injected)
       if (action && random.chance(0.6)) neon.inject({ action, matching, times: random.integer(1, 2) })
@@ -198,7 +198,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     const later = `update webhook_deliveries set next_attempt_at = now() + interval '1 hour' where next_attempt_at is not null`
     await sql.query(later)
     alone_ms = await measure()
-    // As if they had answered so far: each may have several concurrent requests.
+    // Resets the history of failures, so each may have several concurrent requests.
     await sql.query('update webhook_endpoints set failing_since = null, failures = 0')
     await letTimePass()
     await relayWebhooks(db, well.wakes)

@@ -51,8 +51,8 @@ export interface World {
   violations: string[]
   env: Record<string, unknown>
   /**
-   * Runs `work` with faults drawn from `random`. The result contains the number of answers that the caller and the
-   * function lost.
+   * Runs `work` with faults from `random`. The result contains the number of answers that the caller and the function
+   * lost.
    */
   during<Result>(random: Random, work: () => Promise<Result>): Promise<{ result: Result; lost: number; unsure: number }>
   /** Calls a verb of `lib/` until its outcome is known: its answer, or the code of its refusal. */
@@ -68,15 +68,15 @@ interface App {
 
 const calls = new AsyncLocalStorage<Call>()
 
-/** The edge's answer if the function was killed. */
+/** The edge answers this if the function was killed. */
 class Killed extends TypeError {}
 
 const never = new Promise<never>(() => {})
 
 /**
- * Starts the service in this process. `fetch` reaches it at http://svc.test as over HTTP, and its database requests go
- * through the Neon endpoint. Each database request can be dropped before or after it ran, answered 503, delayed, or
- * lose its backend. The function can be killed at any of them, and after its answer.
+ * Starts the service in this process. `fetch` reaches it at http://svc.test like HTTP, and its database requests go
+ * through the Neon endpoint. Each database request can be dropped before or after it runs, answered with 503, delayed,
+ * or lose its backend. The function can be killed at any of them and after its answer.
  */
 export function openWorld(options: WorldOptions): World {
   const { service, databaseUrl, pool, neonEndpoint, neonControl, faultRate } = options

@@ -1,7 +1,7 @@
 /**
- * `npm run generators`: lints the OpenAPI document with Redocly and Spectral, and has orval, Hey API and openapi-typescript generate clients
- * from it. Compiles them, and sends a sale with one. It downloads these tools into a temporary folder. Ends with 1 at the first error or
- * warning.
+ * `npm run generators`: lints the OpenAPI document with Redocly and Spectral. Generates clients with orval, Hey API and
+ * openapi-typescript, compiles them, and sends a sale with one. It downloads these tools into a temporary folder. Ends
+ * with 1 at the first error or warning.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -35,7 +35,7 @@ async function step(name: string, command: string, args: string[], env: NodeJS.P
   console.log(`${((performance.now() - begun) / 1000).toFixed(1).padStart(6)} s  ${name}`)
 }
 
-/** Sends a sale with the client of Hey API to a server that keeps it. */
+/** Sends a sale with Hey API's client to a server that records it. */
 async function sendSale(): Promise<void> {
   const port = await freePort()
   let received: unknown

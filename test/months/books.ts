@@ -17,7 +17,7 @@ export interface Payment {
   cents: number
 }
 
-/** The effect of a change of rules on a month, before reversals: for a partner, or for all if that is null. */
+/** The effect of a rule change on a month, before reversals. `partner` is null for all partners. */
 export interface Previewed {
   partner: number | null
   currency: string
@@ -26,7 +26,7 @@ export interface Previewed {
   would: number
 }
 
-/** A sale that is somebody's, as rules look at it. */
+/** An attributed sale with the fields that rules use. */
 interface Sold {
   customer: number
   partner: number
@@ -44,11 +44,11 @@ interface Earned {
   partner: number
   currency: string
   cents: number
-  /** The day its hold ends. */
+  /** The last day of its hold period. */
   due: number
   isCredited: boolean
   isRejected: boolean
-  /** Whether it was checked, and the flags of the one check that found any. */
+  /** Whether a check has run, and the flags of the check that found any. */
   isLookedAt: boolean
   found: ReviewRule[]
   isHeld: boolean
@@ -59,12 +59,12 @@ interface Earned {
 }
 
 interface Customer {
-  /** Null until something brought them. */
+  /** Null until a click or code refers them. */
   partner: number | null
   byLink: boolean
   /** The partner of the code in their first purchase. */
   code: number | null
-  /** The day of their first purchase; below zero before the month. */
+  /** The day of their first purchase. Days before the month are negative. */
   firstBought: number | null
   /** The day on which they signed up. */
   lead: number | null
@@ -74,13 +74,14 @@ interface Customer {
 
 const signedUp = ({ lead, firstBought }: Customer) => lead ?? firstBought
 
-/** A buyer who comes by a code names it in their first purchase. */
+/** A buyer with a code names it in their first purchase. */
 const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
   buyer.by === 'code' && customer.partner === null ? buyer.partner : null
 
 /**
- * A month in plain words and numbers, written from the documentation and not from the service. It has each run's payments to each partner,
- * and the effect of rule changes on a calendar month. `today` is the day on which it is played, as months have different lengths.
+ * A month in plain words and numbers. It follows the documentation and not the service. It has each run's payments to
+ * each partner, and the effect of rule changes on a calendar month. `today` is the day of the run, because months have
+ * different lengths.
  */
 export function booksOf(
   plan: Plan,
@@ -115,11 +116,11 @@ export function booksOf(
     return start
   }
 
-  /** Whether a sale of today's would be later than so many months after a first purchase so many days ago. */
+  /** Whether a sale today is more than this many months after a first purchase this many days ago. */
   const isLate = (days: number, months: number | null | undefined): boolean =>
     !!months && dayBefore(0) >= monthsAfter(dayBefore(days), months)
 
-  /** The commission of a sale by the current terms, given the customer's earlier commissions. */
+  /** The commission of a sale by the current terms, after the customer's earlier commissions. */
   function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
     const { base, partner, products, type } = sale
     const isOwn = sale.currency === 'usd'
@@ -144,7 +145,7 @@ export function booksOf(
     return own?.lead_commission_cents ?? terms.lead_commission_cents
   }
 
-  /** The commissions of these days' sales and leads by the current terms, by partner and currency. */
+  /** The commissions of these days' sales and leads by the current terms, per partner and currency. */
   function byTermsOfNow(isIn: (on: number) => boolean): Map<string, number> {
     const sums = new Map<string, number>()
     const add = (partner: number, currency: string, cents: number) => {
@@ -202,7 +203,7 @@ export function booksOf(
     return [...totals, ...rows.filter((row) => row.now !== row.would)]
   }
 
-  /** The partner of a sale, and whether a code decided it. */
+  /** The partner of a sale, and the code if it decided. */
   function attribute(customer: Customer, named: number | null): { partner: number; code: number | null } | null {
     if (customer.partner === null) return null
     const code = named ?? customer.code
@@ -213,7 +214,7 @@ export function booksOf(
       : { partner: code, code }
   }
 
-  /** The first click of who comes by a link, which is their only one. */
+  /** Records the only click of a buyer who comes by a link. */
   function click(customer: Customer, buyer: Plan['buyers'][number]): void {
     if (customer.partner !== null) return
     Object.assign(customer, { partner: buyer.partner, byLink: true })
@@ -221,7 +222,7 @@ export function booksOf(
     if (plan.hasTag && buyer.sign !== 'no page') clicks.withPage++
   }
 
-  /** Whether five of the partner's signed up at one address on the day when this one's customer did. */
+  /** Whether five customers of the partner signed up from one address on the same day as this one. */
   const isOneOfMany = (earned: Earned): boolean => {
     const own = customers[earned.customer]
     const atOnce = customers.filter(
@@ -235,7 +236,7 @@ export function booksOf(
     return atOnce.length >= 5
   }
 
-  /** What is wrong with a commission as things are now, of what the program looks for. */
+  /** The signs that the program's rules find on a commission now. */
   function wrongWith(earned: Earned): ReviewRule[] {
     const [customer, buyer] = [customers[earned.customer], plan.buyers[earned.customer]]
     const isOwnAddress = buyer?.sign === 'own e-mail' && customer?.lead !== null && earned.partner === buyer.partner
@@ -256,7 +257,7 @@ export function booksOf(
   const everything = () => [...sales, ...leads].filter((earned) => earned !== null)
   const isOpen = (earned: Earned) => !earned.isCredited && left(earned) > 0
 
-  /** Holds a commission that something is wrong with, unless somebody decided on it before. */
+  /** Holds a commission with signs, unless somebody decided on it before. */
   function look(earned: Earned): void {
     if (earned.isHeld) return
     earned.isLookedAt = true
@@ -270,7 +271,7 @@ export function booksOf(
     if (!earned.isHeld) earned.isCredited = true
   }
 
-  /** What happens by itself, at the end of each day and before a run. */
+  /** Does the scheduled work, at the end of each day and before a run. */
   function settle(): void {
     for (const earned of everything()) if (isOpen(earned) && !earned.isLookedAt) look(earned)
     for (const earned of everything()) if (isOpen(earned) && earned.due <= day) credit(earned)
@@ -279,7 +280,7 @@ export function booksOf(
   function sell(sale: Extract<Step, { do: 'sale' }>): void {
     const [customer, buyer] = [customers[sale.customer], plan.buyers[sale.customer]]
     if (!customer || !buyer) throw new Error('a sale without a buyer')
-    // A buyer without a partner names no code, and the processor's payments name none here.
+    // A buyer without a partner has no code, and the processor's payments have none here.
     const named = buyer.by === 'nobody' || sale.products ? null : (sale.code ?? codeOfFirst(customer, buyer))
     if (buyer.by === 'link') click(customer, buyer)
     if (customer.partner === null && buyer.by === 'code' && named !== null) customer.partner = named
@@ -364,7 +365,7 @@ export function booksOf(
     },
     refund({ sale, amount, id }) {
       const earned = sales[sale]
-      // One that finds nothing left to refund is none.
+      // A refund counts only if something is left to refund.
       if (earned && refunded(earned) < earned.amount && !earned.asked.has(`refund ${id}`))
         earned.asked.set(`refund ${id}`, amount)
     },

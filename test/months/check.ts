@@ -15,11 +15,14 @@ const previewText = (rows: Previewed[]) =>
     .toSorted()
     .join('; ') || 'nothing'
 
-/** Months of the calendar in which the days of a plan are that ends today. */
+/** The calendar months of a plan's days if it ends today. */
 const calendarOf = (today: Date) =>
   [today, new Date(today.getTime() - (daysInAll - 1) * 86_400_000)].map((at) => at.toISOString().slice(0, 7))
 
-/** Plays a month and lists how its runs and its previews of rules differ from the books; nothing if all is equal to the cent. */
+/**
+ * Plays a month and lists the differences between its runs and rule previews and the books. Returns nothing if they
+ * agree to the cent.
+ */
 export async function checkMonth(
   db: Database,
   sql: pg.Pool,

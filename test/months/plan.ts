@@ -2,17 +2,20 @@ import type { CommissionRule } from '../../lib/programs/commission-terms.ts'
 import { type ReviewRule, reviewRules } from '../../lib/review-rules.ts'
 import { type Random, seeded } from '../chaos/random.ts'
 
-/** How many partners and groups a month has. */
+/** The number of partners and groups in a month. */
 export const partnersInAll = 4
 const groupsInAll = 2
 const customersInAll = 9
 /** The number of visitors who click on the program's page before the month, if the page has the tag. */
 export const earlierClicks = 20
 export const daysInAll = 30
-/** Customers of every month whose e-mail address is their partner's: a review releases one's commission and rejects the other's. */
+/**
+ * Customers in every month with the same e-mail address as their partner. A review releases one commission and rejects
+ * the other.
+ */
 const [releasedBuyer, rejectedBuyer] = [1, 2]
 
-/** The program's own terms from a day on, for sales without a rule. */
+/** The program's own terms from some day on, for sales without a rule. */
 export interface Terms {
   commission_bp: number
   commission_duration_months: number | null
@@ -23,20 +26,20 @@ export interface Terms {
 /** The owner of rules: everybody, a group or a partner, by their position. */
 export type Holder = 'everybody' | { group: number } | { partner: number }
 
-/** A buyer: brought by a partner's link, by the code of their first sale alone, or by nobody. */
+/** A buyer who comes by a partner's link, only by the code of their first sale, or without a partner. */
 export interface Buyer {
   by: 'link' | 'code' | 'nobody'
   partner: number
-  /** The days before the month of their first purchase, and the purchase; null if there was none. */
+  /** The first purchase before the month and its days before the month, or null. */
   boughtBefore: { days: number; amount: number } | null
   /**
-   * The suspicious sign of a buyer who came by a link. The click is a bot's, an ad's, or has no page; their e-mail address is the
-   * partner's; or many buyers share their address.
+   * The suspicious sign of a buyer who came by a link. The click comes from a bot or an ad, or has no page. Or the
+   * buyer's e-mail address is the partner's, or many buyers share it.
    */
   sign: 'bot' | 'ad' | 'no page' | 'own e-mail' | 'farm' | null
 }
 
-/** What happens on a day. Sales, leads and customers are named by their place. */
+/** A step of a day. Sales, leads and customers are named by their position. */
 export type Step =
   | {
       do: 'sale'
@@ -45,9 +48,9 @@ export type Step =
       tax: number
       currency: string
       type: string
-      /** Reported as by the processor, if it names products. */
+      /** A sale with products is reported like the processor's. */
       products: string[] | null
-      /** The partner whose code the buyer named. */
+      /** The partner of the code that the buyer named. */
       code: number | null
     }
   | { do: 'lead'; customer: number }
@@ -65,7 +68,7 @@ export type Step =
   | { do: 'adjust'; partner: number; currency: string; cents: number }
   | { do: 'run' }
 
-/** A month of a program: who is there when it begins, and what happens on each of its days. */
+/** A month of a program: the people at its start and the steps of each day. */
 export interface Plan {
   seed: number
   terms: Terms
@@ -73,11 +76,11 @@ export interface Plan {
   priority: 'code' | 'click'
   groups: (number | null)[]
   reviewRules: ReviewRule[]
-  /** Whether the program's page has the tag, so that clicks name it. */
+  /** Whether the program's page has the tag, which adds it to clicks. */
   hasTag: boolean
   buyers: Buyer[]
   days: Step[][]
-  /** Changes of which it is asked, once the month is over, what they would have made of the months before. */
+  /** Rule changes that are previewed for the past months at the end of the month. */
   previews: { holder: Holder; rules: CommissionRule[] }[]
 }
 
@@ -94,7 +97,7 @@ function drawTerms(random: Random): Terms {
 
 const subjects = [{}, {}, { sale_type: 'upgrade' }, { product_id: 'prod_a' }, { product_id: 'price_b' }] as const
 
-/** All rules of somebody, one for each subject at most. */
+/** The rules of one holder, at most one for each subject. */
 function drawRules(random: Random, holder: Holder): CommissionRule[] {
   const rules: CommissionRule[] = []
   for (const subject of subjects.slice(1)) {
@@ -135,14 +138,14 @@ function drawBuyer(random: Random, place: number): Buyer {
   }
 }
 
-/** Buyers of one partner at one address: none, as many as are held, or one less. */
+/** Buyers of one partner at one address: none, just enough to be held, or one fewer. */
 function drawFarm(random: Random): Buyer[] {
   const partner = random.integer(0, partnersInAll - 1)
   const length = random.pick([0, 0, 4, 5, 6]) ?? 0
   return Array.from({ length }, () => ({ by: 'link', partner, boughtBefore: null, sign: 'farm' }))
 }
 
-/** How many days one, two and three months have at least and at most. */
+/** The fewest and the most days of one, two and three months. */
 const lengthsOfMonths = [
   [28, 31],
   [59, 62],
@@ -150,12 +153,12 @@ const lengthsOfMonths = [
 ] as const
 
 /**
- * Whether a number of days is a number of whole months in one part of the year and not in another. The play moves the past back instead of
- * moving the clock, so a purchase could be within its months on one day and outside on the next.
+ * Whether this number of days is a whole number of months only in a part of the year. The play moves the past back
+ * instead of the clock, so a purchase could be inside its months on one day and outside on the next.
  */
 const isNearMonths = (days: number) => lengthsOfMonths.some(([least, most]) => days >= least && days < most)
 
-/** Draws a month: the same for the same seed. */
+/** Draws a month. The same seed gives the same month. */
 export function drawPlan(seed: number): Plan {
   const random = seeded(seed)
   const plan: Plan = {
@@ -179,7 +182,7 @@ export function drawPlan(seed: number): Plan {
   for (const { boughtBefore } of plan.buyers) {
     if (boughtBefore) sales.push({ amount: boughtBefore.amount, refunds: 0, isDisputed: false })
   }
-  /** The day on which each customer bought first. */
+  /** The day of each customer's first purchase. */
   const bought = new Map(
     plan.buyers.flatMap(({ boughtBefore }, place) => (boughtBefore ? [[place, -boughtBefore.days] as const] : [])),
   )
@@ -191,7 +194,7 @@ export function drawPlan(seed: number): Plan {
     const amount = amounts(random)
     const firstDay = bought.get(customer)
     if (isNearMonths(day - (firstDay ?? day))) return undefined
-    // A buyer whom a code brings must name it first, which the processor's payments here do not.
+    // A buyer with a code must name it in their first purchase, but the processor's payments here don't.
     const isKnown = plan.buyers[customer]?.by !== 'code' || firstDay !== undefined
     if (firstDay === undefined) bought.set(customer, day)
     const products =
@@ -257,7 +260,7 @@ export function drawPlan(seed: number): Plan {
   const heldDay = random.integer(1, 12)
   /** The fixed parts of every month. */
   const always: { day: number; draw: (day: number) => (Step | undefined)[] }[] = [
-    // Rules are there from the beginning, and change within the month.
+    // Rules exist from the start and change during the month.
     { day: 0, draw: () => [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) },
     {
       day: farmDay,
@@ -296,7 +299,7 @@ export function drawPlan(seed: number): Plan {
   return plan
 }
 
-/** The lines of an invoice with these products: each is larger than all later ones together. */
+/** The lines of an invoice with these products. Each is larger than all later ones together. */
 export const linesOf = (products: string[]) =>
   products.length === 0
     ? [{ product_ids: [], weight: 1 }]

@@ -35,7 +35,7 @@ type Sql = Pick<pg.Pool, 'query'>
 const keyOf = (customer: number) => `buyer-${customer}`
 const hashEmail = (address: string) => emailHash('months', address)
 
-/** The click of a buyer. Each has an address of their own, except those of a farm. */
+/** The click of a buyer. Each buyer has their own address, except those of a farm. */
 function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor: number) {
   const isAd = sign === 'ad'
   return {
@@ -49,7 +49,8 @@ function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor
 }
 
 /**
- * Plays a month over a database and returns each run's payments, as the bank receives them. A day passes by moving everything a day back.
+ * Plays a month on a database and returns each run's payments in the form for the bank. To end a day, it moves
+ * everything back by a day.
  */
 export async function playMonth(
   db: Database,
@@ -85,7 +86,7 @@ export async function playMonth(
     const buyer = plan.buyers[customer]
     const transaction_id = saleId(sold++)
     const clickId = await clickOf(customer)
-    // The processor's payment is of a customer who is known here, or of none.
+    // The processor's payment belongs to a known customer, or to none.
     if (products) {
       await sql.query(
         `select record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', $1::bigint, 'customer_id', (
@@ -134,7 +135,7 @@ export async function playMonth(
     return rows[0] && Number(rows[0].id)
   }
 
-  /** Moves every timestamp so many days back; only of one customer, if given. */
+  /** Moves every timestamp back by this many days, for all customers or only the given one. */
   async function pass(days: number, key: string | null = null): Promise<void> {
     await sql.query(
       `with moved as (
@@ -154,7 +155,7 @@ export async function playMonth(
     )
   }
 
-  /** The work of the scheduled function. */
+  /** Does the work of the scheduled function. */
   async function settleDay(): Promise<void> {
     await hashPartnerEmails(db, hashEmail, 1000)
     while ((await flagNewCommissions(db, 1000)).more);
@@ -295,7 +296,7 @@ export async function playMonth(
   return { runs, preview }
 }
 
-/** A refusal, such as of rejecting a reversed commission, changes nothing. */
+/** A refusal changes nothing, for example if a reversed commission is rejected. */
 function unlessRefused(error: unknown): undefined {
   if (!(error instanceof ApiError)) throw error
   return undefined

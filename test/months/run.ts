@@ -9,8 +9,8 @@ import { checkMonth } from './check.ts'
 import type { Step } from './plan.ts'
 
 /**
- * `npm run months -- --months 100 --seed 1`: compares the runs of so many months over real Postgres with the books of test/months/books.ts.
- * The last line is the figure; the exit code is 1 if anything is wrong.
+ * `npm run months -- --months 100 --seed 1`: compares the runs of this many months on real Postgres with the books of
+ * test/months/books.ts. The last line is the figure. The exit code is 1 if anything is wrong.
  */
 const { values } = readOptions(
   'npm run months [-- --months 100 --seed N]    months of a program: payouts against a second implementation, to the cent',
@@ -21,7 +21,7 @@ const { values } = readOptions(
     },
   },
 )
-/** Names of steps in the count of months that have them. */
+/** The names of steps in the final counts. */
 function kindOf(step: Step): string {
   if (step.do === 'adjust') return step.cents < 0 ? 'deduction' : 'manual commission'
   if (step.do === 'decide') return step.decision
@@ -38,7 +38,7 @@ function open(databaseUrl: string) {
   return { pool, db: new Database({ DATABASE_URL: databaseUrl, NEON_ENDPOINT: stand.neon.url }) }
 }
 
-/** Two months at a time, each in a database of its own, since the scheduled work covers all programs at once. */
+/** Two months at a time, each in its own database, because scheduled work covers all programs at once. */
 const first = open(stand.databaseUrl)
 await first.pool.query('create database other')
 const otherUrl = new URL(stand.databaseUrl)
@@ -49,7 +49,7 @@ const started = performance.now()
 console.log(`${months} months from seed ${firstSeed}`)
 try {
   let [next, wrongMonths, payments, previewed] = [0, 0, 0, 0]
-  /** How many months have something of a kind. */
+  /** The number of months with something of a kind. */
   const monthsWith = new Map<string, number>()
   await Promise.all(
     lanes.map(async ({ db, pool }) => {
@@ -66,7 +66,7 @@ try {
       }
     }),
   )
-  // The days that pass are moved in what payouts are read from, so the figures by day and by group are of other days.
+  // Time passes only in the tables that payouts use, so figures by day and by group don't match.
   const differences: string[] = []
   const reviews = { held: 0, released: 0, rejected: 0 }
   for (const { pool } of lanes) {

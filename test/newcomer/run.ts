@@ -1,7 +1,8 @@
 /**
- * `npm run newcomer`: follows an integrator from an empty folder to the first tracked sale, with the newest Express and Next.js of the npm
- * registry. It runs the command that the dashboard shows and the code of the instructions. A visitor in Chromium signs up, and a call from
- * the documentation records the sale. Prints each step with its time. Ends with 1 if a step fails or if one way takes over two minutes.
+ * `npm run newcomer`: follows an integrator from an empty folder to the first tracked sale, with the newest Express and
+ * Next.js from the npm registry. It runs the command from the dashboard and the code of the instructions. A visitor in
+ * Chromium signs up, and a call from the documentation records the sale. Prints each step with its time. Ends with 1 if
+ * a step fails or if one way takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -52,7 +53,7 @@ interface Way {
   name: string
   /** Packages of the framework's own instructions. */
   install: string
-  /** Which of the files in the instructions are pasted. */
+  /** The files in the instructions that are pasted. */
   files: RegExp
   /** Files that a project of this framework already has. */
   own: Record<string, string>

@@ -9,7 +9,10 @@ import type { Root } from 'nlcst'
 /** The most words of one sentence. */
 const longestSentence = 32
 
-/** Words that the project does not use, each with the one that it does. Names that the interface fixes are written in backticks. */
+/**
+ * Words that the project does not use, with their replacements. Names that the interface fixes are written in
+ * backticks.
+ */
 const glossary: [pattern: RegExp, use: string][] = [
   [/\bwithdrawals?\b/i, 'payout'],
   [

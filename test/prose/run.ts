@@ -16,7 +16,7 @@ const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' 
 const notOurs =
   /^(THIRD_PARTY_NOTICES|LICENSE|package-lock\.json|lib\/schema\.ts|tracker\/src\/api-types\.ts|migrations\/schema\.sql|test\/queries\/|test\/plans\/)/
 
-/** The first commit whose subject is held to the rules; earlier ones stay as they are. */
+/** The first commit whose subject must follow the rules. Earlier ones stay unchanged. */
 const subjectsSince = '2026-11-23T12:00:00Z'
 
 const exceptions = readFileSync(new URL('exceptions.txt', import.meta.url), 'utf8')

@@ -5,13 +5,15 @@ import { gfmTable } from 'micromark-extension-gfm-table'
 import { parseSync } from 'oxc-parser'
 import { visit } from 'unist-util-visit'
 
-/** A piece of prose and the line of its file on which it begins. */
+/** A piece of prose and its first line in the file. */
 export interface Text {
   line: number
   text: string
 }
 
-/** Reads the prose of a file: paragraphs of documents, comments of code, and the sentences that pages, errors and tests show. */
+/**
+ * Reads the prose of a file: paragraphs of documents, comments of code, and sentences on pages, in errors and in tests.
+ */
 export function textsOf(file: string): Text[] {
   const source = readFileSync(file, 'utf8')
   if (file.endsWith('.md')) return textsOfMarkdown(source)
@@ -34,7 +36,7 @@ function textsOfMarkdown(source: string): Text[] {
   return texts
 }
 
-/** Strings and template parts that read as a sentence: a capital letter first, and three words at least. */
+/** Strings and template parts that look like a sentence: at least three words, the first with a capital letter. */
 const isSentence = (text: string) =>
   text.split('\n').length < 6 && /^\p{Lu}[^\s:]*\s+\S+\s+\S/u.test(text.trim()) && !/[{};=]|^[A-Z_]+ /.test(text)
 
@@ -67,7 +69,10 @@ function textsOfCode(file: string, source: string): Text[] {
   return texts
 }
 
-/** Finds the titles of tests: `test('…')`, `describe.each(rows)('…')` and the like. A value that a title inserts counts as one word. */
+/**
+ * Finds the titles of tests: `test('…')`, `describe.each(rows)('…')` and similar calls. An inserted value counts as one
+ * word.
+ */
 function* titlesOf(source: string) {
   const calls = /^[ \t]*(?:test|describe|it)(?:\.\w+)*(?:\([^\n]*\))?\(\s*(['"`])(.+?)\1,?/gm
   for (const { index, 2: title = '' } of source.matchAll(calls))
@@ -83,7 +88,7 @@ interface TextNode {
   start: number
 }
 
-/** Calls `found` for each node of a syntax tree that holds text. */
+/** Calls `found` for each node of a syntax tree that contains text. */
 function walk(node: unknown, found: (node: TextNode) => void): void {
   if (Array.isArray(node)) for (const child of node) walk(child, found)
   if (typeof node !== 'object' || node === null || Array.isArray(node)) return
@@ -119,7 +124,7 @@ function textsOfLineComments(source: string, mark: '--' | '#'): Text[] {
   return texts
 }
 
-/** Code in backticks counts as one word; a list or a tag begins a sentence of its own. */
+/** Code in backticks counts as one word. A list or a tag starts a new sentence. */
 const withoutMarks = (comment: string) =>
   collapsed(
     comment
