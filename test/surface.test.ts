@@ -116,7 +116,7 @@ test.each(preflights)('a preflight of another site for %s is allowed for %s', as
   if (origin) expect(response.headers.get('access-control-allow-headers')).toBe('Content-Type')
 })
 
-/** Sends as a browser does. */
+/** Sends the same headers as a browser. */
 async function post(path: string, body: string, headers: Record<string, string> = {}) {
   const init = { method: 'POST', body, headers: { origin: other, ...headers } }
   const response = await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)

@@ -412,7 +412,10 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     const rules = ['--rules', '[{"sale_type": "payment", "commission_bp": 5000}]']
     const month = new Date().toISOString().slice(0, 7)
     const preview = ['rules', 'preview', '--month', month, ...rules]
-    /** The three sums of a preview, in tenths of the sales: at the program's 20%, by the group's 30%, and with the new rules. */
+    /**
+     * The three sums of a preview, in tenths of the sales: by the program's 20%, by the group's 30%, and by the new
+     * rules.
+     */
     const tenths = async (...options: string[]) => {
       const { stdout } = await svc([...preview, ...options])
       const sums = Array.from(

@@ -62,7 +62,7 @@ describe('svc webhooks', () => {
   })
 })
 
-/** Takes a server from its port and back to it. */
+/** Stops a server and starts it again on the same port. */
 async function startMovable(handle: RequestListener) {
   const server = createServer(handle).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -105,7 +105,9 @@ async function startWayToService() {
   return { ...moved, moods }
 }
 
-/** A server on this machine that answers `status` and keeps what the library of Standard Webhooks verified. */
+/**
+ * A server on this machine that answers `status` and records the verified webhooks of the Standard Webhooks library.
+ */
 async function startHooks(status: number) {
   const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
   const moved = await startMovable((request, response) => {
@@ -131,7 +133,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
     cwd: inFolder('.'),
     env: environment,
   })
-  // Also if the test failed in the middle.
+  // Runs even if the test fails halfway.
   const exited = once(child, 'exit')
   onTestFinished(async () => {
     child.kill('SIGKILL')
@@ -154,7 +156,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
   }
 }
 
-/** A sale of one customer, who stays a partner's once a click named them. */
+/** A sale to one customer, who stays attributed after a click named them. */
 async function sell(transaction_id: string, more: { click_id?: string } = {}) {
   const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
     method: 'POST',
@@ -185,7 +187,7 @@ describe('svc listen', () => {
       .poll(() => types(first), { timeout: 20_000 })
       .toEqual(['sale.created', 'commission.created', 'sale.created', 'commission.created'])
     await expect.poll(() => types(second), { timeout: 20_000 }).toEqual(['sale.created', 'sale.created'])
-    // An event that was written earlier and committed later comes too, despite its smaller number. Nothing comes twice.
+    // An event with a smaller number that commits later arrives too, and nothing arrives twice.
     const { rows } = await stack.sql.query<{ id: string }>(
       `select d.message_id as id from webhook_deliveries d join webhook_messages m using (program_id) where m.id = d.message_id
         and m.type = 'commission.created' order by 1 limit 1`,
@@ -206,7 +208,7 @@ describe('svc listen', () => {
     await report(firstId - 1000, 'late', '0')
     expect(first.out.text).toMatch(/sale\.created +transaction late +204/)
     expect(types(first)).toHaveLength(5)
-    // The same is true if the next event comes minutes later.
+    // The same is true if the next event arrives minutes later.
     for (const minutes of [2, 4, 6]) await report(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
     expect(types(first)).toHaveLength(8)
     await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
@@ -260,7 +262,7 @@ describe('svc listen', () => {
     await expect.poll(() => killed.out.text, { timeout: 60_000 }).toContain('transaction killed-1')
     expect(await killed.end('SIGKILL')).toEqual([null, 'SIGKILL'])
     await sell('killed-2')
-    // Its events wait until the server here knows the new secret.
+    // Its events wait until the local server knows the new secret.
     await place.server.stop()
     const again = await listenAt(place, '--endpoint', id)
     await place.server.start()

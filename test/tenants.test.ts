@@ -21,7 +21,7 @@ function address(route: string, around: Record<string, string> = {}): string {
   return /\/(payouts|file)\.csv$/.test(path) ? `${path}?layout=wise&currency=usd` : path
 }
 
-/** Fields that a form of any of these routes would take. */
+/** Fields that a form of any of these routes accepts. */
 const fields = {
   name: 'Taken over',
   domain: 'evil.example',
@@ -82,7 +82,7 @@ const noted: Record<string, string> = {
 const parts = tables.map(
   ({ name }) => `select '${name}' as name, t::text from ${name} t where program_id = $1 ${noted[name] ?? ''}`,
 )
-// Asked twice a test, so that it is prepared: planning it takes longer than to read.
+// Prepared, because each test runs it twice and planning it takes longer than reading.
 const everything = {
   name: 'everything',
   text: `${parts.join(' union all ')} union all select 'programs', p::text from programs p where id = $1
@@ -91,7 +91,7 @@ const everything = {
     union all select 'invitations', i::text from workspace_invitations i where workspace_id::text = $2 order by 1, 2`,
 }
 
-/** Everything that is the victim's, as one text. */
+/** Returns all data of the victim as one text. */
 async function victims(): Promise<string> {
   const values = [victim.programId, victim.workspaceId, victim.partnerId]
   const { rows } = await stack.sql.query({ ...everything, values })
@@ -123,7 +123,7 @@ test('every route of every function has a row here', async () => {
   expect(await readRoutes()).toEqual(rows.toSorted())
 })
 
-/** The first payment file fixes the payouts in it. Later files change nothing. */
+/** The first payment file fixes its payouts. Later files change nothing. */
 const paymentFiles = /^GET .*\/(file|payouts\/payouts)\.csv$/
 
 test.each(Object.entries(routes.program))('%s is for members with %s only', async (route, action) => {
@@ -228,7 +228,7 @@ test.each(Object.entries(routes.read))('%s is for members with %s only', async (
   expect(status).toBe(404)
 })
 
-/** Secrets in the victim's pages and files, with the action that each requires. */
+/** Secrets in the victim's pages and files, with the permission that each requires. */
 const secrets: [what: string, text: string, action: Action][] = [
   ["a visitor's page", 'secret-page', 'tracking:list'],
   ["a customer's id", 'secret-customer', 'tracking:list'],
@@ -284,7 +284,7 @@ test.each(roles.filter((role) => role !== 'owner'))('%s changes nothing beyond t
   const found = await Promise.all(
     denied.map(async ([route]) => [route, (await send(address(route), people[role], fields)).status]),
   )
-  // Of a program that was not opened to a guest, nothing is there.
+  // For a guest without access, the program doesn't exist.
   expect(found).toEqual(denied.map(([route]) => [route, role === 'guest' ? 404 : 403]))
   expect(await victims()).toBe(before)
 })
@@ -337,7 +337,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
     expect([name, status]).toEqual([name, 401])
   }
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
-  // Nobody of the other program is due, and it has no join page.
+  // The other program has no due payouts and no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
   const isNamed = /\/:|^POST .*(preview|adjustments|codes|links)$/.test(route)
   const success = /^POST .*(partners|groups|imports|webhook-endpoints)$/.test(route) ? 201 : 200
@@ -403,7 +403,7 @@ test.each(withIds)("%s changes nothing if a member uses another program's ids in
   const before = await victims()
   const around = { ':programId': String(attacker.programId), ':workspaceId': attacker.workspaceId }
   const { status } = await send(address(route, around), attacker.dashboardToken, fields)
-  // Some answers are 404, and some calls have nothing left to do.
+  // Some answers are 404, and some calls have nothing to do.
   expect([303, 404, 409]).toContain(status)
   expect(await victims()).toBe(before)
 })

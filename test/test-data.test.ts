@@ -67,7 +67,7 @@ async function sellLive(sandbox: Sandbox) {
   await track(sandbox, 'refund', { transaction_id: 'in_1', refund_amount_cents: 1000 })
 }
 
-/** Clicks, leads and sales as tests, by the API and by Stripe in test mode; the same ids as in earnest. */
+/** Creates test clicks, leads and sales, by the API and by Stripe in test mode, with the same ids as live data. */
 async function tryOut(sandbox: Sandbox) {
   const shop = shopOf(sandbox)
   for (let click = 0; click < 3; click++) await track(sandbox, 'click', {})
@@ -95,7 +95,7 @@ async function tryOut(sandbox: Sandbox) {
   )
 }
 
-/** More of each kind than a batch takes. */
+/** More rows of each kind than one batch. */
 async function fillTests({ programId }: Sandbox, count: number) {
   for (const statement of [
     `insert into affiliate_click_events (program_id, is_test, click_timestamp, id)
@@ -156,7 +156,7 @@ describe('test data', () => {
 
     const { status, html, requests } = await open(sandbox, '/test')
     expect([status, requests]).toEqual([200, 2])
-    // 15 % of 100.01, half up, less its half; 15 % of 100.00, less a quarter; twice 3.00 for leads.
+    // 15% of 100.01, rounded half up, less its half. 15% of 100.00, less a quarter. Twice 3.00 for leads.
     expect(figuresIn(html)).toEqual({
       'Test clicks': '3',
       'Test leads': '2',
@@ -283,7 +283,7 @@ test('no test sale has a commission, and everything agrees', async () => {
     'select from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id where s.is_test',
   )
   expect(rows).toEqual([])
-  // Events that a test fills in by itself have customers without clicks.
+  // The audit finds nothing, although automatic test events have customers without clicks.
   const found = (await audit(sql)).filter(({ total }) => total > 0)
   expect(found.map(({ check }) => check)).toEqual([])
 })
@@ -296,7 +296,7 @@ const events = async (table: string, { programId }: Sandbox) =>
     )
   ).rows[0]
 
-/** Calls a tracking endpoint without a key, as anybody can. */
+/** Calls a tracking endpoint without a key, like anybody. */
 async function keyless(path: string, body: object) {
   const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
   return await (await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)).json()
@@ -327,7 +327,7 @@ test("a test lead without a key doesn't turn a sale by code into a test", async 
     expect(answer).toMatchObject({ status: 200, attributed: true, commission_cents: 1500 })
     expect(answer).not.toHaveProperty('test_mode')
   }
-  // Without a code, only the test link's lead makes a test.
+  // Without a code, only the lead through the test link marks a test.
   await keyless('lead', { customer_key: 'guessed too', additional_data })
   await keyless('lead', { customer_key: 'tested too', click_id })
   const plain = async (customer_key: string) =>

@@ -478,7 +478,7 @@ describe('click errors', async () => {
       }
       expect(await clickOn('first.example')).toEqual(ambiguous)
       expect(await clickOn('first.example', undefined, true)).toEqual(ambiguous)
-      // Seen elsewhere, the tag verifies no domain.
+      // On another domain, the tag verifies nothing.
       expect(await clickOn('elsewhere.example', first)).toBe(first)
       expect(await clickOn('first.example')).toEqual(ambiguous)
       expect(await clickOn('first.example', first)).toBe(first)
@@ -638,7 +638,7 @@ describe('test click', async () => {
   })
 })
 
-/** Sends clicks as one isolate of a Worker does, and records its requests for counting. */
+/** Sends clicks like one isolate of a Worker, and records its requests for counting. */
 async function clicking(fetch: () => Promise<Response>) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })
   const waited: Promise<unknown>[] = []

@@ -64,7 +64,7 @@ describe('a database that fails once changes no response, and the event is recor
       const expected = await api.call(path, plain, keyOf(path))
       const once = (await effectOf(path)) - start
       api.stack.neon.inject({ action })
-      // A recorded click is refused by its own key and then read.
+      // The repeated click is refused by its own key and then read.
       const wasRecorded = action === 'drop-after' || action === 'cut'
       const databaseRequests = path === clickPath && wasRecorded ? 3 : 2
       const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests })

@@ -176,7 +176,7 @@ describe('the stored text of a call without a key', () => {
     const bytes = Object.values(stored ?? {}).map((text) => Buffer.byteLength(String(text)))
     for (const part of ['affiliate_url', 'page_url', 'referrer_url', 'user_agent'])
       expect(stored?.[part]).toMatch(/.{50}/)
-    // The names of the campaign's values are the service's own.
+    // The service's own names of the campaign values don't count.
     expect(bytes.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(2048 + campaign.join('": "",').length)
   })
 

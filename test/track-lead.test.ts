@@ -35,7 +35,7 @@ const state = async ({ programId }: Sandbox) =>
       [programId],
     )
   )[0]
-/** Moves a customer's latest click to some seconds inside or outside the program's window of 30 days. */
+/** Moves a customer's latest click some seconds inside or outside the program's window of 30 days. */
 const age = (clickId: string, seconds: number) =>
   api.stack.sql.query(
     `update customers set last_click_at = now() - interval '30 days' + make_interval(secs => $2) where click_id = $1`,
@@ -306,7 +306,7 @@ describe('browser lead', () => {
       code: null,
     })
     const allowedKey = { key: allowed.apiKey }
-    /** Acts as a stranger with a guessed key: a click on their own link, and a signup. */
+    /** Acts as a stranger with a guessed key: a click on their own link and a signup. */
     const squat = async (customer_key: string) => {
       const click_id = await api.click({ ...allowed, partnerCode: squatterCode })
       return await api.call(leadPath, { customer_key, click_id, email: email(customer_key) })
@@ -317,7 +317,7 @@ describe('browser lead', () => {
         { transaction_id: crypto.randomUUID(), customer_key, amount_cents: 1000, click_id },
         allowedKey,
       )
-    /** The partners' codes and review flags of the commissions on a key's sales. */
+    /** Returns the partners' codes and review flags of the commissions on a key's sales. */
     const paid = async (customerKey: string) =>
       (
         await api.rows(

@@ -259,7 +259,7 @@ describe('commission', () => {
     const { body } = await api.call(salePath, sale, key)
     expect(body).toMatchObject({ attributed: true, commission_cents })
     expect(await saleOf(body.sale_id)).toMatchObject({ amount_cents: '11900' })
-    // Half of the payment is half of the commission.
+    // Half of the payment earns half of the commission.
     const half = { transaction_id: sale.transaction_id, refund_amount_cents: 5950 }
     if (commission_cents > 0)
       expect((await api.call(refundPath, half, key)).body).toMatchObject({ deduction_cents: 1000 })

@@ -19,13 +19,13 @@ const stack = await startStack({
 })
 const { env, call, signUp, makePerson, isSignedIn, mailedLink, post, isVerified, get } = peopleOf(stack)
 
-/** The session that an answer's cookies hold. */
+/** Returns the session in an answer's cookies. */
 function sessionIn(headers: Headers) {
   const cookie = headers.getSetCookie().find((text) => text.startsWith('__Host-svc_session='))
   return decodeURIComponent(/=([^;]*)/.exec(cookie ?? '')?.[1] ?? '')
 }
 
-/** Somebody with two-factor codes: what their app holds, and their recovery codes. */
+/** Creates a person with two-factor codes: the key of their app and their recovery codes. */
 async function makeCoded() {
   const person = await makePerson()
   const page = await (await post('/account/two-factor', person.token, { password })).text()
@@ -88,7 +88,7 @@ test('a code from the app signs in once, even if two sign-ins use it at once', a
   expect(sessions.filter(Boolean)).toHaveLength(1)
 })
 
-/** Signs in through the API and gives what waits for a code. */
+/** Signs in through the API and returns the pending sign-in. */
 async function beginByApi(email: string, more: string[] = []) {
   const { headers, answer } = await call(
     'sign-in/email',
@@ -230,10 +230,10 @@ test('every page of a workspace that requires codes redirects a member without t
 })
 
 type Provider = 'github' | 'google'
-/** The person behind the account at the provider. */
+/** The person with the account at the provider. */
 const provided = { email: '', verified: true }
 
-/** Replaces the providers: their tokens, and the person. */
+/** Fakes the providers' tokens and person. */
 const provider = createServer((request, response) => {
   const { email, verified } = provided
   const claims = { sub: email, email, email_verified: verified, name: 'Ada', iss: 'https://accounts.google.com' }
@@ -250,7 +250,10 @@ const provider = createServer((request, response) => {
 provider.listen(0, '127.0.0.1')
 afterAll(() => provider.close())
 
-/** Signs in by a provider as `email`. Its answer comes to the function in this process, whose calls there go to the stand-in. */
+/**
+ * Signs in through a provider as `email`. The provider's response reaches the function in this process, and its calls
+ * reach the fake.
+ */
 async function signInByProvider(email: string, by: Provider = 'github', verified = true) {
   Object.assign(provided, { email, verified })
   const begun = await post(`/sign-in/${by}?next=/account`)
@@ -277,7 +280,7 @@ async function signInByProvider(email: string, by: Provider = 'github', verified
   }
 }
 
-/** The session that cookies sign in with. */
+/** Returns the session that cookies sign in with. */
 async function sessionOf(cookies: string[]) {
   for (const cookie of cookies.filter((text) => text.startsWith('__Host-svc_session='))) {
     const token = decodeURIComponent(cookie.slice(cookie.indexOf('=') + 1))
@@ -313,7 +316,7 @@ test('a person from a provider is signed in only after they enter the code', asy
   expect([refusal, await isSignedIn(session), await signInsOf(userId)]).toEqual(['', true, 1])
 })
 
-/** The ways in which somebody can sign in. */
+/** Returns the sign-in methods of an account. */
 async function waysOf(email: string) {
   const { rows } = await stack.sql.query<{ way: string }>(
     'select a.provider_id as way from accounts a join users u on u.id = a.user_id where u.email = $1 order by way',

@@ -4,9 +4,9 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * Tests that take longest begin first, so that no worker is left alone with one at the end. Those that mostly wait stand apart, so that two of
- * three compute: serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client, cash-oracle, docs, two-factor, api-reference,
- * processor-codes, queue-down, disk-full and react-entry, in this order.
+ * The longest tests start first, so that no worker is left with one at the end. Tests that mostly wait are spread out,
+ * so that two of three workers compute. In this order they are serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client,
+ * cash-oracle, docs, two-factor, api-reference, processor-codes, queue-down, disk-full and react-entry.
  */
 const longest = `
   serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
@@ -38,16 +38,16 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.{ts,tsx}'],
     globalSetup: ['test/support/global-setup.ts'],
-    // Three files fit on two cores, because a file that waits for a browser, a process or a queue leaves its core free. A fourth file gains
-    // nothing: all four take longer.
+    // Three files fit on two cores, because a file that waits for a browser, a process or a queue leaves its core free.
+    // A fourth file gains nothing, because all four take longer.
     maxWorkers: 3,
     // Tests restore their process, so files share one. That saves a quarter of the CPU time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
     testTimeout: 120_000,
-    // An awaited event takes milliseconds, or seconds on a busy machine. None of these limits is a measurement.
+    // An expected event takes milliseconds, or seconds on a busy machine. None of these limits is a measurement.
     expect: { poll: { timeout: 60_000, interval: 20 } },
-    // Starting a stack takes seconds, or minutes if other work has the cores.
+    // A stack starts in seconds, or in minutes if other work uses the cores.
     hookTimeout: 180_000,
   },
 })

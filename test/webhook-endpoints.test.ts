@@ -31,7 +31,7 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
   const rotated = await post(`${path}/rotate-secret`, undefined, withKey('rotate-once'))
   expect(rotated.body.webhook_endpoint.secret).not.toBe(secret)
   expect(new Date(rotated.body.webhook_endpoint.previous_secret_until).getTime()).toBeGreaterThan(Date.now() + 8e7)
-  // Sent again it rotates nothing, and answers the secret that the first answer may have lost.
+  // A repeated request rotates nothing, and returns the secret of the first answer in case it was lost.
   expect((await post(`${path}/rotate-secret`, undefined, withKey('rotate-once'))).body).toEqual(rotated.body)
   expect(
     (await api.rows('select secret_number from webhook_endpoints where id = $1', [made.id]))[0].secret_number,
@@ -72,7 +72,7 @@ test.for([
 ] as const)('a webhook endpoint with %.60j is refused for %s, on creation and change', async ([settings, field]) => {
   const asked = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
   const before = await endpoints()
-  // Values that fit the schema are also refused before anything is written.
+  // Values that fit the schema can also be refused before anything is written.
   const { status, body } = await post('/api/v1/webhook-endpoints', asked, { databaseRequests: 1 })
   expect([status, body.error.details[0].field]).toEqual([400, field])
   expect(await endpoints()).toBe(before)
@@ -159,7 +159,7 @@ test('deliveries can be listed, read with their attempts, and replayed one by on
     const refused = await replay(body, { databaseRequests: 1 })
     expect([body, refused.status, refused.body.error.details[0].field]).toEqual([body, 400, field])
   }
-  // Nothing of it is another program's.
+  // Another program reaches none of it.
   const elsewhere = await listenTo({}, { key: other.apiKey })
   const strange = `/api/v1/webhook-endpoints/${elsewhere.id}`
   expect((await get(`${strange}/deliveries/${last}`, { key: other.apiKey })).status).toBe(404)

@@ -120,7 +120,7 @@ describe('the log of webhook events', () => {
       { webhook_events: 1, reversals: 0, sessions: 0, more: false },
     ])
     expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined, livemode: true })).toEqual([])
-    // An event that was reported once is not counted again, however old it is.
+    // A reported event does not count again, however old it is.
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
@@ -157,7 +157,7 @@ describe('account.application.deauthorized', () => {
 
 const unreadable = (shop: Shop) => ({ ...oneTime(shop), amount_total: 'a hundred' })
 
-/** The events of a shop's account, and the stored payloads of the unread ones. */
+/** The events of a shop's account, and the stored payloads of the unreadable ones. */
 const kept = (shop: Shop) =>
   rows(
     `select e.outcome, e.payload is not null as kept, e.payload::text as payload from processor_events e

@@ -42,7 +42,7 @@ import { startTrackingApi, times } from './support/api.ts'
 import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
 
-/** Answers DNS questions: every name leads to this machine. */
+/** Answers DNS questions: every name resolves to this machine. */
 const nameService = createServer((request, response) => {
   const isIPv4 = new URL(request.url ?? '', 'http://x').searchParams.get('type') === 'A'
   response.end(JSON.stringify({ Answer: isIPv4 ? [{ type: 1, data: '127.0.0.1' }] : [] }))
@@ -67,7 +67,7 @@ const receiver = await startReceiver()
 afterAll(() => receiver.close())
 const queue = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
 const channels = queuesOf(queue, { QUEUE_URL: stack.queue.url, WEBHOOK_QUEUE_URL: stack.queue.webhookUrl })
-/** Which actions were used of the webhooks' queue, as AWS' policies name them. */
+/** The used actions of the webhooks' queue, in the names of AWS policies. */
 const used = new Set<string>()
 queue.middlewareStack.add(
   (next, { commandName }) =>
@@ -76,7 +76,7 @@ queue.middlewareStack.add(
         used.add(`sqs:${commandName?.replace(/(Batch)?Command$/, '')}`)
       }
       if (!('WaitTimeSeconds' in args.input)) return await next(args)
-      // A shorter wait than the queue's, of whole seconds; without any the consumer would ask all the time.
+      // The queue waits whole seconds. Without a wait, the consumer would poll constantly.
       Object.assign(args.input, { WaitTimeSeconds: 0 })
       const answer = await next(args)
       if (!('Messages' in answer.output)) await setTimeout(50)
@@ -85,7 +85,7 @@ queue.middlewareStack.add(
   { step: 'initialize' },
 )
 
-/** Every body that came, in any test. */
+/** Every received body of all tests. */
 const bodies: { type: string }[] = []
 afterEach(() => {
   bodies.push(...receiver.received.map(({ body }) => JSON.parse(body)))
@@ -101,7 +101,7 @@ interface Listener {
   secret: string
 }
 
-/** An endpoint of a program, its own unless one is given, that behaves in one way. */
+/** Creates an endpoint with one behavior, for a given program or its own. */
 async function listen(
   behaviour: Parameters<typeof receiver.urlOf>[1],
   options: { program?: Sandbox; types?: WebhookType[]; url?: string } = {},
@@ -119,7 +119,7 @@ async function listen(
 
 let sold = 0
 
-/** A sale of a new customer whom the program's partner brought. */
+/** A sale to a new customer of the program's partner. */
 async function sell(program: Sandbox, id = `sale-${(sold += 1)}`) {
   const click_id = await api.click(program)
   const sale = { transaction_id: id, customer_key: id, click_id, amount_cents: 10_000 }
@@ -127,13 +127,15 @@ async function sell(program: Sandbox, id = `sale-${(sold += 1)}`) {
   return { id, ...body }
 }
 
-/** Runs the consumer until the queue is empty: in workerd, as it is deployed. */
+/** Runs the consumer in workerd, as deployed, until the queue is empty. */
 async function deliverAsDeployed() {
   await stack.scheduled('deliver-webhooks')
   await receiver.settle()
 }
 
-/** The same in this process, without the second for which the queue is asked; the relay has found by then what nobody woke it for. */
+/**
+ * Runs the consumer in this process without the queue's wait. The relay first finds webhooks without a wake-up message.
+ */
 async function deliver() {
   await relayWebhooks(db, channels.wakes)
   await deliverWebhooks({ db, channels, env }, { deadline: Date.now() + 20_000, waits: false })
@@ -179,7 +181,7 @@ async function onlyTries(listener: Listener) {
   return { ...delivery, attempts: found?.attempts ?? [] }
 }
 
-/** Brings what waits for an endpoint to this moment, and ends its rest. */
+/** Sets the waiting deliveries of an endpoint to due now, and ends its pause. */
 async function letTimePass({ endpointId }: Listener) {
   const ids = [endpointId]
   await stack.sql.query(
@@ -249,7 +251,7 @@ test('a program gets one webhook for each event, and the library verifies it', a
   }
 })
 
-/** Every act that sends webhooks, with whether it wakes the consumer. */
+/** Every act that sends webhooks, and whether it wakes the consumer. */
 async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   const { programId, partnerId, workspaceId } = program
   const commissions: number[] = []
@@ -337,7 +339,7 @@ test('only subscribed types are written, and nothing for a disabled, deleted or 
 const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no answer%'`)
 
 test('whatever an endpoint does, others get their webhooks, and each attempt is stored with its response', async () => {
-  // More than the connections of one consumer, so that another one has to come.
+  // More than the connections of one consumer, so that a second one must run.
   const hanging = await Promise.all(times(6, () => listen('hang', { types: ['sale.created'] })))
   const down = await listen('ok', { types: ['sale.created'], url: 'http://127.0.0.1:9/' })
   const hidden = await listen('ok', { types: ['sale.created'], url: 'https://hooks.example.com/' })
@@ -351,7 +353,7 @@ test('whatever an endpoint does, others get their webhooks, and each attempt is 
   for (let sales = 0; sales < 20; sales++) await sell(well.program)
   for (let sales = 0; sales < 8; sales++) await sell(steady.program)
   const run = deliverAsDeployed()
-  // Everything else came while the first of those that hang still hung.
+  // All others arrived while the first hanging requests were still open.
   await expect.poll(() => receiver.received.length, { timeout: 8000 }).toBeGreaterThanOrEqual(38)
   expect(await hung()).toEqual([])
   await expect.poll(hung, { timeout: 20_000 }).toHaveLength(6)
@@ -382,7 +384,7 @@ test('whatever an endpoint does, others get their webhooks, and each attempt is 
   }
   expect((await onlyTries(long)).attempts[0]?.answer).toHaveLength(4096)
   expect(receiver.received.map(({ signed }) => signed)).not.toContain(false)
-  // Nothing of one program goes to another's endpoint.
+  // No webhook of a program reaches another's endpoint.
   for (const listener of [...hanging, well, slow, steady]) {
     const messages = await api.rows('select id from webhook_messages where program_id = $1', [
       listener.program.programId,
@@ -513,7 +515,10 @@ test('attempts that overlap a failure count as one failure, and later ones count
   for (let sales = 0; sales < 4; sales++) await sell(program)
   const claimed = await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
   const [first, second, third, fourth] = claimed.map(({ message_id: id }) => Number(id))
-  /** Records attempts that began at such a time and failed, unless they were taken; answers the failures, and for how long none is made. */
+  /**
+   * Records failed attempts from this time, unless they were taken. Returns the number of failures and the length of
+   * the pause.
+   */
   const record = async (began: string, messages: (number | undefined)[], isTaken = false) => {
     await stack.sql.query(
       `select record_webhook_attempts((
@@ -529,7 +534,7 @@ test('attempts that overlap a failure count as one failure, and later ones count
     )[0]
   }
   const before = `now() - interval '1 s'`
-  // Two that ended together, and one that was under way as well.
+  // Two attempts that ended together, and a third that overlapped them.
   expect(await record(before, [first, second])).toEqual({ failures: 1, rest: 5 })
   expect(await record(before, [third])).toEqual({ failures: 1, rest: 5 })
   expect(await record(`now()`, [fourth])).toEqual({ failures: 2, rest: 5 })
@@ -550,7 +555,7 @@ test("an endpoint that doesn't respond gets no second request and doesn't delay 
       program.programId,
       atMost,
     ])
-  // One of five has no place, which is said, and is the first of the next claim.
+  // There is no place for one of the five. The claim reports that, and the next claim starts with it.
   const first = await claim(4)
   expect(first.filter(({ message_id }) => message_id === null)).toEqual([
     { program_id: `${program.programId}`, endpoint_id: null, message_id: null },
@@ -559,7 +564,7 @@ test("an endpoint that doesn't respond gets no second request and doesn't delay 
   const given = [...first, ...second].flatMap(({ endpoint_id }) => (endpoint_id === null ? [] : Number(endpoint_id)))
   expect(new Set(given)).toEqual(new Set([hanging, ...others].map(({ endpointId }) => endpointId)))
   expect([first.length, second.length]).toEqual([5, 1])
-  // The one began two seconds ago, while the others have only begun.
+  // One claim is seven seconds older than the others.
   await stack.sql.query(
     `update webhook_deliveries set claimed_until = now() + case endpoint_id when $1 then interval '43 s' else '50 s' end
     where program_id = $2 and claimed_until is not null`,
@@ -587,7 +592,7 @@ test('a workspace with many slow endpoints leaves places for others', async () =
     ])
   const given = await claim([first, second], 40)
   expect(given.filter(({ message_id }) => message_id !== null)).toHaveLength(24)
-  // The other 16 wait, and the consumer looks again later.
+  // The other 16 wait, and the consumer checks again later.
   expect(given.filter(({ message_id }) => message_id === null)).not.toEqual([])
   expect((await claim([first, second, other], 40)).filter(({ message_id }) => message_id !== null)).toMatchObject([
     { program_id: `${other.programId}` },
@@ -606,7 +611,7 @@ test('an endpoint that hangs gets no second request while the consumer delivers 
     if (url.includes('/hang')) await answers.promise
     return new Response('ok')
   }
-  /** A queue in which each program was named once. */
+  /** A queue with one message for each program. */
   const wakesLeft = [hanging, ...well].map(({ program }) => ({ wake: { program_id: program.programId, due_at: 0 } }))
   const wakes = {
     send: async (sent: { program_id: number; due_at: number }[]) => {

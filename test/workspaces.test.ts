@@ -40,7 +40,7 @@ async function rolesOn(programId: number, token: string) {
     findAccess(db, env, headers, programId),
     findViewer(db, env, headers),
   ])
-  // The reads and the pages ask in two ways; they must never differ.
+  // The reads and the pages use different queries, which must always agree.
   expect(viewer?.programs.find(({ id }) => id === programId)?.roles ?? []).toEqual(
     access.roles.includes('guest') && access.roles.length === 1 ? [] : access.roles,
   )
@@ -213,7 +213,7 @@ test('a workspace never loses its last owner, even if two owners remove each oth
   expect(listed.filter(({ removed_at: removedAt }) => removedAt === null)).toHaveLength(1)
 })
 
-/** The rights of an admin over invitations by an owner, for owners and others. */
+/** The rights of admins and owners over invitations. */
 test.each([
   ["an admin can't", 'owner', false],
   ['an owner can', 'owner', true],
@@ -246,7 +246,7 @@ test.each([
   const token = await inviteMember(db, { workspaceId, email: invited.email, role, invitedBy, byOwner: was === 'owner' })
   await changeMember(db, { workspaceId, userId: invitedBy, role: becomes, byOwner: true })
   expect((await findInvitation(db, token)) !== undefined).toBe(holds)
-  // It does not come back with the right.
+  // The invitation stays invalid after the sender gets the role back.
   if (becomes !== null) await changeMember(db, { workspaceId, userId: invitedBy, role: was, byOwner: true })
   const accepting = acceptInvitation(db, token, invited.userId)
   await (holds ? accepting : expect(accepting).rejects.toMatchObject({ code: 'forbidden' }))

@@ -63,7 +63,7 @@ const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission']
 /**
  * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`).
  * Both have the same partners, countries and pages. Inserts the totals directly, as the counting would. Each size has
- * its own database. They take turns on one connection, without HTTP. Also measures the counting of single
+ * its own database. They take turns and share one connection, without HTTP. Also measures the counting of single
  * clicks and sales, and Postgres' CPU time for the dashboard's read.
  */
 export async function groupings({ events }: Options): Promise<Result> {

@@ -17,7 +17,7 @@ const dayMs = 86_400_000
 /**
  * Measures the reads and writes of one program with 100,000 click events, a million and ten million (`--events`), over
  * 180 days. It has a customer per four clicks, a lead per twenty and a sale per hundred. Each size has its own
- * database. They take turns on one connection with the real statements, without HTTP. No commit waits for
+ * database. They take turns and share one connection, with the real statements and without HTTP. No commit waits for
  * the disk.
  */
 export async function growth({ events }: Options): Promise<Result> {

@@ -12,7 +12,7 @@ export interface Answer {
 }
 
 interface CallOptions {
-  /** Program API key, if the call has one. */
+  /** A program's API key, if the call has one. */
   key?: string
   headers?: Record<string, string>
   method?: string
@@ -27,7 +27,7 @@ export interface TrackingApi {
    * The default is one, and at most one for a refusal.
    */
   call(path: string, body: unknown, options?: CallOptions & { databaseRequests?: number }): Promise<Answer>
-  /** Sends all at once. Their order depends on the database, so requests are not counted. */
+  /** Sends all requests at once. Their order depends on the database, so requests are not counted. */
   callAll(path: string, bodies: unknown[], options?: CallOptions): Promise<Answer[]>
   click(program: Sandbox, body?: Record<string, unknown>): Promise<string>
   /** Reads rows, to check the effect of a call. */
@@ -96,7 +96,7 @@ export async function startTrackingApi(options: StackOptions = {}): Promise<Trac
   return api
 }
 
-/** Creates valid bodies, each of its own customer, with the key that each call needs. */
+/** Creates valid bodies, each with its own customer, and the key that each call needs. */
 export function goodCalls(api: TrackingApi, program: Sandbox) {
   const key = { key: program.apiKey }
   let number = 0
@@ -115,7 +115,7 @@ export function goodCalls(api: TrackingApi, program: Sandbox) {
   }
 }
 
-/** Checks the envelope and that the status fits the code. */
+/** Checks the envelope, and that the status matches the error code. */
 function expectEnvelope(response: Response, body: unknown): void {
   expect(body).toMatchObject({ success: false, error: { code: expect.any(String), message: expect.any(String) } })
   const { code } = (body as { error: { code: keyof typeof errorCodes } }).error

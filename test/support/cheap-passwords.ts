@@ -5,8 +5,8 @@ const { scrypt } = crypto
 
 /**
  * Hashes passwords at a sixteenth of their cost in this thread, because tests of sign-ins spend most of their time on
- * it. Hashes at one cost don't match at the other, so both sides of a test must use it.
- * @returns a function that restores the cost
+ * it. Hashes of different costs don't match, so both sides of a test must use it. @returns a function that restores the
+ * cost
  */
 export function hashPasswordsCheaply(): () => void {
   set((password, salt, length, options, callback) =>

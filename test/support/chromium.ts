@@ -9,7 +9,7 @@ const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.m
 const chromiumFolder = path.join(cacheFolder, 'chromium')
 const fontsConfig = 'fonts.conf'
 
-/** Playwright's list of disabled features that matter without a window. Chromium only reads the last such flag. */
+/** Playwright's list of disabled features that matter without a window. Chromium reads only the last such flag. */
 const featuresOfPlaywright = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -32,12 +32,12 @@ const args = [
 ]
 
 /**
- * Launches the Chromium that npm installed, without a window. It uses its packed shared libraries if the machine has none, and always its
- * packed fonts. `extraArgs` are Chromium flags.
+ * Launches the Chromium from npm without a window. It uses its packed shared libraries if the machine has none, and
+ * always its packed fonts. `extraArgs` are Chromium flags.
  */
 export async function launchChromium(...extraArgs: string[]): Promise<Browser> {
   const { chromium } = await import('playwright-core')
-  // The package only has a Linux build. Other systems use their installed Chrome.
+  // The package has only a Linux build. Other systems use their installed Chrome.
   const program = process.platform === 'linux' ? await installedChromium() : { channel: 'chrome' }
   return await chromium.launch({ ...program, args: [...args, ...extraArgs] })
 }
@@ -54,7 +54,7 @@ async function installedChromium(): Promise<{ executablePath: string; env: Recor
   return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
 }
 
-/** Unpacks into a temporary folder and renames it, because two processes can do this at once. */
+/** Unpacks into a temporary folder and renames it, because two processes can do this at the same time. */
 export async function unpackChromium(): Promise<void> {
   if (process.platform !== 'linux' || existsSync(chromiumFolder)) return
   mkdirSync(cacheFolder, { recursive: true })

@@ -3,7 +3,7 @@ import type { TestDatabase } from './stack.ts'
 
 /**
  * Gives a database a clock that the test sets, so that the service's own statements write a history in the past.
- * Unqualified names and column defaults find its function `now` before Postgres' own. Call it before anything else uses
+ * Unqualified names and column defaults find its function `now` before Postgres' own. Call it before any other use of
  * the database.
  */
 export async function setClock(database: TestDatabase): Promise<(time: Date) => Promise<void>> {

@@ -9,16 +9,16 @@ interface Binding {
   text?: string
 }
 
-/** A Worker in the stand-in. */
+/** A Worker in the fake. */
 export interface StandInWorker {
   bindings: Binding[]
   crons: string[]
 }
 
 /**
- * Replaces the part of Cloudflare's API that deployments use: one account, its zone acme.test, Workers with their
- * bindings, and routes. An upload keeps bindings of the types that it names, and those to inherit, as Cloudflare
- * documents it.
+ * A fake of the part of Cloudflare's API that deployments use: one account, its zone acme.test, Workers with their
+ * bindings, and routes. As Cloudflare documents it, an upload keeps bindings of the types that it names, and inherits
+ * others.
  */
 export async function startCloudflare() {
   const workers: Record<string, StandInWorker> = {}

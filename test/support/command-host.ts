@@ -1,6 +1,6 @@
 /**
- * Runs a command repeatedly in this process, each time loaded afresh, with its own arguments, variables and folder. It
- * behaves like separate processes, without starting Node for each. Reports the end of each to the parent.
+ * Runs commands in this process. Loads each afresh, with its own arguments, variables and folder. Each behaves like a
+ * separate process, without a start of Node. Reports the end of each to the parent.
  */
 export interface Order {
   command: string
@@ -34,7 +34,7 @@ async function run({ command, args, environment, folder }: Order): Promise<Outco
   try {
     await import(`${command}?run=${runs}`)
   } catch (error) {
-    // As Node reports uncaught errors and exits.
+    // Reports uncaught errors and exits like Node.
     console.error(error)
     process.exitCode = 1
   }

@@ -1,6 +1,6 @@
 /**
  * The arithmetic of commissions, from the documentation and not from the service. Tests have no other second
- * implementation. Amounts are whole numbers of a currency's minor unit.
+ * implementation of it. Amounts are whole numbers of a currency's minor unit.
  */
 
 /** The parts of a rule that a commission depends on. The fixed amount and the cap are in the program's currency. */
@@ -20,8 +20,9 @@ export interface Terms {
 }
 
 /**
- * Chooses the rule of a sale: the first holder's before the next one's, and of each holder the product's, then the
- * type's, then the general one. In another currency than the program's, rules with a fixed amount alone do not count.
+ * Chooses the rule of a sale. Holders come first in their order. For each holder, the product's rule precedes the
+ * type's, and the type's precedes the general one. In another currency than the program's, rules with only a fixed
+ * amount don't count.
  */
 export function ruleFor<Of extends Rule>(
   holders: Of[][],
@@ -41,7 +42,7 @@ export function ruleFor<Of extends Rule>(
 }
 
 /**
- * Returns the terms of a rule, or the program's rate without one. Currencies other than the program's have no fixed
+ * Returns the terms of a rule, or the program's rate without a rule. Currencies other than the program's have no fixed
  * amount and no cap.
  */
 export function termsOf(rule: Rule | undefined, programBp: number, isOwnCurrency: boolean): Terms {
@@ -53,8 +54,8 @@ export function termsOf(rule: Rule | undefined, programBp: number, isOwnCurrency
 }
 
 /**
- * Returns the commission on a base: the percentage rounded half up plus the fixed amount, up to the remaining cap after
- * the customer's earlier sales.
+ * Returns the commission on a base: the percentage rounded half up plus the fixed amount, up to the rest of the cap
+ * after the customer's earlier sales.
  */
 export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, brought: bigint): bigint {
   const whole = base === 0n ? 0n : halfUp(base * BigInt(bp), 10_000n) + BigInt(fixed)
@@ -63,8 +64,8 @@ export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, brought: b
 }
 
 /**
- * Shares the base of a sale among the rules of its lines in proportion: the largest part first, each rounded down so that all parts together
- * are the base. Lines of one rule, or of none, are one part.
+ * Shares the base of a sale among the rules of its lines in proportion. The largest part comes first. Each is rounded
+ * down so that all parts add up to the base. Lines of one rule, or without a rule, are one part.
  */
 export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]): { rule: Of; cents: bigint }[] {
   const weights = new Map<Of, number>()
@@ -80,10 +81,10 @@ export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]
     })
 }
 
-/** Returns the reversed part of a commission when this much of its sale is refunded, rounded down. */
+/** Returns the reversed part of a commission after this refund of its sale, rounded down. */
 export const reversedOf = (commission: bigint, refunded: bigint, amount: bigint) => (commission * refunded) / amount
 
-/** Returns the end of a number of months. If the last month is too short, it ends on its last day. */
+/** Returns the end of this many months. If the last month is too short, it is its last day. */
 export function monthsAfter(first: Date, months: number): Date {
   const end = new Date(first)
   end.setUTCMonth(end.getUTCMonth() + months, 1)

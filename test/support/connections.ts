@@ -39,7 +39,7 @@ export const storyOf = (shop: ConnectedShop, more: Partial<Story> = {}): Story =
   ...more,
 })
 
-/** The webhook function of connections in this process, on a test's database. */
+/** The webhook function for connections in this process, on a test's database. */
 export function openConnections(endpoint: TestEndpoint) {
   const { db, sql, neon } = endpoint
   const silenced = (['log', 'error'] as const).map((method) => vi.spyOn(console, method).mockReturnValue())

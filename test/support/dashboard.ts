@@ -17,7 +17,10 @@ export function cookieOf(token: string) {
   return `${sessionCookie}=${encodeURIComponent(token)}`
 }
 
-/** Starts the dashboard for one test file, with a program whose partner has a partly refunded sale. Data that others must not see is named secret. */
+/**
+ * Starts the dashboard for one test file, with a program whose partner has a partly refunded sale. Data that others
+ * must not see contains the word secret.
+ */
 export async function startDashboard() {
   const stack = await startStack({
     functions: ['dashboard', 'relay-outbox', 'track-click', 'track-lead', 'track-sale', 'track-refund'],
@@ -30,7 +33,7 @@ export async function startDashboard() {
     return await createPerson(stack.db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
   }
 
-  /** Another partner of the same program, who must not see the first one's sales. */
+  /** Another partner of the same program, who must not see the first partner's sales. */
   const rival = await person('rival')
   const { partnerId: rivalId } = await addPartner(stack.db, {
     programId: sandbox.programId,

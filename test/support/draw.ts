@@ -8,8 +8,8 @@ export interface Drawn {
 }
 
 /**
- * Draws an address of the same origin inside `page`, without its scripts. This takes a third of the time of a
- * navigation, and keeps loaded code such as axe.
+ * Draws an address of the same origin inside `page`, without its scripts. This takes a third of a navigation's time,
+ * and keeps loaded code, for example axe.
  */
 export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
   return await page.evaluate(async (asked) => {

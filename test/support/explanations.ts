@@ -13,7 +13,7 @@ interface Kept {
   ledger: number
 }
 
-/** The errors in the explanations of all sales, compared with the commission and the balance entries. */
+/** Returns the errors in the explanations of all sales, compared with the commission and the balance entries. */
 export async function wrongExplanations(db: Database, sql: pg.Client): Promise<string[]> {
   const { rows } = await sql.query<Kept>(
     `select s.program_id::int, s.transaction_id, s.is_test, s.partner_id::int, coalesce(c.amount_cents - c.reversed_cents, 0)::float8 as left,

@@ -16,9 +16,9 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** The connection string of the test server's `postgres` database. */
     adminUrl: string
-    /** The folder of the built functions' modules. */
+    /** The folder with the modules of the built functions. */
     scriptsFolder: string
-    /** The files of each function there, by its name, with the entry file first. */
+    /** The files of each function by its name. The entry file is first. */
     modulesOf: Record<string, string[]>
     /** False if no test of the run starts a function, so that none is built. */
     withFunctions?: boolean
@@ -29,8 +29,8 @@ const memory = '/dev/shm'
 const roomWanted = 6 * 2 ** 30
 
 /**
- * The folder of the databases: in memory if the machine has plenty. Each database has 800 files, and a disk's file
- * system takes five times the processor time for them.
+ * The folder of the databases, in memory if the machine has enough. Each database has 800 files, and the file system of
+ * a disk takes five times the processor time for them.
  */
 function placeOfDatabases(): string {
   try {
@@ -42,7 +42,7 @@ function placeOfDatabases(): string {
   }
 }
 
-/** Removes the leftovers of killed runs in memory, by the process in their folder's name. */
+/** Removes the leftovers of killed runs from memory, by the process id in the folder's name. */
 function removeLeftovers(place: string): void {
   for (const name of readdirSync(place)) {
     const [, pid] = /^svc-test-(\d+)-/.exec(name) ?? []
@@ -50,7 +50,7 @@ function removeLeftovers(place: string): void {
     try {
       rmSync(path.join(place, name), { recursive: true, force: true })
     } catch {
-      // Another user's folder.
+      // The folder belongs to another user.
     }
   }
 }
@@ -67,7 +67,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
-  // Once for a new checkout, because otherwise several test files would do it.
+  // Runs once for a new checkout. Otherwise several test files would do it.
   const unpacking = unpackChromium()
   // Awaited when the database is ready.
   bundling.catch(() => {})

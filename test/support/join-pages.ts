@@ -12,7 +12,7 @@ export const newEmail = () => `grace-${crypto.randomUUID()}@example.com`
 
 /**
  * Programs with an open join page, and people who apply step by step. `joined-partner.ts` creates a joined partner with
- * the verbs of any bundle.
+ * the functions of any bundle.
  */
 export function openJoinPages(db: Database, env: SessionEnv) {
   const person = (name = 'Grace') => createPerson(db, env, { name, email: newEmail() })

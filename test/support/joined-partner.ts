@@ -3,7 +3,7 @@ import type { Database } from '../../lib/database.ts'
 import type * as applications from '../../lib/programs/applications.ts'
 import type { changeJoinPage } from '../../lib/programs/join-page.ts'
 
-/** The service's verbs for joining, from `lib/` or from a bundle with a mistake. */
+/** The service's functions for joining, from `lib/` or from a bundle with a mistake. */
 export interface JoinVerbs {
   changeJoinPage: typeof changeJoinPage
   apply: typeof applications.apply
@@ -13,11 +13,11 @@ export interface JoinVerbs {
 
 export interface JoinedPartner {
   partnerId: number
-  /** The code of the link that joining created. */
+  /** The code of the new partner's link. */
   code: string
 }
 
-/** Creates an account with a verified address of its own. */
+/** Creates an account with its own verified address. */
 export async function addAccount(client: Pick<pg.Pool, 'query'>, name: string): Promise<{ id: string; email: string }> {
   const id = crypto.randomUUID()
   const email = `${id}@example.com`
@@ -35,8 +35,8 @@ export async function addOwner(client: Pick<pg.Pool, 'query'>, programId: number
 }
 
 /**
- * A person with an account applies on a program's page and is approved, into `group` if present. Repeating any step
- * leads to the same partner.
+ * Lets a person with an account apply on a program's page, and approves them, into `group` if present. A repeat of any
+ * step leads to the same partner.
  */
 export async function join(
   verbs: JoinVerbs,
@@ -54,8 +54,8 @@ export async function join(
 }
 
 /**
- * The partner of an application. Throws if there are none or several. `look` can repeat a query if the database was
- * down.
+ * Returns the partner of an application. Throws if there are none or several. `look` can repeat a query if the database
+ * was down.
  */
 export async function findJoined(
   client: Pick<pg.Pool, 'query'>,

@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Postgres, type SentStatement, withTimeout } from '../../lib/database.ts'
 import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 
-/** The requests to a database, counted as the Neon endpoint counts them, and faults for the next ones. */
+/** Counts the requests to a database like the Neon endpoint, with faults for the next ones. */
 export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
 
-/** A fault in two meters that hits one of them. */
+/** A fault in two meters that hits only one of them. */
 export interface SharedFault extends Fault {
   id: number
 }
@@ -29,8 +29,8 @@ export interface MeteredPostgres extends Postgres, Meter {
 const backendEnds = { text: 'select pg_terminate_backend(pg_backend_pid())', parameters: [] }
 
 /**
- * Connections that count their requests, with a batch as one, and fail as {@link Fault} describes. A transport fault
- * fails here as a driver reports it.
+ * Connections that count their requests (a batch as one), and fail as {@link Fault} describes. A transport fault fails
+ * in the same way as in a driver.
  */
 export function meter(postgres: Postgres, reported: Report = {}): MeteredPostgres {
   let faults: (Required<Fault> & { id: number })[] = []

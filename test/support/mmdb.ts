@@ -58,7 +58,7 @@ function groupsOf(address: string): string[] {
   return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => '0'), ...after]
 }
 
-/** A value's type and size, which precede it. */
+/** The type and size before a value. */
 function head(type: number, size: number): Buffer {
   const sizes = size < 29 ? [size] : [29, size - 29]
   return Buffer.from(

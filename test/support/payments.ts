@@ -1,6 +1,6 @@
 import { checkoutSession, invoice, type Shop } from '../../lib/local/stripe-events.ts'
 
-/** Stripe's objects of a shop's first payment of 100.00 dollars; tests add their own fields. */
+/** Stripe's objects for a shop's first payment of 100.00 dollars. Tests add their own fields. */
 export const paidBy = { payment_intent: 'pi_1', charge: 'ch_1' }
 
 /** The session of a single payment. */
@@ -18,6 +18,6 @@ export const firstPayment = (shop: Shop, more: Partial<Parameters<typeof checkou
     ...more,
   })
 
-/** The subscription's invoice: a renewal unless the fields say otherwise. */
+/** The subscription's invoice. It is a renewal unless the fields say otherwise. */
 export const bill = (shop: Shop, more: Partial<Parameters<typeof invoice>[1]> = {}) =>
   invoice(shop, { id: 'in_1', subscription: 'sub_1', amount_paid: 10_000, ...paidBy, ...more })

@@ -21,7 +21,7 @@ export function newEmail() {
 
 export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
 
-/** A person who signs up on the open page and is then signed in. */
+/** Creates a person who signs up on the open page and is then signed in. */
 export async function signUpInBrowser(page: Page, name: string, email: string) {
   await fillSignUp(page, name, email)
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
@@ -30,7 +30,7 @@ export async function signUpInBrowser(page: Page, name: string, email: string) {
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
-/** Fills in the form. It signs people in whom a mail invited. */
+/** Fills in the form. People with an invitation are then signed in. */
 export async function fillSignUp(page: Page, name: string, email: string) {
   await page.getByLabel('Your name').fill(name)
   await page.getByLabel('E-mail').fill(email)
@@ -38,7 +38,7 @@ export async function fillSignUp(page: Page, name: string, email: string) {
   await page.getByRole('button', { name: 'Create account' }).click()
 }
 
-/** People who act through the sign-in API, their mails and the pages' forms. */
+/** People who act through the sign-in API, their mail and the forms of pages. */
 export function peopleOf(stack: TestStack) {
   const env = { ...stack.env, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 
@@ -58,12 +58,12 @@ export function peopleOf(stack: TestStack) {
     return { email, token: answer.token ?? '' }
   }
 
-  /** A signed-in person with a confirmed address, without the sign-up mail. */
+  /** A signed-in person with a confirmed address, without a sign-up mail. */
   async function makePerson() {
     return await createPerson(stack.db, env, { name: 'Ada', email: newEmail(), password })
   }
 
-  /** Whether a token is a valid session, by the check of the dashboard's reads. */
+  /** Whether a token is a valid session, according to the check of the dashboard's reads. */
   async function isSignedIn(token: string) {
     return await findAccess(stack.db, env, new Headers({ authorization: `Bearer ${token}` }), undefined).then(
       () => true,

@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** A node of a query plan with what its run counted. Conditions have the names that Postgres gives them. */
+/** A node of a query plan with the counts of its run. Conditions have Postgres' names. */
 export interface PlanNode {
   'Node Type': string
   'Relation Name'?: string
@@ -20,8 +20,7 @@ export interface PlanNode {
 }
 
 /**
- * Collects the plans of the statements of a connection and of its functions, as soon as `auto_explain.log_min_duration`
- * is 0.
+ * Collects the plans of a connection's statements and their functions, as soon as `auto_explain.log_min_duration` is 0.
  */
 export async function collectPlans(client: pg.Client): Promise<PlanNode[]> {
   const plans: PlanNode[] = []
@@ -34,7 +33,7 @@ export async function collectPlans(client: pg.Client): Promise<PlanNode[]> {
   return plans
 }
 
-/** The rows that the scans of a plan read, in all tables or in those that `isOf` names. */
+/** Returns the rows that the scans of a plan read, in all tables or in those that `isOf` names. */
 export function rowsRead(node: PlanNode, isOf: (relation: string) => boolean = () => true): number {
   const relation = node['Relation Name']
   const own =

@@ -2,11 +2,11 @@ import type pg from 'pg'
 
 /**
  * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own. `intact();` in it
- * calls the original function with the present parameters. Its answer is in `result`, or in the out parameters.
+ * calls the original function with the current parameters. Its answer is in `result`, or in the out parameters.
  */
 export type FunctionMistakes = Readonly<Record<string, string>>
 
-/** The error of a mistake that doesn't run, which tests would find as something else. */
+/** The error of a mistake that doesn't run. Without this check, tests would take it for the mistake itself. */
 export const unrunnable = /ReferenceError|SyntaxError|is not a function|"code":"42/
 
 interface FunctionRow {
@@ -43,8 +43,8 @@ function bodyOf(name: string, body: string, { answer, is_set: isSet, given, out 
 }
 
 /**
- * Plants mistakes, and returns a function that removes them. Only writes changes, because each connection plans them
- * again.
+ * Plants mistakes, and returns a function that removes them. Writes only changes, because each connection then plans
+ * them again.
  */
 export async function plantInFunctions(
   sql: pg.Client | pg.Pool,
@@ -57,7 +57,7 @@ export async function plantInFunctions(
     const [row] = rows
     if (!row) throw new Error(`The database has no function ${name}.`)
     definitions.push(row.definition)
-    // Under the same name, because bodies qualify their parameters with it.
+    // It has the same name, because bodies qualify their parameters with it.
     await sql.query(row.definition.replace('FUNCTION public.', 'FUNCTION intact.'))
     await sql.query(
       `create or replace function public.${name}(${row.parameters}) returns ${row.answer} language plpgsql as $planted$\n${bodyOf(name, body, row)} $planted$`,

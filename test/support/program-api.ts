@@ -2,7 +2,7 @@ import { operations } from '../../lib/api/operations.ts'
 import { readFunctions } from '../../lib/commands/wrangler-file.ts'
 import { salePath, startTrackingApi } from './api.ts'
 
-/** Every operation of the program API, with the functions that answer them. */
+/** Every operation of the program API, with its functions. */
 export const programOperations = operations.filter(({ scope }) => scope !== undefined)
 export const programFunctions = readFunctions().filter(({ main, paths }) =>
   programOperations.some(
@@ -13,7 +13,7 @@ function root(path: string): string {
   return path.replace(/\/\{.*/, '')
 }
 
-/** The database requests of a successful call: one reads the key, one does the work. */
+/** The database requests of a successful call: one for the key and one for the work. */
 export const twoRequests = { databaseRequests: 2 }
 export const withKey = (token: string) => ({ headers: { 'idempotency-key': token } })
 
@@ -39,13 +39,12 @@ export async function startProgramApi(functions = programFunctions.map(({ name }
     post,
     patch: (path: string, body: unknown, options = {}) =>
       api.call(path, body, { method: 'PATCH', ...key, ...twoRequests, ...options }),
-    /** Also counts the request that mails somebody after the answer. */
+    /** Also counts the request that sends a mail after the answer. */
     mailing: async (method: string, path: string, body: unknown, options = {}) => {
       const [answer] = await api.callAll(path, [body], { method, ...key, ...options })
       if (!answer) throw new Error('there was no answer')
       return answer
     },
-    /** Creates a webhook endpoint and returns it with its secret. */
     listenTo: async (settings: object = {}, options: object = {}) => {
       const asked = { url: 'https://hooks.example.com/a', types: ['sale.created'], ...settings }
       return (await post('/api/v1/webhook-endpoints', asked, options)).body.webhook_endpoint

@@ -5,18 +5,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 
 /**
- * A process that receives webhooks as an integrator's server does, and verifies each with the library of Standard
- * Webhooks. The path names the receiver and its behavior: `/<name>/ok`, `500`, `300ms`, `slow`, `hang`, `redirect`,
- * `long`. It reports each webhook to the parent, which sends the secrets.
+ * A process that receives webhooks like an integrator's server, and verifies each with the Standard Webhooks library.
+ * The path names the receiver and its behavior: `/<name>/ok`, `500`, `300ms`, `slow`, `hang`, `redirect`, `long`. It
+ * reports each webhook to the parent, which sends the secrets.
  */
 const secrets = new Map<string, string>()
 process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {
   if (name !== undefined && secret !== undefined) secrets.set(name, secret)
-  // Everything before this message is reported by then.
+  // All earlier webhooks are reported by now.
   else process.send?.({ settled: true })
 })
 
-/** Whether the library verifies it with the secret that the parent sent for this name. */
+/** Whether the library verifies it with the parent's secret for this name. */
 function isSigned(name: string, body: string, headers: IncomingMessage['headers']): boolean {
   try {
     const given = { ...headers } as Record<string, string>

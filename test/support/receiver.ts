@@ -2,11 +2,11 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** A webhook as the receiver's process got it. */
+/** A webhook in the form of the receiver's process. */
 export interface ReceivedWebhook {
   name: string
   behaviour: string
-  /** Whether the library of Standard Webhooks verified it. */
+  /** Whether the Standard Webhooks library verified it. */
   signed: boolean
   at: number
   id: string
@@ -17,16 +17,16 @@ export interface ReceivedWebhook {
 export interface Receiver {
   /** The address of an endpoint with this name and behavior. */
   urlOf(name: string, behaviour: 'ok' | '500' | '300ms' | 'slow' | 'hang' | 'redirect' | 'long'): string
-  /** Gives the process the secret for a name. */
+  /** Sends the process the secret for a name. */
   expect(name: string, secret: string): void
   received: ReceivedWebhook[]
-  /** Waits until everything that arrived is in `received`. */
+  /** Waits until every webhook is in `received`. */
   settle(): Promise<void>
   of(name: string): ReceivedWebhook[]
   close(): void
 }
 
-/** Starts a process that receives webhooks until it is closed. */
+/** Starts a process that receives webhooks until its end. */
 export async function startReceiver(): Promise<Receiver> {
   const child = fork(fileURLToPath(new URL('receiver-process.ts', import.meta.url)))
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]

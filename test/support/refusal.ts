@@ -1,6 +1,6 @@
 /**
- * The error message and the typed values, as text, on the page that a refused form redirects to. Empty if nothing was
- * refused.
+ * Returns the error message and the typed values as text, from the page that a refused form redirects to. Empty without
+ * a refusal.
  */
 export function refusalIn(headers: Headers): string {
   const cookie = headers.getSetCookie().find((text) => text.startsWith('__Secure-svc_form='))

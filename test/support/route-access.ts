@@ -1,8 +1,8 @@
 import type { Action } from '../../lib/access/roles.ts'
 
 /**
- * Every route of every function by its allowed users: a program's members with an action, members of a workspace, a
- * partner, anyone signed in, or anyone. A route without a row here fails the first test of `tenants.test.ts`.
+ * Every route of every function by its allowed users: members of a program with a permission, members of a workspace,
+ * partners, signed-in people, or anyone. A route without a row here fails the first test of `tenants.test.ts`.
  */
 export const routes = {
   program: {
@@ -220,7 +220,7 @@ export const routes = {
     'GET /api/tracking/events/:programId': 'tracking:list',
   },
   keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status'],
-  /** The program API: another program's key cannot reach anything that the victim's key reads and changes. */
+  /** The program API. Another program's key can't reach any data that the victim's key reads and changes. */
   scoped: [
     'GET /api/v1/partners',
     'POST /api/v1/partners',
@@ -291,8 +291,7 @@ export const routes = {
     'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay',
   ],
   /**
-   * The lead call accepts a key or, from a browser, none. The webhook has a signature. They have tests of their own
-   * below.
+   * The lead call accepts a key or, from a browser, none. The webhook has a signature. Separate tests below cover both.
    */
   other: [
     'POST /api/v1/track/lead',
@@ -356,7 +355,7 @@ export const routes = {
   ],
 } as const satisfies Record<string, readonly string[] | Record<string, Action>>
 
-/** The routes above that mail others, which need a confirmed account. */
+/** The routes above that send mail to others, so they require a confirmed account. */
 export const mailing = new Set<string>([
   'POST /programs/:programId/partners/:partnerId/invite',
   'POST /workspaces/:workspaceId/members',

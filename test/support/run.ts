@@ -7,9 +7,9 @@ import { answerHelp } from '../../lib/commands/command.ts'
 
 /**
  * `npm test`: runs the formatter, linter and type checkers, then every test. `npm test -- <part of a file's name>` runs
- * only the tests of these files. Tests run the service as test/support/stack.ts describes: as lib/serve does, or in
+ * only the tests of matching files. Tests run the service as test/support/stack.ts describes: as lib/serve does, or in
  * workerd with `RUN_ON=workers`. `npm run check` skips every test that starts more than a database. The last line is `N
- * passed, N failed`, and a check counts as one.
+ * passed, N failed`. A check counts as one.
  */
 answerHelp(`npm test               checks everything, on a database of its own
 npm test -- NAME       the test files whose names hold that
@@ -27,7 +27,7 @@ interface Check {
 
 /** Always first, because tests run its output. It fails if a size exceeds its limit. */
 const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
-/** One checker, because several repeat their shared work: it takes half the CPU time. */
+/** Uses one checker, because several repeat their shared work: one takes half the CPU time. */
 const checks: Check[] = [
   { name: 'formatter', command: 'oxfmt --check' },
   { name: 'prose', command: 'node test/prose/run.ts' },
@@ -41,7 +41,7 @@ let failed = 0
 
 /**
  * The linter and the compiler are short-lived Go programs, so they collect no garbage below 2 GiB. The linter starts a
- * type checker per processor, and each repeats the shared work: with one it takes three fifths of the CPU time.
+ * type checker per processor, and each repeats the shared work. A single one takes three fifths of the CPU time.
  */
 const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '2GiB', GOMAXPROCS: '1' }
 
@@ -63,7 +63,7 @@ async function check({ name, command }: Check, priority = constants.priority.PRI
   }
 }
 
-/** The test files that only start a database: no function, endpoint, queue, browser or command. */
+/** The test files that start only a database: no function, endpoint, queue, browser or command. */
 function testsWithoutStack(): string[] {
   return readdirSync('test', { encoding: 'utf8' })
     .filter((name) => /\.test\.tsx?$/.test(name))
@@ -74,7 +74,7 @@ function testsWithoutStack(): string[] {
 const counter = {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]) {
     for (const module of modules) {
-      // A file that couldn't be loaded has no failed test of its own.
+      // A file that failed to load has no failed test.
       failed += module.errors().length
       for (const suite of module.children.allSuites()) failed += suite.errors().length
       for (const test of module.children.allTests()) {
@@ -87,8 +87,8 @@ const counter = {
 }
 
 /**
- * Runs beside the tests, which leave the processor idle while they wait for a browser, a process or a queue. One check
- * at a time, because the linter and the compiler need much memory.
+ * Runs beside the tests, which leave the processor idle while they wait for a browser, a process or a queue. Runs one
+ * check at a time, because the linter and the compiler need much memory.
  */
 async function runChecks(): Promise<void> {
   for (const one of checks) await check(one, constants.priority.PRIORITY_LOW)

@@ -7,13 +7,13 @@ export interface Served {
   baseUrl: string
   /** Its log lines, all JSON. */
   logs(): Record<string, unknown>[]
-  /** Its standard error, which a running service never uses. */
+  /** Its standard error, which stays empty while the service runs. */
   errors(): string
   /** Sends the signal and resolves with the exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>
 }
 
-/** Replaces the secrets that a service with its own database creates. */
+/** Replaces the secrets that a service with an embedded database creates. */
 export const givenSecrets: Record<string, string> = Object.fromEntries(
   ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'].map((name) => [
     name,

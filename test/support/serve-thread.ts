@@ -24,7 +24,7 @@ export interface ThreadOptions {
   port: number
 }
 
-/** The test's requests. Each is answered by `Done`. */
+/** The test's requests. `Done` answers each. */
 export type Order = { id: number } & (
   | { what: 'scheduled'; name: string; cron: string | undefined }
   | { what: 'waiting' }
@@ -44,12 +44,12 @@ export type OfFaults = { inject: SharedFault } | { spent: number } | { clear: tr
 
 export interface Ports {
   orders: MessagePort
-  /** Carries {@link OfFaults}. The thread reads it just before each database request. */
+  /** Contains {@link OfFaults}. The thread reads it just before each database request. */
   faults: MessagePort
   seen: MessagePort
 }
 
-/** The transfer list is empty. */
+/** No transferred objects. */
 const report = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
 
 /** The location of this machine's requests, as in lib/local/workers.ts. */
@@ -57,7 +57,7 @@ const place = { country: 'US', region: 'California', city: 'San Francisco' }
 
 hashPasswordsCheaply()
 
-/** All logs belong to the one service that this thread runs at a time. */
+/** All logs belong to the only service that this thread runs at a time. */
 let seenBy: MessagePort | undefined
 for (const level of ['log', 'info', 'warn', 'error'] as const) {
   console[level] = (...values: unknown[]) => {
@@ -65,10 +65,10 @@ for (const level of ['log', 'info', 'warn', 'error'] as const) {
   }
 }
 
-/** Whether the answer that the work belongs to is still open. */
+/** Whether the answer that caused the work is still open. */
 const answering = new AsyncLocalStorage<{ isOver: boolean }>()
 
-/** The database with a test's counts: without the work after an answer, which is a queue consumer's at Cloudflare. */
+/** The database with a test's counts. It excludes work after an answer, which a queue consumer does on Cloudflare. */
 function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
   const metered = meter(pool, {
     beforeRequest() {
@@ -128,7 +128,6 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   orders.on('message', (order: Order) => void settle(order.id, follow(order), orders))
 }
 
-/** Answers an order. */
 async function settle(id: number, work: Promise<unknown>, orders: MessagePort): Promise<void> {
   const done: Done = await work.then(
     (result) => ({ id, result }),

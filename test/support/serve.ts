@@ -18,7 +18,7 @@ export interface MailApi {
   url: string
   /** The accepted mails. */
   mails: Mail[]
-  /** The idempotency key of every mail, even of refused ones. */
+  /** The idempotency key of every mail, including refused ones. */
   keys: (string | undefined)[]
   /** The status of the answers. */
   status: number
@@ -26,7 +26,6 @@ export interface MailApi {
   to(address: string): Mail | undefined
 }
 
-/** Starts a mail API outside the service. */
 export async function startMailApi(): Promise<MailApi> {
   const api: MailApi = {
     url: '',

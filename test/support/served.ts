@@ -4,10 +4,10 @@ import { bareEnvironment } from './spawned.ts'
 import type { Meter, MeteredPostgres } from './meter.ts'
 import type { Done, OfFaults, Order, Ports, Seen, ThreadOptions } from './serve-thread.ts'
 
-/** The functions as lib/serve runs them, for one test file. */
+/** The functions in the same form as in lib/serve, for one test file. */
 export interface ServedFunctions {
   scheduled(name: string, cron?: string): Promise<void>
-  /** The number of programs that wait for webhooks to be sent. */
+  /** The number of programs with webhooks to send. */
   waitingWebhooks(): Promise<number>
   meter: Meter
   /** The functions' `console` output. */
@@ -15,7 +15,7 @@ export interface ServedFunctions {
   close(): Promise<void>
 }
 
-/** The thread, and the cause of its end if it has ended. */
+/** The thread, and the cause of its end. */
 interface Thread {
   worker: Worker
   death: Promise<Error>
@@ -24,8 +24,8 @@ interface Thread {
 let thread: Thread | undefined
 
 /**
- * A thread like Node's own process under `npm run serve`: without vitest, its transforms and its variables. It runs one
- * service after the other, because loading the functions takes longer than most tests. If it dies, the next service
+ * A thread that resembles Node's process in `npm run serve`: without vitest, its transforms and its variables. It runs
+ * one service after another, because loading the functions takes longer than most tests. If it dies, the next service
  * gets a new one.
  */
 function threadOfThisProcess(): Thread {
@@ -50,7 +50,7 @@ export function startThread(): Thread {
 
 /**
  * `own` is the test's own connection. Its requests count too, and a fault hits a request of either. If the thread dies,
- * every order is rejected with the cause.
+ * every order rejects with the cause.
  */
 export async function serveFunctions(
   options: ThreadOptions,

@@ -6,7 +6,9 @@ interface Size {
   customers: number
 }
 
-/** A file: its name, its headings, and a line for each partner or customer. `p` is the number of the customer's partner. */
+/**
+ * A file: its name, its headings, and a line for each partner or customer. `p` is the number of the customer's partner.
+ */
 type Format = [name: string, headings: string, each: keyof Size, line: (n: number, p: number) => string]
 
 const paid = (n: number) => (n % 2 ? 'paid' : 'approved')
@@ -135,7 +137,7 @@ const formats: Record<Exclude<Source, 'csv'>, Format[]> = {
   ],
 }
 
-/** Writes a program of this size as a service exports it. */
+/** Writes a program of this size in the form of a service's export. */
 export function serviceFiles(source: Exclude<Source, 'csv'>, size: Size): ImportFile[] {
   const encoder = new TextEncoder()
   return formats[source].map(([name, headings, each, line]) => ({

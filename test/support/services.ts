@@ -4,7 +4,10 @@ import type { AddressInfo } from 'node:net'
 
 type Item = Record<string, unknown>
 
-/** One program as six services have it: partners with a link each, their customers, and a commission for each of them. */
+/**
+ * One program in the form of six services: partners with a link each, their customers, and a commission for each
+ * customer.
+ */
 interface Size {
   partners: number
   customers: number
@@ -20,13 +23,16 @@ export interface Services {
   close(): Promise<void>
 }
 
-/** The partner of a customer, both counted from 0. */
+/** The partner of a customer. Both are counted from 0. */
 const partnerOf = (customer: number, { partners }: Size) => customer % partners
 const email = (partner: number) => `partner${partner}@example.com`
 const at = '2025-03-04T05:06:07Z'
 const list = (count: number, item: (index: number) => Item) => Array.from({ length: count }, (_, index) => item(index))
 
-/** The lists of each service by path, in the forms of its API as far as the service reads them. The last part of a path may be a `*`. */
+/**
+ * The lists of each service by path, in the form of its API. They have only the fields that the service reads. The last
+ * part of a path may be a `*`.
+ */
 function listsOf(size: Size): Record<string, Record<string, Item[]>> {
   const { partners, customers } = size
   const owner = (customer: number) => partnerOf(customer, size)
@@ -245,7 +251,7 @@ function listsOf(size: Size): Record<string, Record<string, Item[]>> {
   }
 }
 
-/** The credentials that each stand-in takes, as the service's own API does. */
+/** The credentials that each fake accepts, in the form of the service's own API. */
 const credentials: Record<string, (headers: Record<string, unknown>) => boolean> = {
   rewardful: (headers) => headers['authorization'] === `Basic ${btoa('key:')}`,
   tolt: (headers) => headers['authorization'] === 'Bearer key',
@@ -255,7 +261,7 @@ const credentials: Record<string, (headers: Record<string, unknown>) => boolean>
   dub: (headers) => headers['authorization'] === 'Bearer key',
 }
 
-/** Puts a page of a list into the form in which the service answers it. */
+/** Wraps a page of a list in the form of the service's answer. */
 function answerOf(service: string, path: string, items: Item[], query: URLSearchParams): unknown {
   const idOf = (item: Item) => item['id'] ?? item['key']
   const size = Number(query.get('limit') ?? query.get('per_page') ?? query.get('pageSize') ?? 25)
@@ -276,8 +282,8 @@ function answerOf(service: string, path: string, items: Item[], query: URLSearch
 }
 
 /**
- * Starts stand-ins of the six services' APIs on this machine. They answer only the lists that an import reads. They are
- * built from the services' public documentation, not from live accounts.
+ * Starts fakes of the six services' APIs on this machine. They answer only the lists that an import reads. They follow
+ * the services' public documentation, not live accounts.
  */
 export async function startServices(size: Size): Promise<Services> {
   const lists = listsOf(size)

@@ -11,7 +11,7 @@ export interface ShopCall {
 }
 
 export interface Shop {
-  /** Chromium's switch that sends every host name here, so that a page can be on any domain. */
+  /** Chromium's switch that sends every host name to this server, so that a page can be on any domain. */
   browserArg: string
   /** The page at every path of every host except `api.svc.test`. */
   html: string
@@ -19,7 +19,7 @@ export interface Shop {
   handler?: ((request: Request) => Promise<Response | undefined>) | undefined
   /**
    * The fault of the next calls to the service: `drop` breaks the connection, `page` answers 200 with a page, and a
-   * number is the status of the answer.
+   * number is the answer's status.
    */
   fault?: 'drop' | 'page' | number | undefined
   /** The delay of the service's answers, in milliseconds. */

@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 /** A connection to a server on this machine whose network can go silent. */
 export interface SilentNetwork {
   port: number
-  /** From now on nothing arrives and nothing is refused, on existing and new connections. */
+  /** From now on, nothing arrives and nothing is refused, on existing and new connections. */
   silence(): void
   /** New connections reach the server again. Older ones have lost data, and end. */
   speak(): void
@@ -22,7 +22,7 @@ export async function startSilentNetwork(target: { host: string; port: number })
       from.on('data', (bytes) => void (isSilent || to.write(bytes)))
       from.on('error', () => {})
       from.on('close', () => {
-        // Neither side hears of the other's end in the meantime.
+        // Neither side sees the other's end in the meantime.
         if (isSilent) return
         to.destroy()
         pairs.delete(pair)

@@ -14,20 +14,17 @@ import { hashPasswordsCheaply } from './cheap-passwords.ts'
 import { type Meter, meter, type MeteredPostgres } from './meter.ts'
 
 /**
- * The ways of running the service. `workerd`: functions in workerd with Neon's driver, as on Cloudflare. `serve`:
- * functions in plain Node on open connections, as `npm run serve` has them.
+ * The ways to run the service. `workerd`: functions in workerd with Neon's driver, as on Cloudflare. `serve`: functions
+ * in plain Node on open connections, as in `npm run serve`.
  */
 export type RunOn = 'workers' | 'serve'
 
-/**
- * The way in which this run of the tests runs the service, unless a test chooses one: the environment variable
- * `RUN_ON`, by default `serve`.
- */
+/** The way of this run, unless a test chooses one: the environment variable `RUN_ON`, by default `serve`. */
 export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
 /**
- * The connections of a test's functions and of its own calls of lib/. Each is a Postgres process with its own plans,
- * so more connections cost more than most tests do. Races and callers that wait for each other need these.
+ * The connections of a test's functions and of its own calls of lib/. Each is a Postgres process with its own plans, so
+ * more connections cost more than most tests. Races and callers that wait for each other need this many.
  */
 export const connectionsOfTests = 8
 
@@ -38,8 +35,8 @@ export interface TestDatabase {
 }
 
 /**
- * Creates a migrated database for the test file and drops it at the end. For tests of SQL and of `lib/` functions that
- * take a connection string. {@link startEndpoint} adds the functions' driver.
+ * Creates a migrated database for the test file and drops it at the end. It is for tests of SQL and of `lib/` functions
+ * that take a connection string. {@link startEndpoint} adds the functions' driver.
  */
 export async function createDatabase(): Promise<TestDatabase> {
   const adminUrl = inject('adminUrl')
@@ -63,7 +60,7 @@ export async function createDatabase(): Promise<TestDatabase> {
 /** Opens up to `max` plain connections to a database of the test file, for checks and for simultaneous events. */
 export function openConnections(databaseUrl: string, max: number): Pool {
   const pool = new Pool({ connectionString: databaseUrl, max, idleTimeoutMillis: 60_000 })
-  // The database can go before the last connection reports its end, and an unhandled error would end the process.
+  // The database can end before the last connection closes, and an unhandled error would end the process.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   afterAll(() => pool.end())
@@ -75,7 +72,7 @@ export interface TestEndpoint extends TestDatabase {
   neon: Meter
   /** The functions' `c.get('db')`. */
   db: Database
-  /** Commands always use `NEON_ENDPOINT`; functions prefer `POSTGRES`. */
+  /** Commands always use `NEON_ENDPOINT`, while functions prefer `POSTGRES`. */
   env: { DATABASE_URL: string; NEON_ENDPOINT: string; POSTGRES?: Postgres }
 }
 
@@ -88,7 +85,7 @@ export interface PooledTestEndpoint extends TestEndpoint {
 }
 
 /**
- * Creates a database and connects to it as this run does or as the test asks. For tests that call `lib/` or
+ * Creates a database and connects to it in the way of this run or the given one. It is for tests that call `lib/` or
  * `app.request()` without functions behind HTTP.
  */
 export async function startEndpoint(): Promise<TestEndpoint>
@@ -115,17 +112,17 @@ export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
 
 export interface TestStack extends TestEndpoint {
   /**
-   * The origin of the functions, routed as in wrangler.toml. In workerd, `http://<function>.localhost:<port>` works
-   * too.
+   * The origin of the functions, with the routes of wrangler.toml. In workerd, `http://<function>.localhost:<port>`
+   * works too.
    */
   baseUrl: string
   /** The fake of Stripe's API. */
   stripe: LocalStripe
-  /** All variables of the functions, secrets included. */
+  /** All variables of the functions, including secrets. */
   environment: ReturnType<typeof localEnvironment>
   /** Runs a scheduled function once. */
   scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
-  /** Programs that wait for a webhook run. */
+  /** Programs that wait for a run of the webhook consumer. */
   waitingWebhooks(): Promise<number>
   /** Lines that functions logged with `console.log` and `console.error`. */
   readonly logs: string[]
@@ -134,29 +131,29 @@ export interface TestStack extends TestEndpoint {
 /** A stack in workerd with its queue. */
 export interface WorkersStack extends TestStack {
   neon: NeonEndpoint
-  /** The queue; `messages()` and `deadLetters()` read it. */
+  /** The queue. `messages()` and `deadLetters()` read it. */
   queue: Queue
   queueUrl: string
   deadLetterQueueUrl: string
 }
 
 export interface StackOptions {
-  /** For tests of one way. */
+  /** For tests that need this way. */
   on?: RunOn
   functions?: string[]
   environment?: Record<string, string>
   /** Variables for every function, as on a local stack. */
   common?: Record<string, string>
-  /** Requests a minute of every limiter. */
+  /** Requests per minute of every limiter. */
   rateLimit?: number
 }
 
 /**
- * Starts the whole service for one test file: a database, the fake of Stripe, and the functions as this run has them
+ * Starts the whole service for one test file: a database, the fake of Stripe, and the functions in this run's way
  * ({@link runOn}). Call it once at the top of a file (`const stack = await startStack()`). Everything ends with the
- * file.
- * `functions` starts only those and their bindings, which is faster. `environment` adds or replaces variables of
- * wrangler.toml. Rate limits are off unless a number is set: those of wrangler.toml are too generous for tests.
+ * file. `functions` starts only those and their bindings, which is faster. `environment` adds or replaces variables of
+ * wrangler.toml. Rate limits are disabled unless a number is set, because those of wrangler.toml are too generous for
+ * tests.
  */
 export async function startStack(options: StackOptions & { on: 'workers' }): Promise<WorkersStack>
 export async function startStack(options?: StackOptions): Promise<TestStack>
@@ -188,7 +185,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     environment,
     async scheduled(name, { cron } = {}) {
       if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
-      // The consumer of notifications has no schedule in tests: it runs after the answer that caused them.
+      // In tests the consumer of notifications has no schedule: it runs after the answer that caused them.
       const unreported = 'select from outbox where delivered_at is null'
       await vi.waitFor(async () => expect((await endpoint.sql.query(unreported)).rowCount).toBe(0), 60_000)
     },
@@ -275,7 +272,10 @@ function surroundings(
   return { addresses, environment: { ...localEnvironment(addresses, generateSecrets()), ...options.environment } }
 }
 
-/** Sets a limit for a test. As in wrangler.toml, the totals for an address and a proxied program stay above the others. */
+/**
+ * Sets a limit for a test. As in wrangler.toml, the totals of an address and of a proxied program stay above the
+ * others.
+ */
 function limitedTo(limit: number) {
   const times: Record<string, number> = { ADDRESS_RATE_LIMIT: 10, PROXY_RATE_LIMIT: 20 }
   return <Entry extends { name: string; simple: object }>(entry: Entry) => ({

@@ -11,7 +11,7 @@ import type { Order, Outcome } from './command-host.ts'
 import { bareEnvironment } from './spawned.ts'
 import { startStack } from './stack.ts'
 
-/** The `svc` command as `npm run build` creates it. */
+/** The built `svc` command. */
 export const command = fileURLToPath(new URL('../../tracker/dist/svc.js', import.meta.url))
 
 /** A program of a running service, and the command with its key, in a separate folder for each test. */

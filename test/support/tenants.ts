@@ -17,7 +17,7 @@ import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
 import { startStack } from './stack.ts'
 
-/** A program with objects of all kinds that an address can name, a neighboring program, and callers. */
+/** A program with objects of every kind that an address can name, a neighboring program, and callers. */
 export async function startTenants() {
   const stack = await startStack()
   const { AUTH_SECRET, WEBHOOK_SECRET } = stack.environment
@@ -44,7 +44,7 @@ export async function startTenants() {
   }
   const { removed, expired, unverified, revokedKey } = await callersOf(victim)
 
-  /** Another partner of the victim's program, who owns nothing there. */
+  /** Another partner of the victim's program, who owns nothing in it. */
   const fellow = await createPerson(stack.db, env, {
     name: 'Fellow',
     email: `fellow-${crypto.randomUUID()}@example.com`,
@@ -89,7 +89,7 @@ export async function startTenants() {
     return { status: response.status, location: response.headers.get('location'), text: await response.text() }
   }
 
-  /** The victim's objects of all kinds that an address can name. */
+  /** The victim's objects of every kind that an address can name. */
   async function fill({ programId, workspaceId, partnerId, partnerCode, apiKey }: Sandbox) {
     const click = {
       affiliate_url: `https://shop.example.com/?aff=${partnerCode}`,
@@ -147,7 +147,7 @@ export async function startTenants() {
       crypto.randomUUID(),
       [],
     )
-    // A decision by others would be visible in it.
+    // Decisions by others would be visible here.
     await stack.sql.query(
       `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
       insert into commission_reviews (program_id, commission_id, flags)

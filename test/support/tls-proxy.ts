@@ -46,13 +46,13 @@ export function selfSigned(hosts: string[]): { key: string; cert: string } {
 
 export interface TlsProxy {
   port: number
-  /** Chromium's switch that sends every host here. */
+  /** Chromium's switch that sends every host name here. */
   browserArg: string
 }
 
 /**
- * The proxy in front of `npm run serve`. Forwards HTTPS requests for `host` as HTTP to the port on this machine.
- * Appends the caller's address, which is always `visitor` here, to `X-Forwarded-For`. Every other host shows a page.
+ * The proxy in front of `npm run serve`. It forwards HTTPS requests for `host` as HTTP to the port on this machine. It
+ * appends the caller's address, which is always `visitor` here, to `X-Forwarded-For`. Every other host shows a page.
  */
 export async function startTlsProxy(options: {
   host: string

@@ -10,8 +10,8 @@ import { createShop, type TestShop } from './shops.ts'
 import type { TestEndpoint } from './stack.ts'
 
 /**
- * Stripe's report of a refund (`re_…`) or a dispute (`dp_…`) of the payment in {@link paidBy}: a refund that succeeded,
- * a dispute that began.
+ * Stripe's report of a refund (`re_…`) or a dispute (`dp_…`) of the payment in {@link paidBy}: by default a successful
+ * refund or a new dispute.
  */
 export type Report = [id: string, amount: number, status?: 'pending' | 'failed' | 'canceled' | 'won']
 
@@ -52,7 +52,7 @@ export async function signatureOf(text: string, secret = 'whsec_new', timestamp 
   return await Stripe.webhooks.generateTestHeaderStringAsync({ payload: text, secret, timestamp })
 }
 
-/** The webhook function in this process, on a test's database, with Stripe's stand-in. */
+/** The webhook function in this process, on a test's database, with a fake of Stripe. */
 export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> {
   const silenced = (['log', 'error'] as const).map((method) => vi.spyOn(console, method).mockReturnValue())
   const stripe = await startLocalStripe()
