@@ -81,7 +81,7 @@ create table verifications (
 create index verifications_identifier_idx on verifications (identifier);
 create index verifications_expires_at_idx on verifications (expires_at);
 
--- Attempts to sign in, sign up or reset a password, counted by address, by account, and by both, in a fixed window.
+-- Attempts to sign in, sign up or reset a password, counted in a fixed window by address, by account, and by both.
 create table sign_in_attempts (
   key text primary key,
   attempts integer not null check (attempts > 0),
@@ -107,7 +107,7 @@ create table secret_fingerprints (
   noted_at timestamptz not null default now()
 );
 
--- A removed member keeps the row, so that their past acts still have a name. Every query for a permission requires
+-- A removed member keeps the row, so that their past actions still have a name. Every query for a permission requires
 -- `removed_at is null`. lib/access/roles.ts has the permissions of each role.
 create table workspace_members (
   workspace_id text not null references workspaces (id) on delete cascade,

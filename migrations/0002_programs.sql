@@ -17,7 +17,7 @@ create table programs (
   workspace_id text not null references workspaces (id),
   name name_text not null,
   domain text not null check (length(domain) between 1 and 253),
-  -- When the program's tag was first seen on the domain (track_click). Null: not yet.
+  -- When the program's tag was first seen on the domain (track_click). Null if it was not seen yet.
   domain_verified_at timestamptz,
   -- When a TXT record proved it. Anybody can claim to have seen a tag, so a proof wins.
   domain_proven_at timestamptz check (domain_proven_at is null or domain_verified_at is not null),
@@ -25,17 +25,17 @@ create table programs (
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
   -- Paid once per settled lead, in the program's currency.
   lead_commission_cents amount_cents not null default 0,
-  -- Browsers keep a cookie for 400 days at most. Click events are kept at least as long as the longest window.
+  -- Browsers keep a cookie for up to 400 days. Click events are kept at least as long as the longest window.
   cookie_window_days integer not null default 30 check (cookie_window_days between 1 and 730),
   hold_days integer not null default 30 check (hold_days between 0 and 365),
-  -- Later sales than this many months after a customer's first purchase earn nothing. Null: no limit.
+  -- Sales more than this many months after a customer's first purchase earn nothing. Null means no limit.
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
   lead_auth_policy text not null default 'server_verified' check (lead_auth_policy in ('server_verified', 'browser_allowed')),
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
   -- Whether an unattributed payment belongs to the customer of earlier attributed payments with the same processor
   -- customer or subscription.
   attribute_known_customers boolean not null default false,
-  -- The base of a processor's sale: the amount without tax, or also without the processor's fee.
+  -- The commission base of a processor's sale: the amount without tax, optionally also without the processor's fee.
   commission_base text not null default 'net' check (commission_base in ('net', 'net_of_fees')),
   -- The reasons to hold a commission for review (functions/3_commissions/flags.sql). `paid_ads` means that the program
   -- forbids paid ads.
@@ -44,25 +44,23 @@ create table programs (
   -- The connected account at Stripe. Several programs can share one. `platform` is the account of the
   -- deployment's own key, whose events name no account.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
-  -- The account before the present one. Its later reports wait here until it is connected again.
+  -- The previous account. Its later reports wait until it is connected again.
   processor_former_account_id text check (processor_former_account_id <> processor_account_id),
-  -- A late message about the end of an earlier connection must not end this one.
+  -- A late message about the end of an earlier connection must not end the current connection.
   processor_connected_at timestamptz,
   processor_livemode boolean not null default true,
-  -- The types that the program's webhook endpoints want, or null if it has none (functions/1_base/webhooks.sql). The
+  -- The types that the program's webhook endpoints subscribe to, or null if it has none (functions/1_base/webhooks.sql). The
   -- column is here because the writes that send webhooks read this row anyway.
   webhook_types text[],
-  -- The number of changes of the program's commission rules. A sale, which reads this row anyway, chooses among the
-  -- rules of this version.
+  -- The number of changes of the program's commission rules. A sale reads this row anyway, and chooses among the rules of this version.
   rules_version integer not null default 0,
-  -- Whether the code or the click decides, if a sale names one partner's code and another partner's link brought the
-  -- customer.
+  -- Whether the code or the click decides if a sale names one partner's code and another partner's link referred the customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   -- The number of the key that the proxies on the program's own domain sign with. The key before it is valid until
   -- `previous_proxy_key_until`.
   proxy_key_number integer not null default 0,
   previous_proxy_key_until timestamptz,
-  -- The parameters beside `aff` that carry a partner's code in old links, for the tracker tag.
+  -- Further parameters besides `aff` that carry a partner's code in old links, for the tracker tag.
   link_params text[] not null default '{}' check (cardinality(link_params) <= 10 and array_to_string(link_params, '') ~ '^[A-Za-z0-9_-]*$'),
   created_at timestamptz not null default now(),
   -- When its workspace was deleted.
@@ -76,7 +74,7 @@ create index programs_processor_account_idx on programs (processor_account_id) w
 create unique index programs_own_account_key on programs (processor_account_id) where processor_account_id = 'platform';
 create index programs_processor_former_account_idx on programs (processor_former_account_id) where processor_former_account_id is not null;
 
--- The least available amount in a currency that is paid out. Without a row, any amount is paid.
+-- The smallest available amount in a currency that a payout pays. Without a row, any amount is paid.
 create table minimum_payouts (
   program_id bigint not null references programs (id) on delete cascade,
   currency currency_code not null,
@@ -106,28 +104,28 @@ create table api_keys (
   name text not null default 'default' check (length(name) between 1 and 100),
   -- The last four characters, so that people can distinguish their keys.
   hint text not null check (length(hint) = 4),
-  -- `track` allows leads, sales and refunds, `read` reading the program's data, and `manage` changing it. Every key may
+  -- `track` allows leads, sales and refunds. `read` allows reading the program's data, and `manage` changing it. Every key may
   -- read the status.
   scopes text[] not null default '{track}'
     constraint api_keys_scopes check (scopes <@ '{track,read,manage}' and cardinality(scopes) > 0),
   created_by text references users (id) on delete set null,
   created_at timestamptz not null default now(),
-  -- Null: never.
+  -- Null means never.
   expires_at timestamptz,
-  -- To the hour (`use_key` in functions/1_base/api-keys.sql).
+  -- Rounded to the hour (`use_key` in functions/1_base/api-keys.sql).
   last_used_at timestamptz,
   revoked_at timestamptz
 );
 create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
 
--- Refused calls, the latest of each code, to show integration problems. A few rows per program: see `note_refusal`.
+-- Refused calls, the latest of each code, to show integration problems. A program has only a few rows. See `note_refusal`.
 create table refused_calls (
   program_id bigint not null references programs (id) on delete cascade,
   -- `key` if the API key itself was refused.
   call text not null check (call in ('click', 'lead', 'sale', 'refund', 'key')),
   code text not null check (length(code) between 1 and 64),
-  -- The refused part of the call: a partner's code, or fields and the rules that they break. Never personal data.
+  -- The refused part of the call: a partner's code, or fields and the rules that they break. It never contains personal data.
   detail text check (length(detail) <= 300),
   refused_at timestamptz not null default now(),
   primary key (program_id, call, code)
@@ -139,7 +137,7 @@ create table partner_groups (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   name name_text not null,
-  -- `<service>:<id>` if an import brought it.
+  -- `<service>:<id>` if an import created it.
   external_id text check (length(external_id) between 1 and 255),
   created_at timestamptz not null default now(),
   removed_at timestamptz,
@@ -148,29 +146,27 @@ create table partner_groups (
 );
 create unique index partner_groups_name_key on partner_groups (program_id, lower(name)) where removed_at is null;
 
--- Returns the mailbox of an address, which a person can spell in many ways: without a plus tag, and at Gmail without dots.
--- Indexes contain its results, so it never changes.
+-- Returns the mailbox of an address without a plus tag, and at Gmail without dots, because people can spell an address in many ways.
+-- Indexes contain its results, so the function never changes.
 create function mailbox_of(email text) returns text language sql immutable parallel safe as $$
   select case when domain in ('gmail.com', 'googlemail.com') then replace(local, '.', '') || '@gmail.com' else local || '@' || domain end
   from (select regexp_replace(split_part(lower(email), '@', 1), '(.)[+].*$', '\1') local, split_part(lower(email), '@', 2) domain) parts
 $$;
 
--- A partner of one program: the details that the program entered, and the user who accepted the invitation. A person
--- can be a partner of many programs, which don't know of each other.
+-- A partner of one program: the details that the program entered, and the user who accepted the invitation. A person can be a partner of
+-- many programs, which don't know about each other.
 create table partners (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   user_id text references users (id) on delete set null,
   group_id bigint,
-  -- Entered by the program. Once the person sets their own name, it follows their `partner_profiles` row.
+  -- The program enters the name. Once the person sets their own name, that name replaces it (`partner_profiles`).
   name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
-  -- Hashes of the addresses that identify this partner as a customer, in the form that `customers` has. Null until
-  -- computed.
+  -- Hashes of the addresses that identify this partner as a customer, in the same form as in `customers`. Null until computed.
   email_hashes bytea[],
-  -- Set if the address changed after a payout to the former one. Until then no payout run and no payment file uses the
-  -- new address.
+  -- Set if the address changed after a payout to the previous one. Until that time, no payout run and no payment file uses the new address.
   payout_waits_until timestamptz,
   -- The program's private note. Neither the partner nor the API can read it.
   note text check (length(note) between 1 and 2000),
@@ -178,8 +174,8 @@ create table partners (
   -- When the program or the partner ended the partnership. Earlier earnings remain payable.
   ended_at timestamptz,
   ended_by text check (ended_by in ('program', 'partner')),
-  -- When the person erased their account or the program's workspace was deleted. Later sales earn nothing, and the
-  -- partnership can't resume.
+  -- When the person erased their account or the program's workspace was deleted. After that, sales earn nothing, and the partnership can't
+  -- resume.
   closed_at timestamptz,
   -- The integrator's own id of the partner.
   external_id text check (length(external_id) between 1 and 255),
@@ -199,9 +195,9 @@ create index partners_created_idx on partners (program_id, created_at);
 create index partners_mailbox_idx on partners (program_id, mailbox_of(email));
 create index partners_group_idx on partners (program_id, group_id) where group_id is not null;
 
--- Terms that replace the program's own: for a group, for one partner, or for everybody's sales of one product. A rule
--- contains all terms of a sale. A rule never changes: it ends and another begins (`save_rules` in
--- functions/3_commissions/commission-rules.sql), so that its commissions can be computed again.
+-- Terms that replace the program's own: for a group, for one partner, or for everybody's sales of one product. A rule contains all terms of
+-- a sale. A rule never changes. It ends and another begins (`save_rules` in functions/3_commissions/commission-rules.sql), so that its
+-- commissions can be computed again.
 create table commission_rules (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
@@ -215,11 +211,11 @@ create table commission_rules (
   -- percentage without a cap.
   commission_fixed_cents amount_cents not null default 0,
   lifetime_cap_cents amount_cents,
-  -- Null: no limit.
+  -- Null means no limit.
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
-  -- Null: the next rule or the program decides for leads.
+  -- If null, the next rule or the program decides for leads.
   lead_commission_cents amount_cents,
-  -- The first version in `programs.rules_version` that has the rule, and the first without it.
+  -- The first `programs.rules_version` that has the rule, and the first without it.
   since_version integer not null,
   until_version integer check (until_version > since_version),
   created_at timestamptz not null default now(),
@@ -228,14 +224,14 @@ create table commission_rules (
   foreign key (program_id, group_id) references partner_groups (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
   constraint commission_rules_holder check (num_nonnulls(group_id, partner_id) <= 1),
-  -- Terms for everybody and every product are the program's own.
+  -- Terms for everybody and every product are the program's own terms.
   check (num_nonnulls(product_id, sale_type) <= 1 and num_nonnulls(group_id, partner_id, product_id, sale_type) > 0),
   check (lead_commission_cents is null or num_nonnulls(product_id, sale_type) = 0),
   check (num_nulls(until_version, ended_at) in (0, 2))
 );
 create unique index commission_rules_key on commission_rules (program_id, group_id, partner_id, product_id, sale_type) nulls not distinct
   where ended_at is null;
--- A sale reads only the rules of its partner, of their group and of everybody, however many others exist.
+-- A sale reads only the rules of its partner, of their group and of everybody, even if many others exist.
 create index commission_rules_holder_idx on commission_rules (program_id, partner_id, group_id);
 
 -- A person's own details for the programs that they joined. Null columns keep each program's entry.
@@ -254,7 +250,7 @@ create table partner_invitations (
   email text not null constraint partner_invitations_email_lower_case check (email = lower(email)),
   token_hash bytea not null constraint partner_invitations_token_hash_key unique,
   invited_by text references users (id) on delete set null,
-  -- The application that was approved, if the partner applied. Such an invitation stays valid without a sender.
+  -- The application that was approved, if the partner applied. Such an invitation stays valid even if its sender leaves.
   application_id bigint,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
@@ -270,15 +266,15 @@ create unique index partner_invitations_open_key on partner_invitations (program
 create index partner_invitations_email_idx on partner_invitations (email, id)
   where accepted_at is null and declined_at is null and revoked_at is null;
 
--- A link without a partner or program is a configuration mistake, and its clicks are answered with `invalid_link`.
--- Imported links can be incomplete. A complete link belongs to a partner of its own program.
+-- A link without a partner or program is a configuration mistake, and its clicks get the answer `invalid_link`. Imported links can be
+-- incomplete. The partner of a complete link belongs to the same program.
 create table referral_links (
   id bigint generated always as identity primary key,
   -- Codes that begin with svc-test- belong to test links, which have no rows.
   code text not null check (code ~ '^[A-Za-z0-9._@-]{1,64}$' and code !~* '^svc-test-'),
   program_id bigint references programs (id),
   partner_id bigint,
-  -- The page that the copied link opens. Null: the program's domain.
+  -- The page that the copied link opens. Null means the program's domain.
   page_url text check (length(page_url) <= 2048),
   is_active boolean not null default true,
   -- The integrator's own id of the link.
@@ -289,18 +285,17 @@ create table referral_links (
   foreign key (program_id, partner_id) references partners (program_id, id),
   unique (program_id, id, partner_id)
 );
--- Codes are unique in their program, whatever their case.
+-- Codes are unique in their program, ignoring case.
 create unique index referral_links_code_key on referral_links (lower(code), program_id) nulls not distinct;
 create index referral_links_partner_idx on referral_links (partner_id, program_id, id);
 
--- Up to 64 characters without spaces, with the other rules of names.
+-- Up to 64 characters without spaces. The other rules are those of names.
 create domain code_text as text check (
   length(value) between 1 and 64 and value !~ '[\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'
 );
 
--- Codes that buyers enter. The sale belongs to the code's partner, with or without a click
--- (functions/4_attribution/codes.sql). A code belongs to one partner for ever, so that late reports and the books stay
--- unambiguous. A revoked code attributes no later purchases.
+-- Codes that buyers enter. The sale belongs to the code's partner, with or without a click (functions/4_attribution/codes.sql). A code
+-- belongs to one partner forever, so that late reports and the books stay unambiguous. A revoked code attributes no later purchases.
 create table partner_codes (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -311,7 +306,7 @@ create table partner_codes (
   account_id text,
   created_at timestamptz not null default now(),
   revoked_at timestamptz,
-  -- Since when the service no longer asks Stripe about it: the code is disabled there, or Stripe refused.
+  -- The time from which the service no longer asks Stripe about it, because Stripe disabled the code or refused.
   disabled_at_processor_at timestamptz,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),

@@ -1,6 +1,6 @@
 -- Customers and their click and lead events: the tables that every click and lead writes. Postgres compiles each CHECK of a table anew in
--- every statement that writes it. So the rules of a column are domains and those of a row are a trigger
--- (functions/4_attribution/customers.sql), which Postgres prepares once per connection.
+-- every statement that writes it. So domains hold the rules of a column, and a trigger holds the rules of a row
+-- (functions/4_attribution/customers.sql). Postgres prepares both once per connection.
 
 -- No foreign key to referral_links: its check locked the link's row in every click. That took a third of the click's database time.
 -- track_click and add_second_customer copy link and partner from a link or another customer. Links are never deleted, and the audit looks
@@ -8,60 +8,60 @@
 create table customers (
   program_id bigint not null,
   id bigint generated always as identity,
-  -- `cust_<unix milliseconds>_<20 random digits><program id>`: unique in the whole service because the program is part of it.
+  -- `cust_<unix milliseconds>_<20 random digits><program id>`. It is unique in the whole service because the program is part of it.
   click_id text not null,
   customer_key text,
   -- HMAC-SHA-256 of the normalized e-mail address. The address itself is never stored.
   email_hash bytea,
-  -- The same hash of the mailbox, if the address is another spelling of it. Used only to compare the customer with the partner, never to
-  -- find a customer.
+  -- The same hash of the mailbox, if the address spells it differently. It is only compared with the partner, and never used to find a
+  -- customer.
   mailbox_hash bytea,
-  -- When a browser sent the key or the e-mail address; null if a server sent it. A server outranks a browser.
+  -- When a browser sent the key or the e-mail address. Null if a server sent it, because a server outranks a browser.
   key_unverified_since timestamptz,
   email_unverified_since timestamptz,
-  -- Null if a code brought them, or if an import did without naming the link.
+  -- Null if a code referred them, or if they were imported without a link.
   link_id bigint,
   partner_id bigint not null,
-  -- The code that decided their first purchase. It also decides later purchases that name none. No foreign key, as above.
+  -- The code that decided their first purchase. It also decides later purchases without a code. It has no foreign key, for the same reason.
   code_id bigint,
-  -- Follows from the dates below: click, lead or conversion.
+  -- Click, lead or conversion, depending on the dates below.
   customer_status text not null default 'click',
   -- Null if they never clicked.
   last_click_at timestamptz,
-  -- The first provisional lead; a settled one sets signup_date and lead_event_id.
+  -- The first provisional lead. A settled lead sets signup_date and lead_event_id.
   provisional_lead_at timestamptz,
   provisional_lead_event_id bigint,
   signup_date timestamptz,
   lead_event_id bigint,
   first_purchase_date timestamptz,
-  -- When an import brought them. Their lead and first purchase up to then were the former service's and count in no figure.
+  -- When an import created them. Their lead and first purchase before that belong to the former service and count in no figure.
   imported_at timestamptz,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint customers_click_id_key unique (program_id, click_id)
 );
--- Most customers have no key yet: they need no entry here.
+-- Most customers have no key yet, so they need no entry here.
 create unique index customers_customer_key_key on customers (program_id, customer_key) where customer_key is not null;
 create index customers_signup_idx on customers (program_id, signup_date) where signup_date is not null;
 create index customers_first_purchase_idx on customers (program_id, first_purchase_date) where first_purchase_date is not null;
 -- The leads and buyers of a partner.
 create index customers_partner_idx on customers (program_id, partner_id, id)
   where customer_status <> 'click' or provisional_lead_at is not null;
--- Lets the planner estimate partners with many customers right: a link has one partner.
+-- Lets the planner estimate partners with many customers correctly, because a link has only one partner.
 create statistics customers_link_statistics (dependencies) on link_id, partner_id from customers;
 create index customers_email_idx on customers (program_id, email_hash) where email_hash is not null;
 
 -- Event tables: one partition per month, created ahead by make_event_partitions. The default partition takes the rest, so no write fails
--- for lack of a partition. Rows are read in the order of the primary key. The Worker generates ids and times of clicks, so that a click
--- that is sent to the database twice is recorded once. Ids are above 0. track_click gives each real event its customer and link, and the
--- audit looks for others. Months of clicks are dropped after their term, leads stay.
+-- for lack of a partition. Readers use the order of the primary key. The Worker generates ids and times of clicks, so that a repeated
+-- statement records a click only once. Ids are above 0. track_click gives each real event its customer and link, and the audit looks for
+-- others. Months of clicks are dropped after their retention period, but leads stay.
 create table affiliate_click_events (
   program_id bigint not null,
   is_test boolean not null default false,
   click_timestamp timestamptz not null,
   id bigint not null,
   customer_id bigint,
-  -- The customer's click id, which lists show after the customer is deleted.
+  -- The customer's click id. Lists show it after the customer is deleted.
   click_id text,
   link_id bigint,
   session_id text,
@@ -81,9 +81,9 @@ create table affiliate_click_events (
   device_os text,
   browser_name text,
   additional_data jsonb,
-  -- The link's `utm_*` and `sub1` to `sub3` parameters; null if it has none.
+  -- The link's `utm_*` and `sub1` to `sub3` parameters. Null if it has none.
   campaign jsonb,
-  -- A keyed hash of the visitor's address that changes each month. It shows many signups from one address; the address itself is never
+  -- A keyed hash of the visitor's address that changes each month. It shows many signups from one address. The address itself is never
   -- stored.
   visitor bigint,
   created_at timestamptz not null default now(),
@@ -91,13 +91,13 @@ create table affiliate_click_events (
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
 -- Shows which pages hold a customer's clicks, at half a byte per click. Postgres adds pages after they are full, so most clicks don't write
--- to this index. At most 8 pages per range: a click into a summarized range rewrites its filter, and Postgres compresses filters above half
--- a kilobyte each time.
+-- to this index. A range has only 8 pages, because a click into a summarized range rewrites its filter, and Postgres compresses filters
+-- above half a kilobyte each time.
 create index affiliate_click_events_customer_idx on affiliate_click_events
   using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 8, autosummarize = on);
 
--- The number of keyless test events on the latest day with one: of a program (network 0), and of each network
--- there. count_public_test_event bounds both.
+-- The number of keyless test events on the latest day with such events, for a program (network 0) and for each network there.
+-- count_public_test_event bounds both.
 create table public_test_events (
   program_id bigint not null references programs (id) on delete cascade,
   -- A keyed hash of the visitors' network.
@@ -117,7 +117,7 @@ create table affiliate_lead_events (
   -- Null on a provisional lead, which does not store the integrator's user id.
   customer_key text,
   provisional boolean not null default false,
-  -- Why a test lead makes its customer's sales tests: `key` if a server sent it, `test_link` if its click came by the test link.
+  -- The reason why a test lead turns its customer's sales into tests: `key` if a server sent it, `test_link` if its click used the test link.
   test_source text check (test_source in ('key', 'test_link')),
   session_id text,
   page_url text,
@@ -133,21 +133,22 @@ create table affiliate_lead_events_default partition of affiliate_lead_events de
 create domain click_count as bigint check (value > 0);
 create domain event_count as bigint check (value >= 0);
 
--- A link's clicks. A partner's clicks in a program are the sum of their links'. A click adds a short row to uncounted_clicks instead of
--- raising two counters: the insert costs a sixth of the two updates, and nobody waits for a lock. Every minute a scheduled function moves
--- the rows into the counters (countClicks in lib/tracking/clicks.ts). Readers add the remaining rows in the same statement.
+-- A link's clicks. A partner's clicks in a program are the sum over their links. A click adds a short row to uncounted_clicks instead of
+-- increasing two counters: the insert costs a sixth of the two updates, and nobody waits for a lock. Every minute a scheduled function
+-- moves the rows into the counters (countClicks in lib/tracking/clicks.ts). Readers add the remaining rows in the same statement.
 create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
   clicks event_count not null,
-  -- Clicks by bots, by their user agent. No other figure counts them.
+  -- Clicks by bots, recognized by their user agent. No other figure counts them.
   bot_clicks event_count not null default 0,
   -- Null if only bots clicked.
   last_clicked_at timestamptz,
   primary key (program_id, link_id)
 ) with (fillfactor = 50);
 
--- The same per month (UTC) of the click, so that a month's events can be dropped unread. `-infinity` holds the sum of the dropped months.
+-- The same per month (UTC) of the click, so that a month's events can be dropped without reading them. `-infinity` holds the sum of the
+-- dropped months.
 create table link_months (
   program_id bigint not null,
   link_id bigint not null,
@@ -157,7 +158,7 @@ create table link_months (
   primary key (program_id, link_id, month)
 ) with (fillfactor = 50);
 
--- The start of the stored click events. No row: no month was dropped yet.
+-- The start of the stored click events. It has no row if no month was dropped yet.
 create table clicks_kept (
   is_only boolean primary key default true check (is_only),
   since timestamptz not null

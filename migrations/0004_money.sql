@@ -1,5 +1,6 @@
 -- Sales, refunds, commissions, payouts and the ledger of balances. As with customers, domains and triggers hold the rules of a sale and a
--- commission (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql): their 19 CHECKs were a fifth of a sale's instructions.
+-- commission (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql), because 19 CHECKs took a fifth of a sale's
+-- instructions.
 
 create domain id_text as text check (length(value) between 1 and 255);
 create domain word_text as text check (length(value) between 1 and 64);
@@ -10,13 +11,13 @@ create domain reversal_kind as text check (value in ('none', 'partial', 'full'))
 create domain refund_key as text check (length(value) between 1 and 300);
 create domain refund_reason as text check (value in ('refund', 'chargeback'));
 create domain review_reason as text check (value in ('unverified_customer'));
--- Sources of a sale's amount. A later one in this list overrides an earlier one, in whatever order they arrive.
+-- Sources of a sale's amount. A later source in this list overrides an earlier one, in any order of arrival.
 create type amount_source as enum ('api', 'charge', 'intent', 'session', 'invoice');
 
--- A line of an invoice: its price before its product, and its share of the sale, after its discounts and without included tax.
+-- A line of an invoice: its price, then its product, and its share of the sale after discounts and without included tax.
 create type sale_line as (product_ids text[], weight bigint);
 
--- The terms of those lines of a sale that share them.
+-- The terms that several lines of a sale share.
 create type line_terms as (
   rule_id bigint, commission_bp integer, commission_months integer, fixed_cents bigint, cap_cents bigint, weight bigint
 );
@@ -25,50 +26,50 @@ create type line_terms as (
 -- own terms.
 create type terms_choice as (rules_version integer, group_id bigint, commission_bp integer, commission_months integer);
 
--- A sale is the sale event and the sale record in one row. It is not partitioned: its transaction id must stay unique for
--- ever, and a unique key of a partitioned table would hold within one month only.
+-- A sale is the sale event and the sale record in one row. It is not partitioned, because its transaction id must stay unique forever, and
+-- a partitioned table would enforce that only within a month.
 create table sales (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   is_test boolean not null default false,
   transaction_id id_text not null,
-  -- Null: not attributed.
+  -- Null if it is not attributed.
   customer_id bigint,
   partner_id bigint,
   customer_key id_text,
   sale_date timestamptz not null default now(),
-  -- 0 only if the sale's invoice brought nothing; its payment_status is then `no_payment_required`, and it counts in no figure.
+  -- Only 0 if nothing was paid for the sale's invoice. Its payment_status is then `no_payment_required`, and it counts in no figure.
   amount_cents amount_cents not null,
   amount_source amount_source not null default 'api',
-  -- The base of the commission: the amount, without tax for processor sales.
+  -- The commission base: the amount, without tax for processor sales.
   commission_base_cents amount_cents not null,
   -- The processor's fee, if the base excludes it.
   processor_fee_cents amount_cents,
-  -- The terms when the sale was attributed: a rule's, else the program's. Its commission is computed by them now and at every correction.
+  -- The terms when the sale was attributed, from a rule or else from the program. They decide its commission now and at every correction.
   commission_bp integer,
   commission_months integer,
-  -- No foreign key, because each sale would pay for its check: rules are never deleted, and the audit finds missing ones.
+  -- No foreign key, because its check would slow down each sale. Rules are never deleted, and the audit finds missing ones.
   commission_rule_id bigint,
-  -- Null if there is none, or if the sale is in another currency than the program's.
+  -- Null if there is none, or if the sale is not in the program's currency.
   commission_fixed_cents bigint,
-  -- The most that this customer's sales up to this one may earn.
+  -- The maximum that this customer's sales may earn together, up to this sale.
   commission_cap_cents bigint,
-  -- Null if the program had no rules. The terms are chosen again among these if a better source names other products.
+  -- Null if the program had no rules. If a better source names other products, the terms are chosen again from these.
   terms_among terms_choice,
-  -- The lines, if a product is named. Null if nobody named any.
+  -- The lines, if any of them names a product. Otherwise null.
   lines sale_line[],
-  -- The terms of the lines, the largest part first. Null if all lines have the same terms. The terms above are then those of the largest part.
+  -- The terms of the lines, largest part first. The terms above are then those of the largest part. Null if all lines have the same terms.
   terms_by_line line_terms[],
   -- The given code, whether or not it exists, and the code that decided the sale's partner or belongs to that partner. No foreign key, as
   -- with rules.
   coupon text,
   code_id bigint,
-  -- How the sale got its customer, or why it has none, as decided at the time: the steps in order, each with its outcome. Also the click,
-  -- link, window and hold at that moment (with_step and with_partner). Nothing in it names a person.
+  -- The original search for the sale's customer: the steps in order, each with its outcome. Also the click, link, window and hold at that
+  -- moment (with_step and with_partner). Nothing in it names a person.
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
-  -- The API's payload of a sale that the processor has corrected since (payload_of in functions/5_sales/corrections.sql), which recognizes
-  -- a repeated call. Null if nothing was corrected.
+  -- The API's original payload, if the processor has corrected the sale since (payload_of in functions/5_sales/corrections.sql). It
+  -- recognizes a repeated call. Otherwise null.
   api_payload jsonb,
   currency currency_code not null,
   sale_type word_text not null default 'payment',
@@ -82,7 +83,7 @@ create table sales (
   processor_invoice_id text,
   processor_customer_id text,
   additional_data jsonb,
-  -- The request that recorded it: a request that is repeated after its answer was lost finds its own sale by this.
+  -- The request that recorded it. If the answer was lost, a repeated request finds its own sale by this.
   request_id uuid,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -91,18 +92,18 @@ create table sales (
 );
 create index sales_date_idx on sales (program_id, is_test, sale_date, id) where customer_id is not null;
 create index sales_customer_idx on sales (program_id, customer_id) where customer_id is not null;
--- A partner's sales, and how many of them are paid, in lists of partners.
+-- For lists of partners: a partner's sales, and the number of paid ones.
 create index sales_partner_idx on sales (program_id, partner_id, sale_date, id) include (payment_status)
   where partner_id is not null and not is_test;
 create index sales_subscription_idx on sales (program_id, subscription_id) where subscription_id is not null;
--- The status of a program reads its last test sale. Live sales are found by the primary key, newest first; that would scan all of them for
--- the few test sales.
+-- The status of a program reads its last test sale. Live sales are found by the primary key, newest first. The few test sales would need a
+-- scan of all sales.
 create index sales_test_idx on sales (program_id, id) where is_test;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` if the caller gave no id, or `rest:<request
--- id>`. `applied_cents` is the amount it moves after capping, `deduction_cents` the commission that it reversed when it was taken. A refund
--- that was put back (failed, or a dispute won) has `returned_at`. A processor's refund has its id there. If an API refund and a processor's
--- refund are the same, one row has both: `refund_key` is then the API's, whichever came first.
+-- id>`. `applied_cents` is the moved amount after capping, and `deduction_cents` the commission that the refund originally reversed. A
+-- refund that was put back (failed, or a dispute won) has `returned_at`. A processor's refund has its id there. If an API refund and a
+-- processor's refund are the same, they share a row. Then `refund_key` is the API's key, in any order of arrival.
 create table refunds (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -119,7 +120,7 @@ create table refunds (
   returned_at timestamptz,
   request_id uuid,
   -- If a dispute leaves no room for a refund in its sale, the refund can take that room when the dispute is put back. That later part is a
-  -- row of its own that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
+  -- separate row that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
   continues_refund_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -131,13 +132,13 @@ create unique index refunds_reversal_key on refunds (program_id, sale_id, proces
 -- For the foreign keys, when a refund is deleted with its test sale.
 create index refunds_continues_idx on refunds (program_id, continues_refund_id) where continues_refund_id is not null;
 
--- A program's payment run: one payout for each partner who is due. It is paid as a whole, with one reference.
+-- A payout run of a program: one payout for each due partner. It is paid as a whole, with one reference.
 create table payout_runs (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  -- The request that created it; repeating the request creates no second run.
+  -- The request that created it. Repeating the request creates no second run.
   request_id uuid not null,
-  -- The number of its payouts, which are all created with it.
+  -- The number of its payouts. They are all created together with it.
   payments integer not null default 0,
   created_at timestamptz not null default now(),
   reference text check (length(reference) between 1 and 200),
@@ -174,13 +175,13 @@ create table payouts (
   status text not null default 'requested' check (
     status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid', 'returned', 'failed', 'refused', 'canceled')
   ),
-  -- When a payment file first held it. From then on its amount and address never change.
+  -- When a payment file first contained it. From then on, its amount and address never change.
   sent_at timestamptz,
-  -- The number of the balance's last entry when the payout was created, set by a trigger: the audit derives the payable amount from it.
+  -- The number of the balance's last entry when the payout was created. A trigger sets it, and the audit derives the payable amount from it.
   created_at_entry_number bigint not null default 0,
   -- Null if the partner requested it.
   payout_run_id bigint,
-  -- The address to pay: the partner's address when the run was created, or when a payment file first held it. Null before that.
+  -- The address to pay: the partner's address when the run was created, or when a payment file first contained the payout. Null before that.
   payout_address text check (length(payout_address) <= 320),
   reason reason_text,
   -- The transfer's reference, and the day on which the money left.
@@ -188,13 +189,13 @@ create table payouts (
   paid_on date,
   created_at timestamptz not null default now(),
   decided_at timestamptz,
-  -- The request that created it; repeating the request creates no second payout.
+  -- The request that created it. Repeating the request creates no second payout.
   request_id uuid,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   unique (program_id, id, partner_id, currency),
-  -- Closed months do not change. Half a day is for places west of UTC.
+  -- Closed months do not change. The half day allows for places west of UTC.
   constraint payouts_paid_on_open check (paid_on >= date_trunc('month', created_at at time zone 'UTC' - interval '12 hours')::date),
   check (amount_cents <= requested_cents),
   check (amount_cents > 0 or status = 'canceled'),
@@ -215,8 +216,8 @@ create index payouts_partner_idx on payouts (program_id, partner_id, currency, i
 create index payouts_open_idx on payouts (program_id, partner_id, currency, id) where decided_at is null;
 create unique index payouts_request_key on payouts (program_id, request_id);
 
--- credited_at, paid_at, rejected_at and the reversal are the facts; the status follows from them. The trigger sets it: as a generated
--- column it cost a sale a twentieth of its instructions, because Postgres reads and plans the expression anew in each statement.
+-- credited_at, paid_at, rejected_at and the reversal are the facts, and the status follows from them. A trigger sets the status. A
+-- generated column took a twentieth of a sale's instructions, because Postgres parses and plans its expression again in each statement.
 create table commissions (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -225,28 +226,28 @@ create table commissions (
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
-  -- 0 only if a correction left nothing to earn; it is then reversed in full.
+  -- Only 0 if a correction left nothing to earn. The commission is then fully reversed.
   amount_cents amount_cents not null,
   -- The number of corrections of the amount.
   correction_count integer not null default 0,
-  -- The facts of each correction, in their order: time, the amount before and after, the change of the rest, and the sale's base and its
-  -- source. Null if there was none.
+  -- The facts of each correction in order: time, the amount before and after, the change of the remaining amount, and the sale's base and
+  -- its source. Null if there was none.
   corrections jsonb,
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,
-  -- Why a person should look at it before it is paid: a customer's first commission, if only a browser named the customer.
+  -- The reason why a person should look at it before it is paid. Set on a customer's first commission if only a browser named the customer.
   review_reason review_reason,
   hold_until timestamptz not null,
   credited_at timestamptz,
   paid_at timestamptz,
-  -- The payout that paid the last part of it (functions/2_ledger/payout-lines.sql).
+  -- The payout that paid its last part (functions/2_ledger/payout-lines.sql).
   payout_id bigint,
   rejected_at timestamptz,
-  -- Set while it is held for review (functions/3_commissions/flags.sql), and when it was first checked.
+  -- The time since when it is held for review (functions/3_commissions/flags.sql), and the time of its first check.
   held_at timestamptz,
   flags_checked_at timestamptz,
-  -- The rule of a lead's commission, if it was not the program's own. A sale keeps its own.
+  -- The rule of a lead's commission, if it was not the program's own amount. A sale stores its rule itself.
   lead_rule_id bigint,
   -- The code of its sale.
   code_id bigint,
@@ -276,7 +277,7 @@ create index commissions_payout_idx on commissions (program_id, payout_id) where
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
 
--- The flags for which a commission is or was held: `[{rule, evidence}]`, and the person's decision with its note.
+-- The flags that hold or held a commission: `[{rule, evidence}]`, and the person's decision with its note.
 create table commission_reviews (
   program_id bigint not null,
   commission_id bigint not null,
@@ -293,25 +294,25 @@ create table commission_reviews (
 );
 create index commission_reviews_user_idx on commission_reviews (decided_by) where decided_by is not null;
 
--- Manual additions to a partner's balance, or deductions if negative. They are in the balance at once, and never change.
+-- Manual additions to a partner's balance, or deductions if negative. They change the balance immediately, and never change later.
 create table adjustments (
   program_id bigint not null,
   id bigint generated always as identity,
   partner_id bigint not null,
   currency currency_code not null,
   amount_cents bigint not null check (amount_cents <> 0 and abs(amount_cents) <= 9999999999999),
-  -- The reason, shown to the partner; null after the named sale's customer was erased.
+  -- The reason, which the partner sees. Null after the named sale's customer was erased.
   note reason_text,
-  -- The sale that it is about, if any.
+  -- The sale that the adjustment belongs to, if any.
   sale_id bigint,
-  -- The integrator's own id, by which a repeat is recognized for ever.
+  -- The integrator's own id. It recognizes repeats forever.
   external_id text check (length(external_id) between 1 and 255),
-  -- The request that created it; repeating the request creates no second adjustment.
+  -- The request that created it. Repeating the request creates no second adjustment.
   request_id uuid not null,
-  -- The import that brought it as an opening balance: what the former service still owed. Nobody is notified of it.
+  -- The import that created it as an opening balance, which is the former service's debt. Nobody is notified of it.
   import_id bigint,
   paid_at timestamptz,
-  -- The payout that paid the last part of it, as for a commission.
+  -- The payout that paid its last part, as for a commission.
   payout_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -348,7 +349,7 @@ create table balance_entries (
   refund_id bigint,
   payout_id bigint,
   adjustment_id bigint,
-  -- Not before the previous entry's.
+  -- Not before the previous entry's time.
   created_at timestamptz not null default now(),
   -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It shows a rewritten past.
   entry_hash bytea not null check (length(entry_hash) = 32),
@@ -395,7 +396,7 @@ create table payout_lines (
   currency currency_code not null,
   entry_number bigint not null,
   amount_cents bigint not null check (amount_cents <> 0),
-  -- The payment came back: the entry waits for another payment.
+  -- True if the payment came back. The entry then waits for another payment.
   is_returned boolean not null default false,
   primary key (program_id, payout_id, id),
   unique (program_id, payout_id, payment_number, entry_number),
@@ -418,7 +419,7 @@ create table balances (
   check (entry_count > 0 or balance_cents = 0)
 );
 
--- The names and addresses of erased partners with payments or debts, encrypted (lib/money/payees.ts), for the term of the books.
+-- The encrypted names and addresses of erased partners with payments or debts (lib/money/payees.ts), kept as long as the books.
 create table erased_payees (
   program_id bigint not null,
   partner_id bigint not null,

@@ -1,10 +1,10 @@
--- Totals of days and hours, written by the calls themselves. A call counts in a row of one hour. Its slot is 64 times
+-- Totals of days and hours. The calls themselves write them. A call counts in a row of one hour. Its slot is 64 times
 -- the hour's number (1 to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql), so that a call writes one
 -- short row without much waiting. After the hour, a scheduled function folds its slots into slot 0, the day's only row
 -- with 24 figures by hour.
 
--- The late report of an earlier sale moves the customer's first purchase to that sale's day, in any slot. So a single
--- slot can be negative, but the sum of a day's slots can't.
+-- A late report of an earlier sale moves the customer's first purchase to that sale's day, in any slot. So a single slot can be negative,
+-- but not the sum of a day's slots.
 create table daily_totals (
   program_id bigint not null,
   day date not null,
@@ -37,15 +37,13 @@ create table daily_money (
   primary key (program_id, day, currency, slot)
 ) with (fillfactor = 50);
 
--- Finds the slots to fold without reading the folded ones. An update of a counter changes neither column, so it stays a
--- heap-only update.
+-- Finds the slots to fold without reading the folded ones. Counter updates change neither column, so they stay heap-only.
 create index daily_totals_unfolded_idx on daily_totals (day) where slot > 0;
 create index daily_money_unfolded_idx on daily_money (day) where slot > 0;
 
--- Totals by the values of clicks: link, country, device, referring site, campaign. Calls never write them. A scheduled
--- count does (functions/reads/counting.sql), from `uncounted_clicks` and `uncounted_figures`. `all` is the whole of a
--- program. A click without a value of a grouping counts for `all` alone, so readers subtract to find the events without
--- a value.
+-- Totals by the values of clicks: link, country, device, referring site, campaign. Calls never write them. A scheduled count does
+-- (functions/reads/counting.sql), from `uncounted_clicks` and `uncounted_figures`. `all` is the whole of a program. A click without a value
+-- of a grouping counts only for `all`. So readers subtract to find the events without a value.
 create type grouping_name as enum (
   'all', 'partner', 'link', 'code', 'country', 'device', 'browser', 'referrer', 'page',
   'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'
@@ -54,9 +52,10 @@ create type grouped_metric as enum ('clicks', 'bot_clicks', 'leads', 'conversion
 
 create type total_span as enum ('day', 'month');
 
--- One value in a day or a month (UTC). A month spares reads of long ranges the rows of its days. Clicks, leads and conversions are in the row
--- without a currency. Sales and money are in a row for each currency, so that a read of money skips the clicks in the index. Of each grouping after `device`, the first 200 values of a day have their own rows, and a row
--- with an empty value holds all others. A correction can leave a negative figure.
+-- One value in a day or a month (UTC). With a month's row, reads of long ranges skip the rows of its days. Clicks, leads and conversions
+-- are in the row without a currency. Sales and money are in a row for each currency, so that a read of money skips the clicks in the index.
+-- In each grouping after `device`, the first 200 values of a day have their own rows, and a row with an empty value holds all others. A
+-- correction can leave a negative figure.
 create table grouped_totals (
   program_id bigint not null,
   grouping_name grouping_name not null,
@@ -76,12 +75,12 @@ create table grouped_totals (
   primary key (program_id, grouping_name, span, starts, value, currency)
 ) with (fillfactor = 70);
 
--- The months of one link or code, for their figures in lists.
+-- The months of one link or code, for the figures in lists.
 create index grouped_totals_link_idx on grouped_totals (program_id, value) where grouping_name = 'link' and span = 'month';
 create index grouped_totals_code_idx on grouped_totals (program_id, value) where grouping_name = 'code' and span = 'month';
 
 -- The days of each metric by quarters of an hour, for ranges that begin or end within a day. A quarter is the smallest step between time zones.
--- `quarters` are the numbers (0 to 95, ascending) of quarters with any change, and `sums` are the running totals at their ends.
+-- `quarters` are the numbers (0 to 95, ascending) of quarters with changes, and `sums` are the running totals at their ends.
 create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
@@ -95,7 +94,7 @@ create table grouped_quarters (
   primary key (program_id, grouping_name, metric, currency, day, value)
 ) with (fillfactor = 70);
 
--- One change of the totals.
+-- A change of the totals.
 create type grouped_figure as (
   program_id bigint, grouping_name grouping_name, metric grouped_metric, currency text, day date, value text, quarter smallint, amount bigint
 );
@@ -120,8 +119,8 @@ create table uncounted_figures (
   refunded_cents bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
--- The values of the click of each counted customer, by grouping. Written with their first counted lead or sale, so that
--- later ones count for the same values even after the click is deleted.
+-- The values of the click of each counted customer, by grouping. They are written with the first counted lead or sale, so that later ones
+-- count for the same values even after the click is deleted.
 create table customer_origins (
   program_id bigint not null,
   customer_id bigint not null,

@@ -17,7 +17,7 @@ create table outbox (
   audience notification_audience not null,
   -- Null if no partner is involved.
   partner_id bigint,
-  -- The event, once per kind and audience: the refund, rejection or reinstatement, and the row that it changed.
+  -- The event behind it, such as a refund, rejection or reinstatement, and the changed row. It is unique per kind and audience.
   cause cause_text not null,
   payload jsonb not null,
   created_at timestamptz not null default now(),
@@ -68,7 +68,7 @@ create table mail_choices (
   primary key (user_id, topic)
 );
 
--- Addresses that get no more mail, because a mail bounced or was marked as spam. Their owner can enable them again.
+-- Addresses that get no more mail, because a mail bounced or was marked as spam. Their owners can enable them again.
 create table refused_addresses (
   email text primary key check (email = lower(email)),
   reason text not null check (reason in ('bounced', 'complained')),
@@ -93,7 +93,7 @@ create index notification_mails_due_idx on notification_mails (due_at);
 create index notification_mails_mail_idx on notification_mails (mail_id) where mail_id is not null;
 create index notification_mails_user_idx on notification_mails (user_id);
 
--- Mail of the local stack, which has no mail API, kept for a week. Other deployments don't store mails.
+-- Mails of the local stack, which has no mail API. They are kept for a week. Other deployments don't store mails.
 create table mails (
   id bigint generated always as identity primary key,
   recipient text not null,

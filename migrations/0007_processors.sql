@@ -1,7 +1,7 @@
--- Tables for the payment processor's webhooks beside the sale: the ids of each payment, refunds and disputes in any order of arrival, and
--- the log of webhook events.
+-- Further tables for the payment processor's webhooks: the ids of each payment, refunds and disputes in any order of arrival, and the log
+-- of webhook events.
 
--- Connections to processors other than Stripe. Each belongs to one program and has a webhook address of its own. Stripe's account is in
+-- Connections to processors other than Stripe. Each belongs to one program and has its own webhook address. Stripe's account is in
 -- `programs`, because several programs can share one.
 create table processor_connections (
   -- The unguessable id in its webhook address, and the account of its events in the tables below.
@@ -13,9 +13,9 @@ create table processor_connections (
   secret bytea,
   -- Whether it is connected to the processor's live mode or to its sandbox.
   livemode boolean not null,
-  -- Its events of later times wait until it is connected again.
+  -- Later events wait until it is connected again.
   disconnected_at timestamptz,
-  -- When it last refused a delivery, and why.
+  -- The time and the reason of its last refused delivery.
   refused_at timestamptz,
   refusal text,
   created_at timestamptz not null default now(),
@@ -23,8 +23,8 @@ create table processor_connections (
 );
 create index processor_connections_program_idx on processor_connections (program_id);
 
--- A customer can have several ids at the processor. A processor that may not repeat the metadata of a subscription in its renewals has the
--- subscription's id here too.
+-- A customer can have several ids at the processor. If a processor may omit a subscription's metadata in renewals, this also has the
+-- subscription's id.
 create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
@@ -37,13 +37,13 @@ create table processor_customers (
 );
 create index processor_customers_customer_idx on processor_customers (program_id, customer_id);
 
--- The metadata of an account's customers. It attributes those payments of theirs that have no metadata. The latest report by its own time
--- wins, not by its arrival. Rows whose metadata was removed stay, so that no older report returns.
+-- The metadata of an account's customers. It attributes their payments without metadata. The report with the latest time of its own wins,
+-- not the last to arrive. Rows stay after their metadata is removed, so that older reports don't restore it.
 create table processor_customer_metadata (
   account_id text not null,
   livemode boolean not null,
   processor_customer_id text not null,
-  -- As the integrator wrote it: the program need not exist.
+  -- The integrator's text. The program need not exist.
   program_id bigint,
   click_id text,
   customer_key text,
@@ -56,13 +56,13 @@ create table processor_customer_metadata (
 create index processor_customer_metadata_ended_idx on processor_customer_metadata (reported_at)
   where is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0;
 
--- The buyer of an unpaid checkout session, until its payment arrives days later.
+-- The buyer of an unpaid checkout session, kept until its payment arrives days later.
 create table processor_sessions (
   program_id bigint not null,
   session_id text not null,
   -- Null while the buyer is unattributed.
   customer_id bigint,
-  -- The amount that it asks for, and the untaxed part of it, in the processor's unit. A partial capture has the same share of tax.
+  -- The requested amount and its part without tax, in the processor's unit. A partial capture has the same share of tax.
   asked_total bigint check (asked_total > 0),
   asked_untaxed bigint check (asked_untaxed between 0 and asked_total),
   created_at timestamptz not null default now(),
@@ -96,11 +96,11 @@ create table processor_reversals (
   invoice_id text,
   amount_cents amount_cents not null,
   currency currency_code not null,
-  -- The events that reported it and its return.
+  -- The events that reported the refund and its return.
   event_id text,
   returned_event_id text,
   returned_at timestamptz,
-  -- The processor's id of the return, if it has one of its own.
+  -- The processor's own id of the return, if it has one.
   returned_by text,
   created_at timestamptz not null default now(),
   primary key (account_id, reversal_id),
@@ -122,8 +122,8 @@ create table processor_events (
   livemode boolean not null,
   outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
   reason text,
-  -- Why a scheduled function applies a parked event again. Its account is connected, its sale is in another currency, its buyer is known
-  -- now, or a session did not name the buyer within an hour. Null if its sale applies it when that is recorded.
+  -- The reason why a scheduled function applies a parked event again. Its account is connected, its sale is in another currency, its buyer
+  -- is now known, or a session did not name the buyer within an hour. Null if its sale will apply it.
   waits_for text check (waits_for in ('connection', 'conversion', 'buyer', 'session')),
   fact jsonb not null,
   -- The steps of the search for a purchase's buyer, each with its result, as in `sales`.
@@ -142,13 +142,13 @@ create table processor_events (
 );
 create index processor_events_program_idx on processor_events (program_id, received_at desc);
 create index processor_events_account_idx on processor_events (account_id, received_at desc);
--- Events of test mode are few among live ones; they are listed and cleared alone.
+-- Test mode has few events, and readers list and clear them separately.
 create index processor_events_test_idx on processor_events (program_id, received_at desc) where not livemode;
 create index processor_events_test_unnamed_idx on processor_events (account_id, received_at desc) where program_id is null and not livemode;
 create index processor_events_waiting_idx on processor_events (account_id, received_at) where waits_for is not null;
 create index processor_events_payment_idx on processor_events ((fact#>>'{sale,transaction_id}'))
   where fact#>>'{sale,transaction_id}' is not null;
--- For refunds, disputes and payments of invoices.
+-- Finds refunds, disputes and payments of invoices.
 create index processor_events_reversed_idx on processor_events ((coalesce(fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id')))
   where coalesce(fact->>'payment_intent_id', fact->>'charge_id', fact->>'invoice_id') is not null;
 create index processor_events_received_idx on processor_events (received_at);
@@ -157,7 +157,7 @@ create index processor_events_awaits_idx on processor_events using gin (awaits) 
 create index processor_events_unexplained_idx on processor_events (received_at)
   where outcome = 'ignored' and livemode and fact->>'reported_alone' = 'false';
 
--- States of connections that are under way at the processor. Each works once, in the session that asked.
+-- States of connections that are in progress at the processor. Each works once, in the session that requested it.
 create table processor_connect_states (
   state_hash bytea primary key check (length(state_hash) = 32),
   program_id bigint not null references programs (id) on delete cascade,
@@ -166,18 +166,18 @@ create table processor_connect_states (
 );
 create index processor_connect_states_expires_idx on processor_connect_states (expires_at);
 
--- Codes that prove that an owner controls the deployment's own account: only its owner can write one into that account's metadata.
+-- Codes that prove that an owner controls the deployment's own account, because only its owner can write a code into that account's metadata.
 create table own_account_codes (
   program_id bigint primary key references programs (id) on delete cascade,
   code text not null constraint own_account_codes_code_key unique check (length(code) = 43),
   asked_by text not null references users (id) on delete cascade,
-  -- If the deployment has a live key, an event of test mode proves too little.
+  -- If the deployment has a live key, a test mode event is not enough proof.
   needs_livemode boolean not null,
   expires_at timestamptz not null
 );
 
--- The progress of reading an account's past for a program. `kind` is the current list, read newest first, and `last_id` its last applied
--- object. Only the newest reading of a program is stored.
+-- The progress of a program's backfill. `kind` is the current list, which is read newest first, and `last_id` its last applied object. Only
+-- a program's newest backfill is stored.
 create table processor_backfills (
   program_id bigint primary key references programs (id) on delete cascade,
   account_id text not null,
@@ -188,7 +188,7 @@ create table processor_backfills (
   last_id text,
   objects_read bigint not null default 0,
   events_recorded bigint not null default 0,
-  -- Why the last step failed; null if it worked.
+  -- The reason why the last step failed. Null if it worked.
   problem text,
   started_at timestamptz not null default now()
 );

@@ -1,6 +1,6 @@
--- The acts of a workspace's members and keys. Entries can only be added (triggers in functions/1_base/audit-log.sql
--- write most of them), and are deleted at the end of their term. There are no foreign keys, because entries outlive the
--- rows that they name. Readers look the names up.
+-- The actions of a workspace's members and keys. Entries can only be added (triggers in functions/1_base/audit-log.sql write most of them),
+-- and are deleted at the end of their retention period. There are no foreign keys, because entries outlive the rows that they name. Readers
+-- look the names up.
 create table audit_log (
   id bigint generated always as identity primary key,
   workspace_id text not null,
@@ -9,7 +9,7 @@ create table audit_log (
   -- The actor: a user or an API key. Both are null for the service itself.
   user_id text,
   api_key_id bigint,
-  -- An object and an act: `member.removed`.
+  -- An object and an action: `member.removed`.
   action text not null check (action ~ '^[a-z_]+\.[a-z_]+$' and length(action) <= 60),
   -- The object's name, number or address. For a person with an account, their user id is in `subject_user_id`.
   subject text check (length(subject) between 1 and 500),
@@ -20,14 +20,14 @@ create table audit_log (
 create index audit_log_workspace_idx on audit_log (workspace_id, id desc);
 create index audit_log_created_idx on audit_log (created_at);
 
--- Sent forms, by the one-time token of each rendering, so that a form sent twice counts once.
+-- Sent forms, by the one-time token of each rendering, so that a repeated form counts once.
 create table used_forms (
   token uuid primary key,
   -- Null if nobody was signed in.
   user_id text references users (id) on delete cascade,
-  -- The winner among concurrent requests with the same form.
+  -- The request that won among concurrent requests with the same form.
   request_id uuid not null,
-  -- The redirect of the answer, once known.
+  -- The redirect in the answer, once it is known.
   location text,
   used_at timestamptz not null default now()
 );
@@ -41,7 +41,7 @@ create table idempotency_keys (
   token text not null check (length(token) between 1 and 255),
   -- SHA-256 of method, path and body.
   request_hash bytea not null check (length(request_hash) = 32),
-  -- The created row, as JSON. Null if nothing was created: the token is then free.
+  -- The created row as JSON. If nothing was created, this is null and the token is free.
   answer jsonb,
   created_at timestamptz not null default now(),
   primary key (program_id, token)

@@ -1,6 +1,5 @@
--- Outgoing webhooks in the Standard Webhooks format. A message is written in the transaction of its event, for programs
--- with an endpoint that wants it. The queue only wakes the consumer, and these tables contain the state of every
--- delivery.
+-- Outgoing webhooks in the Standard Webhooks format. The transaction of an event writes its message, if the program has an endpoint for its
+-- type. The queue only wakes the consumer, and these tables contain the state of every delivery.
 
 create domain webhook_type as text check (value in (
   'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'commission.flagged', 'commission.released', 'partner.applied',
@@ -16,7 +15,7 @@ create table webhook_endpoints (
   description text not null default '' check (length(description) <= 200),
   types webhook_type[] not null check (cardinality(types) between 1 and 40),
   secret_number integer not null default 1,
-  -- Until then the previous secret also signs.
+  -- Until this time, the previous secret also signs.
   previous_secret_until timestamptz,
   created_at timestamptz not null default now(),
   -- The first failure since the last success, the number of failures since then, and the end of the pause.
@@ -27,14 +26,14 @@ create table webhook_endpoints (
   rests_until timestamptz,
   disabled_at timestamptz,
   disabled_because text check (disabled_because in ('owner', 'failures')),
-  -- Deliveries of a deleted endpoint stay until the end of their term.
+  -- Deliveries of a deleted endpoint stay until the end of their retention period.
   deleted_at timestamptz,
   primary key (program_id, id),
   check (num_nulls(disabled_at, disabled_because) in (0, 2)),
   check ((failing_since is null) = (failures = 0))
 );
 
--- Messages, once for all endpoints. Of two messages about one sale, commission or payout, the one with the larger id is
+-- Messages. All endpoints share them. Of two messages about one sale, commission or payout, the one with the larger id is
 -- later, because each is written under that row's lock.
 create table webhook_messages (
   program_id bigint not null references programs (id),
@@ -59,7 +58,7 @@ create table webhook_deliveries (
   attempt_count integer not null default 0,
   -- Null if no attempt is planned.
   next_attempt_at timestamptz,
-  -- A consumer is sending it until then.
+  -- A consumer is sending it until this time.
   claimed_until timestamptz,
   finished_at timestamptz,
   primary key (program_id, endpoint_id, message_id),
@@ -82,7 +81,7 @@ create table webhook_attempts (
   id bigint generated always as identity,
   attempted_at timestamptz not null,
   duration_ms integer not null,
-  -- The HTTP status, or why there was none.
+  -- The HTTP status, or the reason why there was none.
   status integer,
   error text check (length(error) <= 300),
   answer text check (length(answer) <= 4096),

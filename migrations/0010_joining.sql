@@ -1,7 +1,7 @@
 -- How people become partners on their own: a program's public page, its terms, and the applications.
 
--- The present and former addresses of a program's page, /join/<slug>. A former address redirects to the present one and
--- stays the program's, so that an old link never leads to somebody else.
+-- The current and former addresses of a program's page, /join/<slug>. A former address redirects to the current one and still belongs to
+-- the program, so that an old link never leads to somebody else.
 create table join_slugs (
   slug text primary key check (length(slug) between 3 and 60 and slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$'),
   program_id bigint not null references programs (id),
@@ -9,7 +9,7 @@ create table join_slugs (
   unique (program_id, slug)
 );
 
--- The text that partners accept. A text never changes: a new text is the next version.
+-- The text that partners accept. A text never changes. A new text is a new version.
 create table program_terms (
   program_id bigint not null references programs (id),
   version integer not null check (version > 0),
@@ -29,7 +29,7 @@ create table join_pages (
   logo_url text check (length(logo_url) <= 1000 and logo_url ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/[!-~]*$'),
   -- A list of {label, type: short or long, required}.
   questions jsonb not null default '[]' check (jsonb_typeof(questions) = 'array' and jsonb_array_length(questions) <= 10),
-  -- Null: no terms.
+  -- Null if there are no terms.
   terms_version integer,
   -- Counts changes of questions and terms, so that nobody answers questions or accepts terms that they haven't seen.
   version integer not null default 1,
@@ -86,7 +86,7 @@ create index applications_key_idx on applications (decided_by_key) where decided
 
 alter table partner_invitations add foreign key (program_id, application_id) references applications (program_id, id);
 
--- Mails on a day (UTC) by counter: a workspace, an account, a recipient, a network, or a pair of them. count_mail bounds them.
+-- Mails on a day (UTC) by counter: a workspace, an account, a recipient, a network, or a pair of them. count_mail limits them.
 create table mail_counts (
   counted text not null check (length(counted) <= 500),
   day date not null,

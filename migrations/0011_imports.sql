@@ -1,4 +1,4 @@
--- Moving in from another affiliate service: imports, their rows with the plan for each, and the past that they bring.
+-- Imports from another affiliate service: their rows, the plan for each row, and the imported past.
 
 create type import_kind as enum ('group', 'partner', 'link', 'code', 'customer', 'balance', 'commission');
 create type import_outcome as enum ('create', 'update', 'skip', 'error');
@@ -10,7 +10,7 @@ create table imports (
     constraint imports_source check (source in ('rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv')),
   state text not null default 'reading'
     constraint imports_state check (state in ('reading', 'planned', 'applying', 'applied', 'undoing', 'undone', 'failed')),
-  -- Why it failed, and what to do.
+  -- The reason of the failure and its remedy.
   problem text check (length(problem) <= 1000),
   -- Its files with the headings that were matched to fields, so that a person can correct them.
   files jsonb,
@@ -28,23 +28,23 @@ create table imports (
 );
 create index imports_unfinished_idx on imports (program_id, id) where state in ('reading', 'applying', 'undoing');
 
--- The contents of the source, one thing a row, in a form that all sources share (lib/moving/rows.ts). The plan decides each
--- row's outcome and its reason; lib/moving/reasons.ts has the reasons.
+-- The contents of the source, one record per row, in a form that all sources share (lib/moving/rows.ts). The plan decides each row's
+-- outcome and its reason. lib/moving/reasons.ts has the reasons.
 create table import_rows (
   program_id bigint not null,
   import_id bigint not null,
   -- In the order of reading.
   id bigint not null,
   kind import_kind not null,
-  -- The id in the source, or what identifies it there.
+  -- The id in the source, or another identifier there.
   source_id text not null check (length(source_id) between 1 and 200),
   -- The file and the line, or the API's resource.
   origin text not null check (length(origin) <= 200),
-  -- Addresses of customers are hashed before they come here.
+  -- Addresses of customers are hashed before they are stored here.
   fields jsonb not null,
   outcome import_outcome,
   reason text check (length(reason) <= 60),
-  -- The row of the partner that it belongs to, or the partner if no row brings one.
+  -- The row of its partner, or the existing partner if no row creates one.
   partner_row_id bigint,
   partner_id bigint,
   -- The row of the program that it creates, changes or finds.
@@ -66,7 +66,7 @@ create index import_rows_code_idx on import_rows (program_id, import_id, kind, l
 create index import_rows_balance_idx on import_rows (program_id, import_id, (coalesce(partner_row_id, -partner_id))) where kind = 'balance';
 create index import_rows_target_idx on import_rows (program_id, target_id) where kind in ('partner', 'customer');
 
--- Commissions of the former service, to read only: they are in no balance and no figure.
+-- Commissions of the former service. They are only for reading, and no balance or figure contains them.
 create table imported_commissions (
   program_id bigint not null,
   id bigint generated always as identity,

@@ -1841,7 +1841,7 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  -- The row almost always exists, so try the cheaper update first.
+  -- The row almost always exists, so run the cheaper update first.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
@@ -1985,7 +1985,7 @@ declare
   profile partner_profiles;
 begin
   if is_at_once then
-    -- The service acts here, whoever opened the link.
+    -- The service is the actor here, regardless of who opened the link.
     perform set_config('svc.actor', '', true);
   end if;
   select f.* into profile from partner_profiles f where f.user_id = application.user_id;
@@ -2159,7 +2159,7 @@ begin
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
-    -- An amount that the API reported stays the API's.
+    -- Amounts from the API stay unchanged.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
@@ -2286,7 +2286,7 @@ begin
   elsif named is null then
     return with_outcome(event, 'ignored', 'customer_erased');
   end if;
-  -- In the order of purchases: the customer first.
+  -- Uses the lock order of purchases, customer first.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
   insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
@@ -2295,7 +2295,7 @@ begin
     fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
     customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
-  -- Of two events in one second the same one wins, in any order of arrival.
+  -- If two events have the same second, the same one always wins, in any order of arrival.
   where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');
@@ -2344,7 +2344,7 @@ begin
     returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
       'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
   end if;
-  -- The minute of existed_at: clocks differ, and the processor counts whole seconds.
+  -- The same minute as in existed_at, because clocks differ and the processor counts whole seconds.
   insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
   select import.program_id, applied.fields->>'processor_customer_id', applied.target_id, now() - interval '1 minute'
   where applied.fields ? 'processor_customer_id'
@@ -3661,7 +3661,7 @@ declare
   rules jsonb;
 begin
   perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
-  -- Of two changes at once, the later one sees the earlier one's rules.
+  -- If two changes happen at once, the later one sees the rules of the earlier one.
   perform from programs p where p.id = of_program_id for no key update;
   rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
   if jsonb_array_length(rules) > 50 then
@@ -3841,8 +3841,7 @@ begin
       'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
   end if;
 
-  -- Locks the payment first and then its sale, as reports about payments do. Otherwise a report could find a sale and
-  -- then miss it.
+  -- Locks the payment first and then its sale, like reports about payments. Otherwise a report could find a sale and then miss it.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
   perform lock_payments(account_id, array(select id from unnest(payment_ids) id where can_have_payment(account_id, id)))
   from unnest(account_ids) account_id;
@@ -4059,12 +4058,12 @@ begin
   for sold in
     with sold as materialized (
       select s.id, s.partner_id, s.customer_id, s.currency, s.sale_type, s.commission_base_cents, s.sale_date,
-        -- The weight of a single line says nothing.
+        -- The weight of a single line is irrelevant.
         case when cardinality(s.lines) = 1 then array[((s.lines[1]).product_ids, 1)::sale_line] else s.lines end as lines
       from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
     ),
-    -- One row for all sales with the same values for every rule. A partner who has left earns nothing by any rule.
+    -- One row for all sales that look the same to every rule. A partner who has left earns nothing.
     terms as materialized (
       select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
       from (select distinct s.partner_id, s.currency, s.lines, s.sale_type from sold s) k
@@ -4159,7 +4158,7 @@ begin
   if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
     fact := with_session(event.account_id, fact, ids);
   end if;
-  -- Also those of events that may be applied with this one.
+  -- Includes the names in events that may be applied together with this one.
   perform lock_ids(event.account_id, array(select n from unnest(names_of_payment(event, ids)) n where starts_with(n, 'customer ')));
   if fact->>'sale' is null or fact->>'named_by' = 'customer'
     or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
@@ -4176,7 +4175,7 @@ AS $function$
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can pay a part of its intent, and both have the session's rank if it awaited them.
+  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them.
   if given.amount_source > sale.amount_source
     or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
     sale := correct_sale(sale, given);
@@ -4243,7 +4242,7 @@ begin
   outcome := 'waiting';
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
-  -- Nobody confirms other applications with this address any more.
+  -- Nobody needs to confirm other applications with this address anymore.
   delete from applications a where a.program_id = of_program_id and mailbox_of(a.email) = mailbox_of(application.email) and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
@@ -5960,7 +5959,7 @@ begin
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
       else 'found' end);
-    -- Waits for a concurrent call that turns the setting on, because that call would not see this payment.
+    -- Waits for a concurrent call that enables the setting, because that call would not see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
 end $function$
@@ -7347,7 +7346,7 @@ declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
   name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
   wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
-  -- The quarters of the clicks of about the last minute, which no total has yet.
+  -- The quarters of clicks in about the last minute, which the totals don't contain yet.
   uncounted constant timestamptz[] := array(
     select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
@@ -7424,7 +7423,7 @@ CREATE OR REPLACE FUNCTION public.list_clicks_of_customers(of_program_id bigint,
 AS $function$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
-  -- Only the months in between are read. The first one allows for wrong browser clocks, as an erasure does.
+  -- Only the months in between are read. Like in an erasure, the first month allows for wrong browser clocks.
   first timestamptz;
   last timestamptz;
 begin
@@ -7803,7 +7802,7 @@ begin
     perform lock_commissions(sale.program_id, array[sale.id, other.id]);
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    -- Each with the amounts that it took later.
+    -- Each refund with its later parts.
     reported_refunds := array(
       select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
         select sum(p.applied_cents) from refunds p
@@ -7926,7 +7925,7 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- A refund that only the processor reported is reported to this sale again.
+    -- If only the processor reported a refund, this sale gets that report again.
     continue when is_processors_own(refund) or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = refund.refund_key
     );
@@ -8196,7 +8195,7 @@ begin
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);
-  -- A recorded payment is not lost if a later event says less about it.
+  -- A recorded payment stays recorded even if a later event says less about it.
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
@@ -8762,7 +8761,7 @@ begin
   if wants_webhook(adjustment.program_id, 'adjustment.created') then
     perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
-  -- The audit log keeps no note: the note is erased with the sale's customer, and the log stays.
+  -- The audit log keeps no note, because the note is erased with the sale's customer and the log stays.
   perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
     'transaction_id', of_transaction_id)));
@@ -8995,7 +8994,7 @@ declare
     having sum(m.revenue_cents) > 0
   ), 'clicks');
   metrics constant grouped_metric[] := case chosen when 'conversion' then '{conversions,clicks}' else array[chosen::grouped_metric] end;
-  -- With two filters the chart reads rows too: the same ones.
+  -- With two filters, the chart reads the same rows.
   is_crossed constant boolean := (select count(*) > 1 from jsonb_object_keys(filters));
   part record;
 begin
@@ -9328,8 +9327,7 @@ declare
   customer customers;
   was_attributed boolean := false;
 begin
-  -- A click that moves the customer to another link comes before this. Later it cannot move the customer, because a buyer's partner is
-  -- fixed.
+  -- A concurrent click on another link moves the customer before this or not at all, because a buyer's partner is fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
   -- Repeats if the sale with this transaction id was a test sale that was just cleared.
@@ -9346,7 +9344,7 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
-    -- The API and the processor can both report a payment, and only one of them the code.
+    -- The API and the processor can both report a payment, but only one of them may report the code.
     if customer.id = sale.customer_id and not sale.is_test and names_code(given) and not names_code(sale)
       and (completes or sale.processor_event_id is not null) then
       sale := give_code(sale, given);
@@ -9464,8 +9462,7 @@ begin
       update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
     else
-      -- Attempts that were open when the last one failed count as one failure with it: a restarting server refuses
-      -- several at once.
+      -- If several attempts were open when one failed, they count as one failure, because a restarting server refuses several at once.
       update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = f.failures, failed_at = now(),
         rests_until = now() + webhook_rest(f.failures)
       from (
@@ -9566,7 +9563,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
   elsif refund.request_id = request then
-    -- The answer was lost. Repeat it as it was then, whatever was refunded since.
+    -- The answer was lost. Repeat the original answer, even if more was refunded since then.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
@@ -9698,7 +9695,7 @@ CREATE OR REPLACE FUNCTION public.refuse_unsound_customer()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- The row of a click. One expression, because each one costs a click about ten microseconds.
+  -- The row of a click. It is a single expression, because each one takes about ten microseconds of a click.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
     new.email_unverified_since) = 0 then
@@ -11010,7 +11007,7 @@ begin
   if key_refusal is distinct from '' then
     return;
   end if;
-  -- A live sale comes before a test sale with the same id.
+  -- If a live and a test sale have this id, the live sale wins.
   select s.* into sale from sales s
   where s.program_id = track_refund.program_id and not s.is_test and s.transaction_id = of_transaction_id for no key update;
   if sale.id is null then
@@ -11481,7 +11478,7 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  -- An import brings customers so that their renewals need no metadata.
+  -- Imported customers exist so that their renewals need no metadata.
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
@@ -11613,7 +11610,7 @@ begin
     given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
-  -- Only an expired click needs this query, so a click that is found does not pay for it.
+  -- Only an expired click needs this query, so it does not slow down valid clicks.
   if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
     select given.resolution || expired_click(c, now()) into given.resolution from customers c
     where c.program_id = given.program_id and c.click_id = of_click_id;
@@ -11744,7 +11741,7 @@ begin
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
-  -- The first purchase has no code of an earlier one.
+  -- The first purchase has no earlier purchase with a code.
   if customer.link_id is not null and coalesce(given.sale_date < customer.first_purchase_date, customer.first_purchase_date is null) then
     customer.code_id := null;
   end if;
@@ -12045,7 +12042,7 @@ begin
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
-    -- The last endpoint that wanted it was disabled in the meantime.
+    -- The last endpoint with this type was disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $function$

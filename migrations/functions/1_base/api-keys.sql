@@ -20,7 +20,7 @@ begin
 end $$;
 
 -- Finds the API key with this hash and returns its id, its program and the program's domain, all null for an unknown
--- key. For calls that read the rest in another request.
+-- key. Used by calls that read the rest in another request.
 create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint, out domain text)
 language sql as $$
   select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash

@@ -3,8 +3,8 @@
 
 create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
 
--- Begins a transaction of a user: names the actor and uses up the form's token, so that the act and the used token
--- commit together. Refuses a form that another request has sent. Waits for a request that is sending it at this moment.
+-- Begins a transaction of a user: names the actor and uses up the form's token, so that the action and the used token commit together.
+-- Refuses a form that another request has sent. Waits for a request that is sending it at this moment.
 create or replace function act_as(of_user_id text, form uuid, request uuid) returns void language plpgsql as $$
 begin
   perform set_config('svc.actor', coalesce(of_user_id, ''), true);
@@ -52,14 +52,14 @@ begin
   return made;
 end $$;
 
--- The start of the audit log's term. lib/access/audit-log.ts deletes older entries, and the trigger below refuses every
+-- The start of the audit log's retention period. lib/access/audit-log.ts deletes older entries, and the trigger below refuses every
 -- other deletion.
 create or replace function audit_log_begins() returns timestamptz language sql stable as $$ select now() - interval '24 months' $$;
 
 -- How long payments and their log are kept, as accounting requires.
 create or replace function money_kept() returns interval language sql immutable return interval '10 years';
 
--- Returns whether the term of an entry is over. Entries about money have a longer one.
+-- Returns whether the retention period of an entry is over. Entries about money have a longer period.
 create or replace function is_over(entry audit_log) returns boolean language sql stable
 return entry.created_at < case
   when entry.action ~ '^(payout|payout_run|commission)\.' or entry.action in ('partner.adjusted', 'partner.erased') then now() - money_kept()
@@ -79,8 +79,8 @@ create or replace trigger audit_log_append_only before update or delete on audit
 create or replace trigger audit_log_no_truncate before truncate on audit_log
   for each statement execute function refuse_audit_change();
 
--- Adds an entry. Does nothing while a backup is restored, because the backup contains its own entries, nor for the rows of
--- an import, which has one entry as a whole.
+-- Adds an entry. Does nothing while a backup is restored, because the backup contains its own entries. Also does nothing for the rows of an
+-- import, which has a single entry.
 create or replace function write_audit(
   of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb
 ) returns void language plpgsql as $$
@@ -204,7 +204,7 @@ create or replace trigger api_keys_created_audit after insert on api_keys for ea
 create or replace trigger api_keys_revoked_audit after update of revoked_at on api_keys
   for each row when (old.revoked_at is null and new.revoked_at is not null) execute function audit_api_key();
 
--- A connection's secret is in no detail.
+-- The details never contain a connection's secret.
 create or replace function audit_processor_connection() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, case when new.disconnected_at is null then 'processor.connected' else 'processor.disconnected' end,
@@ -324,7 +324,7 @@ create or replace trigger payout_runs_created_audit after insert on payout_runs 
 create or replace trigger payout_runs_paid_audit after update of paid_at on payout_runs
   for each row when (old.paid_at is null and new.paid_at is not null) execute function audit_payout_run();
 
--- The run's entry covers its payouts. Payouts that a reversal or the partner cancels aren't acts of the workspace.
+-- The run's entry covers its payouts. If a reversal or the partner cancels a payout, that isn't an action of the workspace.
 create or replace function audit_payout() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'payout.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(

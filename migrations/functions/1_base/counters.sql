@@ -27,7 +27,7 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  -- The row almost always exists, so try the cheaper update first.
+  -- The row almost always exists, so run the cheaper update first.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then

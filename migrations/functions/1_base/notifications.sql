@@ -90,7 +90,7 @@ returns table (program_id bigint, outbox_id bigint) language sql as $$
   select r.program_id, r.id from row r
 $$;
 
--- Returns whether somebody has already taken the decision that a notification asks for.
+-- Returns whether somebody has already made the decision that a notification requests.
 create or replace function is_decided(n notifications) returns boolean language sql stable
 return case n.kind
   when 'application_received' then exists (
@@ -104,7 +104,7 @@ end;
 
 -- Claims up to `max_mails` due mails, including those of failed attempts. All notifications that wait for one person go
 -- into one mail, except that immediate topics get a separate mail. Skips notifications that the person may no
--- longer read or that are already decided. Each attempt is due later than the one before, and the tenth is the last.
+-- longer read or that are already decided. The wait grows with each attempt, and the tenth attempt is the last.
 -- Calls run one at a time, so that two never split one mail.
 create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (
   mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb
@@ -143,7 +143,7 @@ begin
     group by m.mail_id, u.id, u.email, u.name, m.frequency;
 end $$;
 
--- Notifies a partner of a commission at once if they chose so.
+-- Notifies a partner of a commission immediately if they chose this.
 create or replace function notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns void
 language plpgsql as $$
 begin

@@ -12,9 +12,9 @@ begin
   perform set_config('svc.outbox_ids', concat_ws(',', nullif(current_setting('svc.outbox_ids', true), ''), written), true);
 end $$;
 
--- The start of the term of notifications. Older messages that were delivered are deleted.
+-- The start of the retention period of notifications. Older delivered messages are deleted.
 create or replace function notifications_begin() returns timestamptz language sql stable as $$ select now() - interval '13 months' $$;
 
--- The ids of the outbox rows that this transaction wrote, for sending after the commit. Null if there are none.
+-- The ids of the outbox rows that this transaction wrote. The caller sends them after the commit. Null if there are none.
 create or replace function written_outbox_ids() returns bigint[] language sql stable
 as $$ select string_to_array(nullif(current_setting('svc.outbox_ids', true), ''), ',')::bigint[] $$;

@@ -1,7 +1,7 @@
 -- Outgoing webhooks: writes messages for a program's endpoints, claims their deliveries, and records attempts. Callers
 -- check `programs.webhook_types` first, so that a program without endpoints costs one comparison.
 
--- Stores the types that a program's endpoints want, in one list on the program.
+-- Stores the types that a program's endpoints subscribe to, in one list on the program.
 create or replace function note_webhook_types() returns trigger language plpgsql as $$
 begin
   update programs p set webhook_types = wanted.types
@@ -25,7 +25,7 @@ $$;
 create or replace function webhook_time(at timestamptz) returns text language sql stable
 return to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 
--- Writes a message for the endpoints that want its type. The caller has checked that such an endpoint exists. A
+-- Writes a message for the endpoints that subscribe to its type. The caller has checked that such an endpoint exists. A
 -- restored backup contains its own messages.
 create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
 declare
@@ -41,7 +41,7 @@ begin
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
-    -- The last endpoint that wanted it was disabled in the meantime.
+    -- The last endpoint with this type was disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $$;
@@ -79,7 +79,7 @@ return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjus
   'transaction_id', of_transaction_id, 'amount_cents', (adjustment).amount_cents, 'currency', (adjustment).currency,
   'external_id', (adjustment).external_id);
 
--- Announces a new commission of a program that has endpoints.
+-- Reports a new commission of a program that has endpoints.
 create or replace function notify_commission_created(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
 begin
   perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', webhook_time(c.hold_until)))
@@ -87,7 +87,7 @@ begin
   where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;
 
--- Announces how much a commission shrank, and why: `refund`, `chargeback`, `rejected` or `corrected`. The amount is
+-- Reports the reversed amount of a commission and its reason: `refund`, `chargeback`, `rejected` or `corrected`. The amount is
 -- negative if a refund failed, a dispute was won, or a sale turned out to be larger.
 create or replace function notify_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
 returns void language plpgsql as $$
@@ -99,7 +99,7 @@ begin
   end if;
 end $$;
 
--- Announces a refund of a counted sale, with the total that is refunded. A negative amount returns money to the sale.
+-- Reports a refund of a counted sale, with the total refunded amount. A negative amount returns money to the sale.
 create or replace function notify_refund(sale sales, refund refunds, by_cents bigint) returns void language plpgsql as $$
 begin
   if by_cents <> 0 and sale.customer_id is not null and not sale.is_test and wants_webhook(sale.program_id, 'sale.refunded') then
@@ -125,7 +125,7 @@ end $$;
 create or replace trigger payouts_webhooks after insert or update on payouts
   for each row execute function send_webhooks_of_payout();
 
--- A partner joins when a person signs in as them for the first time, or returns after leaving.
+-- A partner joins when a person first signs in as this partner, or returns after leaving.
 create or replace function send_webhooks_of_partner() returns trigger language plpgsql as $$
 begin
   if wants_webhook(new.program_id, 'partner.joined') then
@@ -143,17 +143,17 @@ create or replace trigger partners_accepted_webhooks after update on partners
 create or replace function webhook_delay(attempt_count integer) returns interval language sql immutable
 return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[attempt_count];
 
--- The number of concurrent requests to one endpoint, and the rest after a failure.
+-- The number of concurrent requests to one endpoint, and the pause after a failure.
 create or replace function webhooks_at_once() returns integer language sql immutable return 4;
 create or replace function webhook_rest(failures integer) returns interval language sql immutable
 return case when failures < 3 then interval '5 s' else interval '1 min' end;
 
--- The number of concurrent requests of one workspace, a quarter of those of one consumer with all its lanes. So the slow
--- endpoints of one do not delay others.
+-- The number of concurrent requests of one workspace. It is a quarter of the capacity of one consumer with all its lanes, so that a
+-- workspace with slow endpoints does not delay others.
 create or replace function workspace_webhooks_at_once() returns integer language sql immutable return 24;
 
--- The number of requests of a workspace under way. Claims take the oldest deliveries, so it looks at the first due ones
--- of each endpoint only.
+-- The number of running requests of a workspace. Claims take the oldest deliveries, so it only looks at the first due ones of each
+-- endpoint.
 create or replace function workspace_webhooks_under_way(of_workspace_id text) returns bigint language sql stable
 return (
   select count(*)
@@ -167,11 +167,10 @@ return (
   where p.workspace_id = of_workspace_id and d.claimed_until > now()
 );
 
--- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and no endpoint's second
--- before every first. A workspace has a limited number of requests at a time. An endpoint whose last attempt failed gets
--- one request at a time, with a rest after each. An endpoint that hasn't answered for a second gets no further requests.
--- Claims end after 45 seconds, in case their consumer died. A program with an unclaimed delivery left for an idle
--- endpoint gets a row without a delivery.
+-- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and a second one only after every endpoint's
+-- first. A workspace has a limited number of requests at a time. If an endpoint's last attempt failed, it gets one request at a time, with
+-- a pause after each. An endpoint that hasn't answered for a second gets no further requests. Claims end after 45 seconds, in case their
+-- consumer died. If a program has an unclaimed delivery left for an idle endpoint, it gets a row without a delivery.
 create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb,
   created_at timestamptz
@@ -279,8 +278,7 @@ begin
       update webhook_endpoints e set failing_since = null, failures = 0, rests_until = null
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id and e.failing_since is not null;
     else
-      -- Attempts that were open when the last one failed count as one failure with it: a restarting server refuses
-      -- several at once.
+      -- If several attempts were open when one failed, they count as one failure, because a restarting server refuses several at once.
       update webhook_endpoints e set failing_since = coalesce(e.failing_since, attempt.attempted_at), failures = f.failures, failed_at = now(),
         rests_until = now() + webhook_rest(f.failures)
       from (
@@ -313,9 +311,9 @@ begin
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $$;
 
--- Sends an endpoint's deliveries again: one of them, or those of messages from `since` until before `until`, and only
--- failed ones if `failed_only`. Takes the oldest 10,000 at most, and skips pending ones. Returns their number, or null
--- if the endpoint is unknown or disabled.
+-- Sends an endpoint's deliveries again: one of them, or those of messages from `since` until before `until`, and only failed ones if
+-- `failed_only`. Takes up to 10,000, oldest first, and skips pending ones. Returns their number, or null if the endpoint is unknown or
+-- disabled.
 create or replace function replay_webhooks(
   of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamptz, until timestamptz, failed_only boolean
 ) returns integer language plpgsql as $$
@@ -344,7 +342,7 @@ begin
   return replayed;
 end $$;
 
--- Writes a test message for one endpoint, whatever its types are. Returns the message id, or null if the endpoint is
+-- Writes a test message for one endpoint, regardless of its types. Returns the message id, or null if the endpoint is
 -- unknown or disabled.
 create or replace function test_webhook(of_program_id bigint, of_endpoint_id bigint) returns bigint language plpgsql as $$
 declare
@@ -365,9 +363,8 @@ begin
   return written;
 end $$;
 
--- Deletes up to `max_rows` messages at the end of their term, with their deliveries and attempts, and returns their
--- number. Removes deleted endpoints after their last delivery. Ends forgotten endpoints of `svc listen` after
--- `fetched_kept`.
+-- Deletes up to `max_rows` messages at the end of their retention period, with their deliveries and attempts, and returns their number.
+-- Removes deleted endpoints after their last delivery. Ends forgotten endpoints of `svc listen` after `fetched_kept`.
 create or replace function expire_webhooks(max_rows integer, kept interval, fetched_kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;

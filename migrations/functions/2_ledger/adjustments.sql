@@ -18,9 +18,9 @@ end $$;
 create or replace trigger adjustments_stay before update or delete on adjustments
   for each row execute function refuse_adjustment_change();
 
--- Adds `of_cents` to a partner's balance, or deducts them if negative, and notifies the partner. A null `of_currency` is the program's own.
--- `outcome` is `made`; or, with nothing written, `known` if the same request created it before, `no_partner`, `closed` if the partner's
--- account or the workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
+-- Adds `of_cents` to a partner's balance, or deducts them if negative, and notifies the partner. A null `of_currency` means the program's
+-- currency. `outcome` is `made`, or without any change: `known` if the same request created it before, `no_partner`, `closed` if the
+-- partner's account or the workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
 create or replace function create_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
   request uuid, out outcome text
@@ -74,7 +74,7 @@ begin
   if wants_webhook(adjustment.program_id, 'adjustment.created') then
     perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
-  -- The audit log keeps no note: the note is erased with the sale's customer, and the log stays.
+  -- The audit log keeps no note, because the note is erased with the sale's customer and the log stays.
   perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
     'transaction_id', of_transaction_id)));

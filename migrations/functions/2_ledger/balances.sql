@@ -33,7 +33,7 @@ end $$;
 create or replace trigger balance_entries_chain before insert on balance_entries
   for each row when (new.entry_hash is null) execute function chain_entry();
 
--- Requires at commit that the balance row counts the entry: whoever writes one must move the other.
+-- Requires at commit that the balance row includes the entry, so that nobody writes one without the other.
 create or replace function require_balance_of_entry() returns trigger language plpgsql as $$
 begin
   if not exists (
@@ -50,7 +50,7 @@ drop trigger if exists balance_entries_have_balance on balance_entries;
 create constraint trigger balance_entries_have_balance after insert on balance_entries
   deferrable initially deferred for each row execute function require_balance_of_entry();
 
--- Locks the balance that a commission is credited to, after the commission itself. Under that lock nobody credits a commission. Each lock
+-- Locks the balance that a commission is credited to, after the commission itself. While the lock is held, nobody credits a commission. Each lock
 -- is a separate statement, and reads under it come in a later statement: a statement that waits continues with its old snapshot, and sums
 -- read there are wrong.
 create or replace function lock_balance(commission commissions) returns void language plpgsql as $$

@@ -8,7 +8,7 @@ left join (
   where w.decided_at is null group by w.program_id, w.partner_id, w.currency
 ) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
--- The payouts and exclusions of a run that is created now.
+-- The payouts and exclusions of a run if it were created now.
 create or replace view payouts_due as
 select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minimum_payout_cents, 0)::bigint as minimum_payout_cents,
   coalesce(r.payout_email, r.email) as payout_address,
@@ -47,7 +47,7 @@ begin
   return asked;
 end $$;
 
--- Partners with unsettled money, with the state that is nearest to payment. Until it is settled, neither their account nor
+-- Partners with unsettled money, with the state that is closest to payment. Until it is settled, neither their account nor
 -- the program's workspace can be deleted.
 create or replace view unsettled_partners as
 select r.program_id, r.id as partner_id, r.user_id, u.unsettled
@@ -68,7 +68,7 @@ cross join lateral (
 ) u
 where u.unsettled is not null;
 
--- Balances below zero: the debts of partners, with the time since when. An erased partner's debt stays.
+-- Balances below zero: the debts of partners, with their start. An erased partner's debt stays.
 create or replace view owed_balances as
 select b.program_id, b.partner_id, b.currency, -b.balance_cents as owed_cents, (
     select min(e.created_at) from balance_entries e

@@ -1,4 +1,4 @@
--- Which entries a payment pays, and so which commissions and manual additions are paid.
+-- Decides which entries a payment pays, and so which commissions and manual additions are paid.
 
 -- The parts of entries that no payment has paid. Their sum is the balance.
 create or replace view unpaid_entries as
@@ -11,8 +11,8 @@ left join (
 ) l using (program_id, partner_id, currency, entry_number)
 where e.payout_id is null and e.amount_cents <> coalesce(l.paid_cents, 0);
 
--- Writes the lines of a payment: the oldest credits, and the oldest deductions. A deduction waits if the credits would then not suffice for
--- this payment and the partner's other open payouts, whose amounts are fixed.
+-- Writes the lines of a payment: the oldest credits, and the oldest deductions. A deduction waits if the remaining credits would be too
+-- small for this payment and the partner's other open payouts with fixed amounts.
 create or replace function write_payout_lines(payout payouts, of_payment_number integer) returns void language plpgsql as $$
 declare
   written_cents bigint;
@@ -54,7 +54,7 @@ return (
   where w.program_id = (payout).program_id and w.partner_id = (payout).partner_id and w.currency = (payout).currency and w.decided_at is null
 );
 
--- Marks the commissions and manual additions of which this payment paid the last part. A commission stays marked, even if a refund reverses
+-- Marks the commissions and manual additions whose last part this payment paid. A commission stays marked, even if a refund reverses
 -- it later.
 create or replace function mark_paid(payout payouts) returns void language plpgsql as $$
 declare
@@ -77,7 +77,7 @@ begin
     );
 end $$;
 
--- Gives back the lines of a payment that came back. Their commissions and adjustments are not paid any more.
+-- Gives back the lines of a payment that came back. Their commissions and adjustments are no longer paid.
 create or replace function return_payout_lines(payout payouts) returns void language plpgsql as $$
 declare
   returned record;

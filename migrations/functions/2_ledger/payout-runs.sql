@@ -12,9 +12,9 @@ create or replace trigger partners_payout_address before update of payout_email,
   execute function hold_changed_payout_address();
 
 -- Creates a payout run: one payout for each partner and currency whose payable amount reaches the program's minimum and who can be paid.
--- The others are stored with their exclusion reasons. A balance that is credited in the meantime was not locked, and waits for the next run. An
--- empty run is not stored, so a second run right after a run is empty. Repeating a request finds its run. `createPayoutRun` in
--- lib/money/payout-runs.ts is its only caller.
+-- The others are stored with their exclusion reasons. A balance that somebody credits in the meantime was not locked, and waits for the
+-- next run. An empty run is not stored. Repeating a request finds its run. `createPayoutRun` in lib/money/payout-runs.ts is its only
+-- caller.
 create or replace function create_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
 declare
   run_id bigint;
@@ -49,7 +49,7 @@ begin
 end $$;
 
 -- Marks a run and all its open payouts as paid. `run_id` is null if the program has no such run, and `open_cents` is the sum of its open
--- payouts. If the caller names another sum, a payout has changed since and nothing is paid. Paying a run again pays nothing.
+-- payouts. If the caller names a different sum, a payout has changed since then and nothing is paid. Paying a run again pays nothing.
 create or replace function pay_payout_run(
   of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out run_id bigint, out was_paid boolean, out open_cents bigint
@@ -80,8 +80,8 @@ begin
   where r.program_id = of_program_id and r.id = of_run_id;
 end $$;
 
--- Takes back that a run was marked as paid: its paid payouts are sent again. This is possible for 24 hours, and only until the next run.
--- `run_id` is null if the program has no such run. If `is_open` is false, it was too late; an open run stays as it is.
+-- Reverts marking a run as paid, so that its paid payouts get the status `sent` again. This is possible for 24 hours, and only until the
+-- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged.
 create or replace function reopen_payout_run(of_program_id bigint, of_run_id bigint, out run_id bigint, out is_open boolean)
 language plpgsql as $$
 #variable_conflict use_column

@@ -1,5 +1,5 @@
 -- Every change of a payout happens under the lock of its partner's balance, including reductions by reversals (fit_payouts). Reads under a
--- lock come in a statement after the one that took it.
+-- lock must be in a later statement than the lock itself.
 
 create or replace function note_balance_of_payout() returns trigger language plpgsql as $$
 begin
@@ -25,8 +25,8 @@ begin
 end $$;
 create or replace trigger payouts_stay before update or delete on payouts for each row execute function keep_payout();
 
--- Locks a balance and returns its payable amount. Nothing is payable if there was no balance to lock: a balance that is being credited at
--- this moment can be reversed again before the caller commits.
+-- Locks a balance and returns its payable amount. Nothing is payable if there was no balance to lock, because a credit at this moment can
+-- be reversed again before the caller commits.
 create or replace function locked_payable_cents(of_program_id bigint, of_partner_id bigint, of_currency text) returns bigint
 language plpgsql as $$
 begin
@@ -41,7 +41,7 @@ begin
   );
 end $$;
 
--- Requests a payout for a partner, up to the payable amount; `askPayout` in lib/money/payouts.ts is its only caller. Repeating a request
+-- Requests a payout for a partner, up to the payable amount. `askPayout` in lib/money/payouts.ts is its only caller. Repeating a request
 -- finds its first payout. If `payout_id` is null, the payable amount or the program's minimum did not allow the payout.
 create or replace function ask_payout(
   of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid,
@@ -150,7 +150,7 @@ begin
   perform notify_payout('payout_paid', payout);
 end $$;
 
--- How often a payout was paid before, for its next entry; null for never.
+-- How often a payout was paid before, for its next entry. Null if never.
 create or replace function earlier_payments(payout payouts) returns integer language sql stable
 return (
   select nullif(count(*), 0) from balance_entries e
@@ -189,8 +189,8 @@ begin
 end $$;
 
 -- Locks everything that the payment of these payouts touches, in the usual order: commissions by id, then balances. It does not lock a
--- commission that is credited between the two. If that one is also marked and refunded at this moment, there is a deadlock, which Postgres
--- breaks and the caller repeats. This is very rare.
+-- commission that is credited between the two. If that commission is also marked and refunded at this moment, there is a deadlock. Postgres
+-- breaks it and the caller retries. This is very rare.
 create or replace function lock_payout_payments(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
   perform from commissions c
@@ -226,8 +226,8 @@ begin
   order by b.program_id, b.partner_id, b.currency for no key update;
 end $$;
 
--- Marks an open payout as paid, for `payPayout` in lib/money/payouts.ts. `status` and `amount_cents` are the previous ones: the payout is
--- now paid if it was open and its amount equals the transferred one.
+-- Marks an open payout as paid, for `payPayout` in lib/money/payouts.ts. `status` and `amount_cents` are the previous values. The payout is
+-- now paid if it was open and its amount equals the transferred amount.
 create or replace function pay_payout(
   of_program_id bigint, of_payout_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out status text, out amount_cents bigint, out currency text

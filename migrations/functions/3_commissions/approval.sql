@@ -1,8 +1,9 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
--- Credits commissions to their partners' balances, each without its refunds, and returns how many. Commissions that are credited, held,
--- rejected or fully reversed stay as they are. If it `compares`, so do those whose buyer cannot be compared with the partner yet: `uncompared`.
--- This locks all commissions and then all balances, each in the order of their keys, so that two calls cannot wait for each other in a circle.
+-- Credits commissions to their partners' balances, each without its refunds, and returns their number. Skips credited, held, rejected and
+-- fully reversed commissions. If it `compares`, it also skips commissions whose buyer cannot be compared with the partner yet, and counts
+-- them in `uncompared`. This locks all commissions and then all balances, each in the order of their keys, so that two calls cannot wait
+-- for each other in a circle.
 create or replace function approve_commissions(
   program_ids bigint[], commission_ids bigint[], compares boolean default false, out approved integer, out uncompared integer
 ) language plpgsql as $$
@@ -49,7 +50,7 @@ begin
   approved := cardinality(due);
 end $$;
 
--- Credits commissions whose hold has ended, at most `at_most` of them, the longest waiting first. `more` is separate from the count,
+-- Credits up to `at_most` commissions whose hold has ended, longest waiting first. `more` is separate from the count,
 -- because a run that waited for another one finds those commissions credited.
 create or replace function approve_due_commissions(at_most integer, out approved integer, out more boolean) language plpgsql as $$
 declare

@@ -1,6 +1,6 @@
 -- Commission rules: choosing, applying and changing them.
 
--- Replaces the rules of a group, of a partner, or (with neither) of everybody: rules that differ end, and new ones begin. Returns whether
+-- Replaces the rules of a group, of a partner, or (with neither) of everybody. Rules that differ end, and new ones begin. Returns whether
 -- anything changed. A concurrent sale uses all rules of the version that it read.
 create or replace function save_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb) returns boolean
 language plpgsql as $$
@@ -49,8 +49,8 @@ begin
   return true;
 end $$;
 
--- Returns the rules of a group, of a partner or of everybody without one rule and with another, which replaces the one for the same product
--- or type of sale.
+-- Returns the rules of a group, of a partner or of everybody without one rule and with another. The added rule replaces the rule for the
+-- same product or type of sale.
 create or replace function rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns jsonb
 language sql stable as $$
   select coalesce(jsonb_agg(to_jsonb(r) - array['id', 'created_at'] order by r.id), '[]') || coalesce(added, '[]')
@@ -82,7 +82,7 @@ declare
   rules jsonb;
 begin
   perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
-  -- Of two changes at once, the later one sees the earlier one's rules.
+  -- If two changes happen at once, the later one sees the rules of the earlier one.
   perform from programs p where p.id = of_program_id for no key update;
   rules := rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added);
   if jsonb_array_length(rules) > 50 then
@@ -104,12 +104,12 @@ begin
   for sold in
     with sold as materialized (
       select s.id, s.partner_id, s.customer_id, s.currency, s.sale_type, s.commission_base_cents, s.sale_date,
-        -- The weight of a single line says nothing.
+        -- The weight of a single line is irrelevant.
         case when cardinality(s.lines) = 1 then array[((s.lines[1]).product_ids, 1)::sale_line] else s.lines end as lines
       from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
     ),
-    -- One row for all sales with the same values for every rule. A partner who has left earns nothing by any rule.
+    -- One row for all sales that look the same to every rule. A partner who has left earns nothing.
     terms as materialized (
       select k.*, t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
       from (select distinct s.partner_id, s.currency, s.lines, s.sale_type from sold s) k
@@ -169,8 +169,8 @@ begin
 end $$;
 
 -- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. There is
--- one row for each currency (without a partner) and one for each partner, the largest changes first. `brought_cents` are the original
--- commissions, `now_cents` those by the current rules, and `then_cents` those with the change. It saves the rules like any others, and
+-- one row for each currency (without a partner) and one for each partner, largest changes first. `brought_cents` are the original
+-- commissions, `now_cents` the commissions by the current rules, and `then_cents` those with the change. It saves the rules normally, and
 -- rolls them back before it ends.
 create or replace function preview_rules(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
@@ -220,7 +220,7 @@ as $$
     rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
 $$;
 
--- A rule can end, and nothing else of it changes, so every commission can be computed again by its rule. The undo of an import deletes the
+-- A rule can end, but nothing else about it changes, so every commission can be computed again by its rule. The undo of an import deletes the
 -- rules of its groups if no sale earned by them.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$
 begin

@@ -1,9 +1,9 @@
 -- Corrections of commissions, after a sale was recorded or corrected.
 
--- Recomputes commissions of a customer in the order of their sales. These are that of this sale if `itself`, and those under a cap. They
--- are also those of the `others` whose months count from the customer's first purchase. Returns the commissions that it created. The caller
--- enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This locks all sales, then
--- all commissions, then all balances, each in the order of their keys.
+-- Recomputes commissions of a customer in the order of their sales. These are the commission of this sale (if `itself`), the commissions
+-- under a cap, and among the `others` those whose months count from the customer's first purchase. Returns the commissions that it created.
+-- The caller enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This locks all
+-- sales, then all commissions, then all balances, each in the order of their keys.
 create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns commissions[] language plpgsql as $$
 declare
   sale_ids bigint[];
@@ -29,7 +29,7 @@ begin
   return all_created;
 end $$;
 
--- Locks the commissions of these sales, and then the balances that they are credited to, each in the order of their keys.
+-- Locks the commissions of these sales, and then their balances, each in the order of their keys.
 create or replace function lock_commissions(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
 begin
   perform from commissions c where c.program_id = of_program_id and c.sale_id = any (sale_ids) order by c.id for no key update;
@@ -41,8 +41,8 @@ begin
   order by b.partner_id, b.currency for no key update;
 end $$;
 
--- Recomputes the commission of a sale. Returns the commission if this created it: the sale was too late for one before. The caller holds
--- the locks.
+-- Recomputes the commission of a sale. Returns the commission if this created it, because the sale was too late for a commission before.
+-- The caller holds the locks.
 create or replace function correct_commission(sale sales, first_date timestamptz) returns commissions language plpgsql as $$
 declare
   was commissions;
@@ -81,7 +81,7 @@ begin
   return null;
 end $$;
 
--- Returns the commission with its corrected amounts. A rejected one stays reversed in full.
+-- Returns the commission with its corrected amounts. A rejected commission stays fully reversed.
 create or replace function corrected(commission commissions, sale sales, earned_cents bigint, first_date timestamptz) returns commissions
 language plpgsql stable as $$
 begin

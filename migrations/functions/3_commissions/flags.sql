@@ -1,7 +1,7 @@
 -- Reviews: commissions that look unearned are held with their flags, and neither mature nor can be paid until a person decides. None of
 -- this runs in a click, lead or sale: approve_commissions checks the commissions that it is about to credit.
 
--- A changed address invalidates the hashes of the old one; hash_partner_emails writes the new ones.
+-- A changed address invalidates the hashes of the old address. hash_partner_emails writes the new ones.
 create or replace function forget_email_hashes() returns trigger language plpgsql as $$
 begin
   if (new.email, new.payout_email, new.user_id) is distinct from (old.email, old.payout_email, old.user_id) then
@@ -20,7 +20,7 @@ end $$;
 create or replace trigger users_forget_email_hashes after update of email on users
   for each row when (old.email <> new.email) execute function forget_email_hashes_of_user();
 
--- The addresses that identify the partner as a customer: their account's, their payout address, and the one that the program typed.
+-- The addresses that identify the partner as a customer: their account's address, their payout address, and the address that the program typed.
 create or replace function addresses_of_partner(partner partners) returns text[] language sql stable
 return array(
   select distinct a.address from (
@@ -29,8 +29,9 @@ return array(
   where a.address is not null order by 1
 );
 
--- Returns the hashes of a buyer's known addresses: that of the signup, and those of the sale if the processor sent any. Of a lead (null
--- `of_sale_id`), those of the customer's first sales. Each comes with the hash of its mailbox if that is written differently.
+-- Returns the hashes of a buyer's known addresses: the address of the signup, and any addresses of the sale from the processor. For a lead
+-- (null `of_sale_id`), these are the addresses of the customer's first sales. Each comes with the hash of its mailbox if that is spelled
+-- differently.
 create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
 language sql stable rows 1 as $$
   select array_remove(array[u.email_hash, u.mailbox_hash] || of_sales.hashes, null)
@@ -58,7 +59,7 @@ return exists (
   where r.program_id = commission.program_id and r.id = commission.partner_id and r.email_hashes is null and b.hashes <> '{}'
 );
 
--- Partners without hashes whose commissions wait for a customer with a known address: of these commissions of a program, or of all.
+-- Partners without hashes whose commissions wait and whose customers have known addresses. Looks at these commissions of a program, or at all.
 create or replace function partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
 returns table (program_id bigint, partner_id bigint, addresses text[]) language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
@@ -77,11 +78,12 @@ language sql as $$
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $$;
 
--- The number of signups of one partner from one address, within a day to each side, that is suspicious.
+-- The suspicious number of one partner's signups from one address, within a day before and after.
 create or replace function signups_of_one_address() returns integer language sql immutable return 5;
 
--- Returns the facts for review rules, one JSON object for each commission, with the click that referred the customer. Each commission is
--- named once, and its program has enabled rules. Tables join in the written order (`offset 0` keeps a lookup by key), so planning is cheap.
+-- Returns the facts for review rules, one JSON object for each commission, with the click that referred the customer. The caller names each
+-- commission once, and only of programs with enabled rules. Tables join in the written order (`offset 0` keeps a lookup by key), so
+-- planning is cheap.
 create or replace function reviewed_commissions(program_ids bigint[], commission_ids bigint[]) returns jsonb[]
 language sql stable as $$
   select coalesce(array_agg(to_jsonb(seen)), '{}') from (
@@ -109,7 +111,7 @@ language sql stable as $$
   ) seen
 $$;
 
--- The facts of commissions whose program has enabled a rule.
+-- Returns the facts of commissions whose program has enabled a rule.
 create or replace function under_rule(reviewed jsonb[], rule text) returns jsonb[] language sql immutable
 return array(select n from unnest(reviewed) n where n->'review_rules' ? rule);
 
@@ -135,7 +137,7 @@ create or replace function flags_of_self_referrals(reviewed jsonb[]) returns tab
 $$;
 
 -- If a program's pages carry the tag, nearly every click names its page. Anybody can send clicks, so the first 100 clicks of each of the last
--- 30 days are a sample in which each visitor counts once a day. Then a flood of empty clicks outweighs neither other visitors nor other days.
+-- 30 days are a sample in which each visitor counts once a day. So a flood of empty clicks outweighs neither other visitors nor other days.
 create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
@@ -194,9 +196,10 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
   group by s.n having count(*) >= signups_of_one_address()
 $$;
 
--- Returns the flags of commissions, each named once, by the enabled rules of their programs. The evidence says what matched, how often and
--- when. A rule flags nothing if a person has released a commission of this partner and customer before. Each call is planned for its
--- arguments: a plan from the time of empty tables took over a minute for 500 commissions, and their refunds waited for its locks.
+-- Returns the flags of commissions by the enabled rules of their programs. The caller names each commission once. The evidence says what
+-- matched, how often and when. A rule flags nothing if a person has released a commission of this partner and customer before. Postgres
+-- plans each call for its arguments. A plan from the time of empty tables took over a minute for 500 commissions, and their refunds waited
+-- for its locks.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
 language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$
@@ -230,8 +233,8 @@ begin
   );
 end $$;
 
--- Holds the flagged ones of these commissions, unless a person decided on them before, and notifies the advertiser. Returns how many it
--- held. The commissions stay locked, in the order of their keys.
+-- Holds the flagged ones of these commissions, unless a person decided on them before, and notifies the advertiser. Returns the number of
+-- held commissions. The commissions stay locked, in the order of their keys.
 create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -274,8 +277,8 @@ begin
   return held;
 end $$;
 
--- Checks unchecked commissions, at most `at_most`, the oldest first, so that flags appear before the hold ends. If a partner's addresses
--- are not hashed yet, the customer's address is compared later, before the commission is credited.
+-- Checks up to `at_most` unchecked commissions, oldest first, so that flags appear before the hold ends. If a partner's addresses are not
+-- hashed yet, the service compares the customer's address later, before it credits the commission.
 create or replace function flag_new_commissions(at_most integer, out flagged integer, out more boolean) language plpgsql as $$
 declare
   program_ids bigint[];

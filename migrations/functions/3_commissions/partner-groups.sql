@@ -42,7 +42,7 @@ begin
   return members;
 end $$;
 
--- Moves partners into a group, or out of any if it is null. Returns how many of them the program has.
+-- Moves partners into a group, or out of their groups if it is null. Returns how many of them the program has.
 create or replace function move_partners(of_program_id bigint, partner_ids bigint[], to_group_id bigint) returns integer language plpgsql as $$
 declare
   known integer;

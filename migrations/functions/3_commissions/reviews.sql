@@ -10,8 +10,9 @@ begin
   update commissions c set held_at = null where c.program_id = of_program_id and c.id = of_commission_id;
 end $$;
 
--- Rejects a commission for good: this reverses the rest of it. `rejectCommission` in lib/money/commissions.ts is its only caller. The
--- outcome is null if the program has no such commission; `rejected`, now or before; or `reversed` if refunds left nothing to reject.
+-- Rejects a commission permanently, and reverses the rest of it. `rejectCommission` in lib/money/commissions.ts is its only caller. The
+-- outcome is null if the program has no such commission, `rejected` if it is rejected now or was before, or `reversed` if refunds left
+-- nothing to reject.
 create or replace function reject_commission(
   of_program_id bigint, of_commission_id bigint, because text,
   out outcome text, out deduction_cents bigint, out currency text
@@ -43,8 +44,8 @@ begin
   end if;
 end $$;
 
--- Rejects several commissions: locks all commissions and then all balances, each in the order of their keys. It skips commissions that are
--- rejected or fully reversed, and those of other programs. Returns how many it rejected.
+-- Rejects several commissions. It locks all commissions and then all balances, each in the order of their keys. It skips rejected and fully
+-- reversed commissions, and those of other programs. Returns the number of rejected commissions.
 create or replace function reject_commissions(
   of_program_id bigint, commission_ids bigint[], because text, out rejected integer
 ) language plpgsql as $$
@@ -70,8 +71,8 @@ begin
   rejected := cardinality(chosen);
 end $$;
 
--- Decides on held commissions: releases them, to mature as usual, or rejects them. Commissions that are no longer held stay as they are, so
--- of two people who decide at once, the first wins. Returns how many it decided on.
+-- Decides on held commissions: releases them, to mature as usual, or rejects them. Commissions that are no longer held stay unchanged, so
+-- if two people decide at once, the first wins. Returns the number of decisions.
 create or replace function decide_reviews(
   of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer
 ) language plpgsql as $$

@@ -13,9 +13,9 @@ returns setof commission_rules language sql stable rows 3 as $$
   where r.since_version <= version and (r.until_version is null or r.until_version > version)
 $$;
 
--- Returns the rule for a line of a sale, or no row. The partner's own rules come before the group's, and these before the general ones. A rule
--- for a product comes before one for a type of sale, and that before one for all. If several of `product_ids` have a rule, the first one
--- counts. A rule with only a fixed amount counts only in the program's own currency: in another one, the next rule counts.
+-- Returns the rule for a line of a sale, or no row. The partner's own rules come first, then the group's rules, then the general ones. A
+-- rule for a product comes first, then a rule for a type of sale, then a rule for all sales. If several of `product_ids` have a rule, the
+-- first one counts. A rule with only a fixed amount counts only in the program's own currency. In another currency, the next rule counts.
 create or replace function terms_of(
   of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text,
   in_own_currency boolean
@@ -28,8 +28,8 @@ create or replace function terms_of(
   limit 1
 $$;
 
--- Returns the terms of a sale's lines: of each by its rule, or else the program's own. Lines with the same terms are one part. The largest part comes
--- first. Fixed amounts and caps are in the program's currency, so a sale in another currency has neither.
+-- Returns the terms of a sale's lines. A line has the terms of its rule, or else the program's own. Lines with the same terms form one
+-- part, and the largest part comes first. Fixed amounts and caps are in the program's currency, so a sale in another currency has neither.
 create or replace function terms_of_lines(sale sales) returns line_terms[] language sql stable as $$
   select array_agg((x.rule_id, x.bp, x.months, x.fixed_cents, x.cap_cents, x.weight)::line_terms order by x.weight desc, x.rule_id)
   from (
@@ -46,8 +46,8 @@ create or replace function terms_of_lines(sale sales) returns line_terms[] langu
   ) x
 $$;
 
--- Returns a sale with the terms that applied when it was attributed. If its lines have different ones, they are in `terms_by_line`, and those of the
--- largest part also in the sale's own columns. Does nothing if the program had no rules then.
+-- Returns a sale with the terms that applied when it was attributed. If its lines have different terms, `terms_by_line` has them, and the
+-- sale's own columns have the terms of the largest part. Does nothing if the program had no rules at that time.
 create or replace function with_terms(sale sales) returns sales language plpgsql stable as $$
 declare
   parts line_terms[];
@@ -73,7 +73,7 @@ return coalesce((
     and (s.sale_date, s.id) < ((sale).sale_date, (sale).id)
 ), 0);
 
--- The most that a sale may earn under its cap; null without a cap.
+-- The maximum that a sale may earn under its cap. Null without a cap.
 create or replace function left_under_cap(sale sales) returns bigint language plpgsql stable as $$
 begin
   return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - brought_before(sale) end;
@@ -92,7 +92,7 @@ begin
   );
 end $$;
 
--- Returns the rule for a partner's lead: the partner's own, or else their group's. Without a row the program's own amount counts.
+-- Returns the rule for a partner's lead: the partner's own rule, or else their group's rule. Without a row, the program's own amount counts.
 create or replace function lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
 returns setof commission_rules language sql stable rows 1 as $$
   select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r

@@ -1,7 +1,7 @@
--- Partners' codes: which code a sale names, and which partner gets the sale.
+-- Partners' codes. Finds the code that a sale names and the partner who gets the sale.
 
 -- Finds the code that counts for a purchase at `bought_at`: the one with this text, else the first valid one of Stripe's promotion codes.
--- `outcome` is the word for this step in a resolution.
+-- `outcome` is the result of this step in a resolution.
 create or replace function find_code(
   of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
 ) language plpgsql stable as $$
@@ -34,11 +34,11 @@ begin
   return program;
 end $$;
 
--- Returns whether a program of the account has one of Stripe's promotion codes. If none has, nobody needs to ask Stripe about a discount.
+-- Returns whether a program of the account has one of Stripe's promotion codes. If not, nobody needs to ask Stripe about a discount.
 create or replace function knows_promotions(of_account_id text) returns boolean language sql stable
 return exists (select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id is not null);
 
--- Adds the code that counts to a sale, or null, and the step about it to the sale's resolution.
+-- Adds to a sale the code that counts, or null, and the code's step to the sale's resolution.
 create or replace function with_code(given sales, promotion_ids text[], bought_at timestamptz) returns sales language plpgsql stable as $$
 declare
   named record;
@@ -50,8 +50,8 @@ begin
   return given;
 end $$;
 
--- Creates the customer of a purchase that only a code attributes, with a new click id. If another call has created a customer with this
--- key in the meantime, returns that one.
+-- Creates the customer of a purchase that only a code attributes, with a new click id. If another call has created a customer with this key
+-- in the meantime, returns that customer.
 create or replace function add_customer_of_code(
   given sales, click_id_prefix text, new_email_hash bytea, new_mailbox_hash bytea, bought_at timestamptz
 ) returns bigint language plpgsql as $$

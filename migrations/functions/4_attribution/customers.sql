@@ -1,9 +1,9 @@
 -- The rules of a customer's row. They are in a trigger because Postgres compiles the CHECKs of a table again in every statement that writes
--- it. The trigger runs after the write. Behind a BEFORE UPDATE trigger, `returning old` gives a row that another call has changed
--- meanwhile, and a lead that waited for another is recorded twice.
+-- it. The trigger runs after the write. With a BEFORE UPDATE trigger, `returning old` returns a row that another call has changed in the
+-- meantime, and a lead that waited for another is recorded twice.
 create or replace function refuse_unsound_customer() returns trigger language plpgsql as $$
 begin
-  -- The row of a click. One expression, because each one costs a click about ten microseconds.
+  -- The row of a click. It is a single expression, because each one takes about ten microseconds of a click.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
     new.email_unverified_since) = 0 then
@@ -58,7 +58,7 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- Takes an unverified key, which only a browser sent, away from its customer if the call has a valid click of another customer. A server
+-- Takes an unverified key, which only a browser sent, away from its customer if the call has another customer's valid click. A server
 -- outranks a browser.
 create or replace function take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamptz)
 returns void language plpgsql as $$

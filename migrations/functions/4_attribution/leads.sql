@@ -62,10 +62,10 @@ begin
 end $$;
 
 -- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is neither.
--- A lead that is settled already changes nothing and keeps its own id: by that id the call that settled it recognizes itself, even if it is
--- sent again. The update is unconditional, so that a call that waited for another one sees its effect. If the other call bound another key,
--- this one looks for the customer again. A call with the customer's own click id verifies the key and the e-mail address. Without it they
--- stay unverified if only a browser sent them.
+-- If the lead is already settled, nothing changes and the lead keeps its id. By that id, the call that settled it recognizes itself, even
+-- if it is repeated. The update is unconditional, so that a call that waited for another one sees its effect. If the other call bound
+-- another key, this one looks for the customer again. A call with the customer's own click id verifies the key and the e-mail address.
+-- Without it, the key and the address stay unverified if only a browser sent them.
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,

@@ -1,5 +1,5 @@
--- A resolution lists the steps of the search for a sale's buyer in order, each with the word for its result. lib/money/explanation.ts knows
--- the words.
+-- A resolution lists the steps of the search for a sale's buyer in order, each with its result. lib/money/explanation.ts explains the
+-- results.
 
 -- Adds a step.
 create or replace function with_step(resolution jsonb, step text, found text) returns jsonb language sql immutable

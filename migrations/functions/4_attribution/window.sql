@@ -1,6 +1,6 @@
 -- The attribution window: how long a click leads to its partner.
 
--- Returns the moment after which a click counts for something that happens at `at`.
+-- Returns the time after which a click counts for an event at `at`.
 create or replace function window_start(at timestamptz, cookie_window_days integer) returns timestamptz language sql stable
 return at - make_interval(days => cookie_window_days);
 

@@ -5,7 +5,7 @@ create or replace function payload_of(sale sales) returns jsonb language sql imm
 return jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sale).currency, (sale).sale_type, (sale).is_recurring,
   (sale).subscription_id);
 
--- The payload of a stored sale from the API; null if the processor recorded or corrected it.
+-- The payload of a stored sale from the API. Null if the processor recorded or corrected it.
 create or replace function api_payload_of(sale sales) returns jsonb language sql immutable
 return case when (sale).amount_source = 'api' then payload_of(sale) end;
 
@@ -45,8 +45,8 @@ begin
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $$;
 
--- Returns a sale of the API in the currency of `given`, the processor's or a correcting call's, and moves its commission there. A credited commission
--- stays, because a balance has one currency. Notifies the advertiser of the processor's other currency.
+-- Returns a sale of the API in the currency of `given` (the processor's sale or a correcting call), and moves its commission there. A
+-- credited commission stays, because a balance has one currency. Notifies the advertiser of the processor's other currency.
 create or replace function change_currency(sale sales, given sales) returns sales language plpgsql as $$
 declare
   commission commissions;

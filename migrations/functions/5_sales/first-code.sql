@@ -1,6 +1,6 @@
--- The code of a customer's first purchase decides the partner of their later sales that name none. Sales can arrive in any order.
+-- The code of a customer's first purchase decides the partner of their later sales without a code. Sales can arrive in any order.
 
--- Gives a customer the code of their earliest paid sale, and the partner who follows from it to their other sales that name no code. The caller holds
+-- Gives a customer the code of their earliest paid sale, and gives the resulting partner to their other sales without a code. The caller holds
 -- the lock of the customer.
 create or replace function follow_first_code(of_program_id bigint, of_customer_id bigint) returns void language plpgsql as $$
 declare

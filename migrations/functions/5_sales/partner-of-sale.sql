@@ -16,7 +16,7 @@ begin
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
-  -- The first purchase has no code of an earlier one.
+  -- The first purchase has no earlier purchase with a code.
   if customer.link_id is not null and coalesce(given.sale_date < customer.first_purchase_date, customer.first_purchase_date is null) then
     customer.code_id := null;
   end if;

@@ -16,7 +16,7 @@ begin
     times * (commission.amount_cents - commission.reversed_cents), of_code_id => commission.code_id);
 end $$;
 
--- Corrects commissions of a sale's customer (correct_commissions), and enters the earlier refunds of each commission that this creates.
+-- Corrects commissions of a sale's customer (correct_commissions), and enters the earlier refunds of each newly created commission.
 create or replace function correct_customer(of_sale sales, itself boolean, others boolean) returns void language plpgsql as $$
 begin
   perform enter_earlier_refunds(s, c)

@@ -1,6 +1,6 @@
--- Refunds of a sale. Those of the API and those of the processor take the same steps under the same locks: sale, commission, balance. Each
--- refund that is applied or restored is one step: it moves the sale's refunded total, and the commission in proportion. Each step has its own
--- entry and notification.
+-- Refunds of a sale. Refunds of the API and of the processor take the same steps under the same locks: sale, commission, balance. Each
+-- applied or restored refund is one step. It moves the sale's refunded total, and the commission in proportion. Each step has its own entry
+-- and notification.
 
 -- Returns by how much a step of `by_cents` reverses the sale's commission. Null if there is no commission, or if it is rejected and
 -- therefore doesn't change.
@@ -40,8 +40,8 @@ end $$;
 create or replace function is_processors_own(refund refunds) returns boolean language sql immutable
 return (refund).processor_reversal_id is not null and is_refund_key((refund).refund_key, 'id:' || (refund).processor_reversal_id);
 
--- Takes a refund of a sale: stores it and moves the sale. `refund` is the row to store, with the wanted amount in `applied_cents`, which is
--- capped at the rest of the sale. Returns the stored row.
+-- Applies a refund to a sale: stores it and moves the sale. `refund` is the row to store, with the requested amount in `applied_cents`,
+-- which is capped at the rest of the sale. Returns the stored row.
 create or replace function take_refund(sale sales, commission commissions, refund refunds) returns refunds language plpgsql as $$
 declare
   deducted_cents bigint;
@@ -61,10 +61,11 @@ begin
   return refund;
 end $$;
 
--- Refunds a sale, which the caller holds locked, for a call of the API. `key` is the refund's key, and `wanted_cents` null is all that is left. A
--- refund is known by its key or, if its answer was lost, by its request. The call is also the processor's refund of the same id or, whatever its own
--- id, of the same amount if no other call is that one. `outcome` is `refunded` or `reversed` if this request took the refund, now or before;
--- `refund_already_applied`; `already_reversed` if nothing was left of the sale or its commission; or `no_commission`.
+-- Refunds a sale for a call of the API. The caller has locked the sale. `key` is the refund's key, and a null `wanted_cents` means the
+-- whole rest. The key identifies a refund or, if its answer was lost, its request does. The call also means the processor's refund with the
+-- same id or, with any id, a refund of the same amount that no other call means. `outcome` is `refunded` or `reversed` if this request
+-- applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or `already_reversed` if nothing was left of
+-- the sale or its commission.
 create or replace function refund_sale(
   sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out commission_id bigint, out currency text, out outcome text, out deduction_cents bigint
@@ -94,7 +95,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
   elsif refund.request_id = request then
-    -- The answer was lost. Repeat it as it was then, whatever was refunded since.
+    -- The answer was lost. Repeat the original answer, even if more was refunded since then.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
@@ -111,7 +112,7 @@ begin
   end;
 end $$;
 
--- Puts back the part of a sale's refunds that exceeds its new amount, the newest first, and returns the remaining refunded total. The
+-- Puts back the part of a sale's refunds that exceeds its new amount, newest first, and returns the remaining refunded total. The
 -- caller has locked the sale, and corrects its commission.
 create or replace function fit_refunds(sale sales, new_amount_cents bigint) returns bigint language plpgsql as $$
 declare
@@ -165,11 +166,11 @@ begin
   return sale;
 end $$;
 
--- Applies the processor's refunds and disputes of a sale so far, `reported`, to the sale. It skips those that it applied before, so it can
--- be called after any possible change.
+-- Applies the processor's refunds and disputes so far, `reported`, to their sale. It skips those that it applied before, so callers can use
+-- it after any change.
 --
--- If refunds and disputes exceed the payment, the excess is capped, and fills the room when something is restored. So the outcome does not
--- depend on the order of the reports.
+-- If refunds and disputes exceed the payment, it caps the excess, and applies it later when a restored refund leaves room. So the outcome
+-- does not depend on the order of the reports.
 create or replace function settle_refunds(of_program_id bigint, of_sale_id bigint, reported processor_reversals[]) returns void
 language plpgsql as $$
 declare
@@ -211,15 +212,15 @@ begin
   return sale;
 end $$;
 
--- Those that the sale does not have yet, in the order of their reports.
+-- Only reversals that the sale does not have yet, in the order of their reports.
 create or replace function new_reversals(sale sales, reported processor_reversals[]) returns setof processor_reversals language sql stable as $$
   select t.* from unnest(reported) t
   where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and r.processor_reversal_id = t.reversal_id)
   order by t.created_at, t.reversal_id
 $$;
 
--- Finds the API's refunds that the processor reports now: first those with the processor's id, then, whatever their ids, those of the same amount, one
--- for each. From then on both are one row, and later changes of the processor's refund count for both.
+-- Finds the API's refunds that the processor reports now: first refunds with the processor's id, then refunds of the same amount with any
+-- id, one for each. From then on, both share a row, and later changes of the processor's refund count for both.
 create or replace function claim_api_refunds(sale sales, reported processor_reversals[]) returns void language plpgsql as $$
 declare
   reversal processor_reversals;
@@ -254,7 +255,7 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- A refund that only the processor reported is reported to this sale again.
+    -- If only the processor reported a refund, this sale gets that report again.
     continue when is_processors_own(refund) or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = refund.refund_key
     );
@@ -278,8 +279,8 @@ begin
   end loop;
 end $$;
 
--- Puts back refunds that failed and disputes that were won, each with the later part of a capped one. The commission's reason is then that
--- of the latest remaining refund.
+-- Puts back failed refunds and won disputes, each with its later part if it was capped. The commission's reason is then the reason of the
+-- latest remaining refund.
 create or replace function give_back_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$
 declare
@@ -309,7 +310,7 @@ begin
   return sale;
 end $$;
 
--- Gives capped refunds the room that is free now. The later part of a refund is a separate row, because rows never change their applied
+-- Gives capped refunds the newly available room. The later part of a refund is a separate row, because rows never change their applied
 -- amount.
 create or replace function refill_capped_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
@@ -339,8 +340,8 @@ begin
   return sale;
 end $$;
 
--- Applies newly reported refunds, in the order of their reports. If one was restored before it was reported, it is stored without an amount,
--- so that it is never applied later.
+-- Applies newly reported refunds, in the order of their reports. If a refund was restored before its report arrives, this stores it without
+-- an amount, so that it is never applied later.
 create or replace function take_reported_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$
 declare

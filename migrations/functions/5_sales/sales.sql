@@ -1,4 +1,4 @@
--- The rules of a sale's row. They are a trigger because Postgres compiles a table's CHECKs again in every statement that writes the table.
+-- The rules of a sale's row. They are in a trigger because Postgres compiles a table's CHECKs again in every statement that writes the table.
 create or replace function refuse_unsound_sale() returns trigger language plpgsql as $$
 begin
   -- One expression is cheaper than several.
@@ -18,11 +18,12 @@ end $$;
 create or replace trigger sales_sound after insert or update on sales for each row execute function refuse_unsound_sale();
 
 -- Records a sale with its commission, the customer's first purchase and the totals, for `recordSale` in lib/money/sales.ts. `given` is the
--- sale to store, without id and partner: without a customer it is unattributed, without a date it is dated now. Returns the sale with this
--- transaction id.
+-- sale to store, without id and partner. Without a customer it is unattributed, and without a date it gets the current time. Returns the
+-- sale with this transaction id.
 --
--- An existing sale (not `inserted`) stays as it is; if it has no customer, it gets that of a later call with its key. Two events of the
--- processor can be about one payment: if a later one `completes` the sale, it adds missing fields and corrects figures of a lesser source.
+-- An existing sale (not `inserted`) stays unchanged. If it has no customer, it gets the customer of a later call with its key. Two events
+-- of the processor can be about one payment. If a later event `completes` the sale, it adds missing fields and corrects figures of a lesser
+-- source.
 create or replace function record_sale(
   given sales, completes boolean,
   out sale sales, out inserted boolean, out commission_id bigint, out commission_cents bigint
@@ -32,8 +33,7 @@ declare
   customer customers;
   was_attributed boolean := false;
 begin
-  -- A click that moves the customer to another link comes before this. Later it cannot move the customer, because a buyer's partner is
-  -- fixed.
+  -- A concurrent click on another link moves the customer before this or not at all, because a buyer's partner is fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
   -- Repeats if the sale with this transaction id was a test sale that was just cleared.
@@ -50,7 +50,7 @@ begin
     was_attributed := sale.customer_id is not null;
     select c.id, c.amount_cents into commission_id, commission_cents from commissions c
     where c.program_id = sale.program_id and c.sale_id = sale.id;
-    -- The API and the processor can both report a payment, and only one of them the code.
+    -- The API and the processor can both report a payment, but only one of them may report the code.
     if customer.id = sale.customer_id and not sale.is_test and names_code(given) and not names_code(sale)
       and (completes or sale.processor_event_id is not null) then
       sale := give_code(sale, given);
@@ -76,7 +76,7 @@ begin
   end if;
 end $$;
 
--- Stores a new sale and returns it; all null if its transaction id is taken.
+-- Stores a new sale and returns it. All null if its transaction id is taken.
 create or replace function insert_sale(given sales) returns sales language plpgsql as $$
 declare
   sale sales;
@@ -98,12 +98,12 @@ begin
   return sale;
 end $$;
 
--- Adds missing fields to a stored sale, and corrects figures of a lesser source. The sale keeps its customer, or else gets the given one.
+-- Adds missing fields to a stored sale, and corrects figures of a lesser source. The sale keeps its customer, or gets the given one if it has none.
 create or replace function complete_sale(sale sales, given sales) returns sales language plpgsql as $$
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can pay a part of its intent, and both have the session's rank if it awaited them.
+  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them.
   if given.amount_source > sale.amount_source
     or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
     sale := correct_sale(sale, given);
@@ -140,7 +140,7 @@ begin
   return sale;
 end $$;
 
--- Why a person should look at a customer's first commission before it is paid: only a browser named the customer. `named_key` is the
+-- The reason why a person should look at a customer's first commission before it is paid: only a browser named the customer. `named_key` is the
 -- customer key of the sale.
 create or replace function review_reason_of(customer customers, named_key text) returns text language sql immutable
 return case when (customer).first_purchase_date is null and ((customer).key_unverified_since is not null

@@ -1,6 +1,6 @@
 -- Purchases whose buyer is still unknown. They wait in the log under the names that can identify the buyer.
 
--- Applies the payment that a session awaited, if the payment came first: its sale gets the session's buyer, and the payment's parked event
+-- Applies the payment that a session awaited, if the payment came first. Its sale gets the session's buyer, or the payment's parked event
 -- becomes a sale.
 create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, click_id_prefix text) returns void
 language plpgsql as $$
@@ -15,7 +15,7 @@ begin
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
-    -- An amount that the API reported stays the API's.
+    -- Amounts from the API stay unchanged.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
@@ -39,8 +39,8 @@ begin
   end loop;
 end $$;
 
--- Attributes one unattributed purchase as if it arrived now. Returns its buyer: all null if the buyer is still unknown, or if the purchase
--- is attributed already.
+-- Attributes one unattributed purchase as if it arrived now. Returns its buyer. All null if the buyer is still unknown, or if the purchase
+-- is already attributed.
 create or replace function attribute_awaiting_purchase(inout waiting processor_events, program programs, out buyer customers)
 language plpgsql as $$
 declare
@@ -135,8 +135,8 @@ begin
   return event;
 end $$;
 
--- Locks the names that a lead or a sale gives its customer until the transaction ends, so that no purchase that awaits one of them comes in
--- between. Call it before the search for the customer. It does nothing if no account is connected.
+-- Locks the names that a lead or a sale gives its customer until the transaction ends, so that no purchase that awaits one of them arrives
+-- in between. Call it before the search for the customer. It does nothing if no account is connected.
 create or replace function lock_given_names(account_ids text[], of_customer_key text, of_click_id text, of_email_hash bytea) returns void
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Returns the buyer of a payment without metadata, as earlier attributed payments of the account name them: of the same subscription, or
--- else of the same customer at the processor. All null if there is none.
+-- Returns the buyer of a payment without metadata. Earlier attributed payments name the buyer: payments of the same subscription, or else
+-- of the same customer at the processor. All null if there is none.
 create or replace function known_buyer(of_account_id text, of_test boolean, fact jsonb) returns customers language plpgsql stable as $$
 declare
   bought_at timestamptz := coalesce((fact->>'started_at')::timestamptz, 'infinity');
@@ -40,8 +40,8 @@ begin
     'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $$;
 
--- Returns the first steps of a purchase's resolution: whether the purchase or its customer's metadata names the buyer, and how that led to
--- the program.
+-- Returns the first steps of a purchase's resolution: whether the purchase or its customer's metadata names the buyer, and how the program
+-- was found.
 create or replace function steps_of_source(fact jsonb, program_found text) returns jsonb language sql immutable
 return jsonb_build_object('steps', jsonb_build_array(
   jsonb_build_array('metadata', case
@@ -151,7 +151,7 @@ begin
   end loop;
 end $$;
 
--- Finds the buyer by resolve_buyer and locks them, so that a click on another link moves them before the sale is recorded or not at all.
+-- Finds the buyer with resolve_buyer and locks them, so that a click on another link moves them before the sale or not at all.
 -- All null if the buyer is unknown. Two people can come through one click: if its customer carries another key, the buyer is the customer
 -- of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates nobody.
 create or replace function identify_buyer(
@@ -179,7 +179,7 @@ begin
   end if;
 end $$;
 
--- Stores the buyer of a session whose payment comes later, if they are known, and the amounts that the session asks for.
+-- Stores the known buyer of a session whose payment comes later, and the amounts that the session requests.
 create or replace function keep_session(of_program_id bigint, buyer_id bigint, fact jsonb) returns void language plpgsql as $$
 begin
   insert into processor_sessions as kept (program_id, session_id, customer_id, asked_total, asked_untaxed)

@@ -53,8 +53,8 @@ begin
 end $$;
 
 -- Disconnects the programs of an account after its owner revoked the service's access. Skips programs that were connected again since, and
--- live-mode programs if the event is of test mode. Notifies each program's people; the relay sends the messages for other programs than the
--- event's.
+-- live-mode programs if the event belongs to test mode. Notifies each program's members. The relay sends the messages for the other
+-- programs.
 create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
 declare
   disconnected_ids bigint[];

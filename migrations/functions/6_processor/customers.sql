@@ -12,7 +12,7 @@ begin
   elsif named is null then
     return with_outcome(event, 'ignored', 'customer_erased');
   end if;
-  -- In the order of purchases: the customer first.
+  -- Uses the lock order of purchases, customer first.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
   insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
@@ -21,7 +21,7 @@ begin
     fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
     customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
-  -- Of two events in one second the same one wins, in any order of arrival.
+  -- If two events have the same second, the same one always wins, in any order of arrival.
   where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');

@@ -1,5 +1,5 @@
 -- Sets the outcome of an event and the code of the reason (lib/processor-reasons.ts). Without an outcome, the reason is a question to the
--- processor, and nothing was done.
+-- processor, and nothing has changed.
 create or replace function with_outcome(event processor_events, outcome text, reason text) returns processor_events language plpgsql as $$
 begin
   event.outcome := outcome;

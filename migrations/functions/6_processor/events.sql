@@ -1,9 +1,9 @@
--- Applies an event of the payment processor; `applyEvent` in lib/processors/apply-event.ts is its only caller. `received` is JSON of a row of
--- processor_events: the account, the event's id and its fact (lib/processors/facts.ts). `answer` holds the processor's answers to questions:
--- `reversals`, all refunds of a charge or the same reversals in more currencies; `invoice_id`, the invoice of a payment intent; and
--- `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. The whole effect and the row in the log are one
--- transaction, so sending the event again is right after any failure, and sending it twice changes nothing. The outcome is null and nothing
--- is done if the processor must answer a question first. The reason is then the question: `invoice`, `discounts` or `conversion`.
+-- Applies an event of the payment processor. `applyEvent` in lib/processors/apply-event.ts is its only caller. `received` is JSON of a row
+-- of processor_events: the account, the event's id and its fact (lib/processors/facts.ts). `answer` holds the processor's answers to
+-- questions: `reversals`, all refunds of a charge or the same reversals in more currencies; `invoice_id`, the invoice of a payment intent;
+-- and `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. One transaction writes the whole effect and the row
+-- in the log. So senders can repeat the event after any failure, and a repeat changes nothing. If the processor must answer a question
+-- first, nothing changes and the outcome is null. The reason is then the question: `invoice`, `discounts` or `conversion`.
 create or replace function apply_event(
   received jsonb, answer jsonb, click_id_prefix text,
   out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[], out wrote_webhooks boolean
@@ -50,7 +50,7 @@ begin
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);
-  -- A recorded payment is not lost if a later event says less about it.
+  -- A recorded payment stays recorded even if a later event says less about it.
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
@@ -79,7 +79,7 @@ begin
   return event;
 end $$;
 
--- For a day, another event may say whose an intent, a charge or a first invoice is. After that a scheduled function applies those of known
+-- For a day, another event may name the buyer of an intent, a charge or a first invoice. After that a scheduled function applies those of known
 -- customers again as unexplained payments, so that the advertiser is notified.
 create or replace function park_unexplained_payments(of_account_id text, at_most integer) returns void language plpgsql as $$
 begin

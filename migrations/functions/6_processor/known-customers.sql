@@ -1,6 +1,6 @@
 -- Payments without metadata of customers whom earlier payments identify. Programs attribute them if a setting says so.
 
--- Turns the setting on and parks the excluded payments to be applied again. Returns the account of these events.
+-- Enables the setting and parks the excluded payments to be applied again. Returns the account of these events.
 create or replace function attribute_known_customers(of_program_id bigint) returns text language plpgsql as $$
 declare
   program programs;

@@ -1,7 +1,7 @@
--- One payment has several ids at the processor: of its checkout session, its charge, its intent and its invoice. A sale is stored under the
--- id that its first event has. processor_payments keeps which ids belong to one payment: each points to the one with the highest rank.
+-- One payment has several ids at the processor: for its checkout session, its charge, its intent and its invoice. A sale is stored under
+-- the id in its first event. processor_payments stores which ids belong to one payment. Each points to the id with the highest rank.
 
--- Ranks an id. Several intents can pay one invoice and several charges can try one intent, so each id covers all ids of lower rank. At Lemon
+-- Ranks an id. Several intents can pay one invoice and one intent can have several charges, so each id covers all ids of lower rank. At Lemon
 -- Squeezy an order covers the start of its subscription (`subscription_…`), and that covers the initial invoice (`invoice_…`).
 create or replace function rank_of_id(id text) returns integer language sql immutable
 return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 when 'sub' then -1 when 'inv' then -2 else 0 end;
@@ -13,7 +13,7 @@ as $$ select id from unnest(ids) id where starts_with(id, prefix) order by id li
 create or replace function payment_ids_of(fact jsonb) returns text[] language sql immutable
 return array(select jsonb_array_elements_text(fact->'payment_ids'));
 
--- The place of an id or a name in the order of locks: payments by rank, then customers at the processor, then other names of buyers.
+-- The position of an id or a name in the lock order: payments by rank, then customers at the processor, then other names of buyers.
 create or replace function lock_place(id text) returns integer language sql immutable
 return case when starts_with(id, 'customer ') then 4 when position(' ' in id) > 0 then 5 else rank_of_id(id) end;
 
@@ -28,8 +28,8 @@ begin
 end $$;
 
 -- Holds this transaction back until others about the same payment end, so that a sale and its refund that arrive at once cannot miss each
--- other. Locks all ids of the payment. If another transaction learns one more while this waits, the exception releases all locks, and this
--- locks all ids again in their order. A transaction changes the target of an id only while it holds the old target.
+-- other. Locks all ids of the payment. If another transaction learns a further id while this waits, the exception releases all locks, and
+-- this locks all ids again in order. A transaction changes the target of an id only while it holds the old target.
 create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   wanted text[] := ids_of_payment(of_account_id, ids);
@@ -84,8 +84,8 @@ begin
   where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $$;
 
--- Returns the sale of a payment that has one of these ids, in a program of the account; all null if there is none. A sale that the
--- processor reported precedes one that only the API reported.
+-- Returns the sale of a payment that has one of these ids, in a program of the account. All null if there is none. A sale that the
+-- processor reported comes before a sale that only the API reported.
 create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
 declare
   -- Computed once, not for each sale.

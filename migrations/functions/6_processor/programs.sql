@@ -1,4 +1,4 @@
--- Returns whether a purchase names a program by its metadata, or else by its click: a payment link carries only a click id.
+-- Returns whether a purchase names a program by its metadata, or else by its click, because a payment link carries only a click id.
 create or replace function names_program(fact jsonb, of_program_id bigint) returns boolean language sql stable
 return case
   when fact->>'program_id' is not null then of_program_id = (fact->>'program_id')::bigint

@@ -34,7 +34,7 @@ begin
   if event.livemode and fact#>>'{sale,amount_source}' in ('charge', 'intent') then
     fact := with_session(event.account_id, fact, ids);
   end if;
-  -- Also those of events that may be applied with this one.
+  -- Includes the names in events that may be applied together with this one.
   perform lock_ids(event.account_id, array(select n from unnest(names_of_payment(event, ids)) n where starts_with(n, 'customer ')));
   if fact->>'sale' is null or fact->>'named_by' = 'customer'
     or (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null then
@@ -43,9 +43,9 @@ begin
   return fact;
 end $$;
 
--- Finds the program of a purchase: named by its metadata or its click, else by a promotion code (`by_code`). Else it is the program of a
--- buyer whom earlier payments identify (`known`). `by_subscription` means that these are payments of the same subscription, at a processor
--- that may not repeat the metadata.
+-- Finds the program of a purchase, by its metadata or its click, else by a promotion code (`by_code`). Else it is the program of a buyer
+-- whom earlier payments identify (`known`). `by_subscription` means that these payments belong to the same subscription, at a processor
+-- that may omit the metadata in renewals.
 create or replace function find_program(
   event processor_events, ids text[], out program programs, out by_code boolean, out known customers, out by_subscription boolean, out resolution jsonb
 ) language plpgsql as $$
@@ -77,7 +77,7 @@ begin
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
       else 'found' end);
-    -- Waits for a concurrent call that turns the setting on, because that call would not see this payment.
+    -- Waits for a concurrent call that enables the setting, because that call would not see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
 end $$;
@@ -102,8 +102,8 @@ begin
   return with_outcome(event, 'ignored', coalesce('program_not_connected ' || named_id, 'no_program_named'));
 end $$;
 
--- Excludes a payment if its program does not attribute known customers' payments: it waits in the log for that setting. Parks a payment for
--- an hour if a session may say more about it. Returns the event without an outcome if it can be applied now.
+-- Excludes a payment if its program does not attribute known customers' payments. The payment then waits in the log for that setting. Parks
+-- a payment for an hour if a session may say more about it. Returns the event without an outcome if it can be applied now.
 create or replace function wait_or_leave_out(
   event processor_events, ids text[], program programs, is_known boolean, is_imported boolean, by_code boolean
 ) returns processor_events language plpgsql as $$
@@ -111,7 +111,7 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  -- An import brings customers so that their renewals need no metadata.
+  -- Imported customers exist so that their renewals need no metadata.
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
@@ -182,7 +182,7 @@ begin
   end if;
 end $$;
 
--- Logs an unpaid purchase. A live session that awaits its payment is stored for it.
+-- Logs an unpaid purchase. Stores a live session for its later payment.
 create or replace function record_unpaid(event processor_events, buyer customers) returns processor_events language plpgsql as $$
 declare
   awaits_payment boolean := event.fact->>'awaits_payment' = 'true';
@@ -248,7 +248,7 @@ begin
   end if;
 end $$;
 
--- Corrects the sale of a payment by an invoice that names no program or an amount of zero, and so creates no sale itself. If the invoice
+-- Corrects the sale of a payment with an invoice that creates no sale itself, because it names no program or an amount of zero. If the invoice
 -- comes before the session that creates the sale, it waits in the log.
 create or replace function correct_known_purchase(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
@@ -270,7 +270,7 @@ begin
   return record_purchase(event, ids, null);
 end $$;
 
--- Records a payment as one sale, whichever events report it. Applies earlier events of the same payment: refunds, disputes, and an invoice
+-- Records a payment as one sale, even if several events report it. Applies earlier events of the same payment: refunds, disputes, and an invoice
 -- that corrects it.
 create or replace function record_purchase(event processor_events, ids text[], buyer customers) returns processor_events
 language plpgsql as $$

@@ -65,7 +65,7 @@ end $$;
 
 -- Pairs a chargeback with its return, which has its own id and does not name the chargeback (`pairs`). The return gets the id of the oldest
 -- chargeback of the payment with the same amount that no other return has. If the return comes first, it waits under its own id until a
--- chargeback takes its row. So any order ends the same.
+-- chargeback takes its row. So any order has the same result.
 create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
 declare
   move jsonb := fact#>'{reversals,0}';
@@ -92,7 +92,7 @@ begin
   return fact;
 end $$;
 
--- Applies the total that a payment's refunds have reached. Without a sale it waits for the sale.
+-- Applies the total of a payment's refunds so far. Without a sale, the total waits for the sale.
 create or replace function apply_refunded_total(event processor_events) returns processor_events language plpgsql as $$
 declare
   ids text[] := payment_ids_of(event.fact);
@@ -125,7 +125,7 @@ begin
 end $$;
 
 -- Stores refunds and disputes as the processor reported them. If a report gives several currencies, it stores the amount in the sale's
--- currency. The first report stays; a return is added.
+-- currency. The first report stays, and a return is added.
 create or replace function keep_reversals(event processor_events, fact jsonb, sale_currency text) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
@@ -159,8 +159,8 @@ create or replace function moves_of_dispute(event processor_events) returns seto
     and e.fact#>>'{reversals,0,reversal_id}' = (event).fact#>>'{reversals,0,reversal_id}'
 $$;
 
--- Stores a second loss of a dispute that was won before, if its events carry no balance transactions. The latest event decides. Of events in
--- one second, more losses than returns are a loss. So any order of deliveries ends the same.
+-- Stores a second loss of a dispute that was won before, if its events carry no balance transactions. The latest event decides. If events
+-- have the same second, more losses than returns count as a loss. So any order of deliveries has the same result.
 create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
 declare
   again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';

@@ -22,7 +22,7 @@ begin
     untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
 end $$;
 
--- Returns the sale of a purchase. Its customer is that of the payment's `known` sale if there is one, else `of_customer_id`.
+-- Returns the sale of a purchase. Its customer is the customer of the payment's `known` sale if there is one, else `of_customer_id`.
 create or replace function sale_of_purchase(event processor_events, known sales, ids text[], of_customer_id bigint) returns sales
 language plpgsql as $$
 declare
@@ -50,7 +50,7 @@ begin
   return given;
 end $$;
 
--- Merges the sales of one payment that were recorded under ids that nothing connected then. `sale` gets the figures of the better source, a
+-- Merges the sales of one payment that were recorded under ids without a known connection. `sale` gets the figures of the better source, a
 -- customer if it has none, and the refunds that the API reported. The other sales keep their rows with an amount of 0. The caller holds the
 -- payment's ids.
 create or replace function merge_sales(sale sales, ids text[]) returns void language plpgsql as $$
@@ -69,7 +69,7 @@ begin
     perform lock_commissions(sale.program_id, array[sale.id, other.id]);
     select s.* into strict other from sales s where s.program_id = other.program_id and s.id = other.id;
     other.api_payload := coalesce(other.api_payload, api_payload_of(other));
-    -- Each with the amounts that it took later.
+    -- Each refund with its later parts.
     reported_refunds := array(
       select jsonb_populate_record(r, jsonb_build_object('applied_cents', (
         select sum(p.applied_cents) from refunds p
@@ -89,7 +89,7 @@ begin
   end loop;
 end $$;
 
--- Turns the total that a payment's refunds have reached into a refund of the part that is new.
+-- Converts the total of a payment's refunds so far into a refund of the new part.
 create or replace function keep_refund_rise(event processor_events, sale sales) returns void language plpgsql as $$
 declare
   ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);
@@ -107,7 +107,7 @@ begin
   end if;
 end $$;
 
--- Corrects a sale by the invoices of its payment that came earlier and make no sale themselves, and by the refund totals that waited for it.
+-- Corrects a sale with earlier invoices of its payment that create no sale themselves, and with the refund totals that waited for it.
 create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   event processor_events;

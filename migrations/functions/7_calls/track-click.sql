@@ -125,9 +125,9 @@ begin
   );
 end $$;
 
--- Records a test click once: an event with is_test, without a customer and without a count. Its program is the given one, or else the
--- link's; null if there is none. Anybody can send test clicks, so a program keeps a limited number a day: `is_kept` says whether it kept
--- this one.
+-- Records a test click once: an event with is_test, without a customer and without a count. Its program is the given program, or else the
+-- link's. Null if there is none. Anybody can send test clicks, so a program keeps a limited number per day. `is_kept` says whether it kept
+-- this click.
 create or replace function track_test_click(
   given_program_id bigint, network bigint, aff text, host text, at timestamptz, event_id bigint,
   session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,

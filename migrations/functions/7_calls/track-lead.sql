@@ -34,7 +34,7 @@ begin
 end $$;
 
 -- Records a lead of the visitor's browser for `recordBrowserLead` in lib/tracking/leads.ts. Returns no lead if the program has no valid
--- click with this id. It acts on the click's own customer and returns the same whether or not other customers are known. The lead is
+-- click with this id. It only acts on the click's own customer, and its result reveals nothing about other customers. The lead is
 -- provisional unless the program allows browsers to settle leads.
 create or replace function track_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea,

@@ -12,7 +12,7 @@ begin
   if key_refusal is distinct from '' then
     return;
   end if;
-  -- A live sale comes before a test sale with the same id.
+  -- If a live and a test sale have this id, the live sale wins.
   select s.* into sale from sales s
   where s.program_id = track_refund.program_id and not s.is_test and s.transaction_id = of_transaction_id for no key update;
   if sale.id is null then
@@ -32,7 +32,7 @@ begin
   wrote_webhooks := wrote_webhook();
 end $$;
 
--- Finds and locks the program's live sale for one of the processor's ids; all null if there is none.
+-- Finds and locks the program's live sale for one of the processor's ids. All null if there is none.
 create or replace function sale_of_processor_id(of_program_id bigint, processor_id text) returns sales language plpgsql as $$
 declare
   account_id text;

@@ -79,7 +79,7 @@ begin
   outbox_ids := written_outbox_ids();
 end $$;
 
--- Records a sale, or corrects the currency of the stored one. `account_ids` are those whose payment the transaction id can be.
+-- Records a sale, or corrects the currency of the stored one. `account_ids` are the accounts that may know the transaction id as a payment.
 create or replace function record_call(
   given sales, account_ids text[], corrects_currency boolean,
   out sale sales, out inserted boolean, out is_corrected boolean, out commission_id bigint, out commission_cents bigint
@@ -107,8 +107,8 @@ begin
   end if;
 end $$;
 
--- Returns whether a test lead of the last day makes an unattributed sale with this key a test. Leads that the public sends without a key
--- count only if they came by the test link and the sale names no code. Anybody can send them, and a code earns a commission.
+-- Returns whether a test lead of the last day makes an unattributed sale with this key a test. Keyless leads count only if they used the
+-- test link and the sale names no code. Anybody can send them, and a code earns a commission.
 create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text, has_code boolean) returns boolean language sql stable
 return exists (
   select from affiliate_lead_events e
@@ -116,8 +116,8 @@ return exists (
     and (e.test_source = 'key' or e.test_source = 'test_link' and not has_code)
 );
 
--- Returns the transaction id that a call means by one of the processor's ids: that of the payment's sale if it is known, else the id
--- itself. Until this transaction ends, no event about the payment is applied.
+-- Returns the transaction id that a call means if it uses one of the processor's ids: the id of the payment's sale if it is known, else the
+-- id itself. Until this transaction ends, no event about the payment is applied.
 create or replace function known_transaction(given sales, account_ids text[]) returns text language plpgsql as $$
 declare
   of_account_id text;
@@ -133,7 +133,7 @@ begin
   return given.transaction_id;
 end $$;
 
--- Returns a sale with the customer, the code and the steps that its click and its code lead to, if the customer key does not decide.
+-- Returns a sale with the customer, the code and the steps that follow from its click and its code, if the customer key does not decide.
 create or replace function with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
@@ -152,7 +152,7 @@ begin
   return given;
 end $$;
 
--- Returns a sale with the customer of its click, to whom the key is bound, and the steps.
+-- Returns a sale with the customer of its click, who gets the key, and with the steps.
 create or replace function with_clicked_customer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 declare
   is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
@@ -168,7 +168,7 @@ begin
     given.customer_id := bind_customer(given.program_id, given.customer_key, of_click_id, click_id_prefix, valid_after);
   end if;
   given.resolution := steps_of_click(given.program_id, is_key_known, of_click_id, given.customer_id);
-  -- Only an expired click needs this query, so a click that is found does not pay for it.
+  -- Only an expired click needs this query, so it does not slow down valid clicks.
   if (given.customer_id is null or is_key_known) and given.resolution @> '{"steps": [["click_id", "expired"]]}' then
     select given.resolution || expired_click(c, now()) into given.resolution from customers c
     where c.program_id = given.program_id and c.click_id = of_click_id;
@@ -176,8 +176,8 @@ begin
   return given;
 end $$;
 
--- Whether a sale may give its customer key to a customer. A test sale may not, and neither may a duplicate, unless it gives the stored sale
--- its customer.
+-- Whether a sale may give its customer key to a customer. Test sales and duplicates may not, except for a duplicate that gives the stored
+-- sale its customer.
 create or replace function may_bind_customer(given sales) returns boolean language sql stable
 return not given.is_test and not exists (
   select from sales s where s.program_id = given.program_id and not s.is_test and s.transaction_id = given.transaction_id

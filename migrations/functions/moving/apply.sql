@@ -1,7 +1,7 @@
--- Applies a planned import, in batches that each leave a sound program. A batch that is sent twice does its rows once.
+-- Applies a planned import in batches. Each batch leaves a consistent program, and a repeated batch applies its rows only once.
 
--- Starts to apply an import: notes the act and switches the source's link parameters on. Returns the state before; null if there is no
--- such import. Only a planned import starts.
+-- Starts to apply an import: logs the action and enables the source's link parameters. Returns the previous state. Null if there is no such
+-- import. Only a planned import starts.
 create or replace function begin_import(of_program_id bigint, of_import_id bigint, params text[], out was text) language plpgsql as $$
 declare
   import imports;
@@ -25,7 +25,7 @@ begin
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 
--- A click id for a customer who never clicked here: the time and 20 random digits, as everywhere.
+-- A click id for a customer who never clicked here, in the usual form: the time and 20 random digits.
 create or replace function imported_click_id(of_program_id bigint) returns text language sql volatile
 return format('cust_%s_%s%s%s', (extract(epoch from now()) * 1000)::bigint,
   lpad((('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 12))::bit(48)::bigint % 10000000000)::text, 10, '0'),
@@ -89,8 +89,8 @@ begin
   return applied;
 end $$;
 
--- Creates a customer with the dates of the former service, or adds names to one. Their payments count from now on: earlier ones were the
--- former service's.
+-- Creates a customer with the dates of the former service, or adds names to an existing one. Their payments count from now on, because
+-- earlier payments belong to the former service.
 create or replace function apply_customer_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
 declare
   purchase constant timestamptz := least((applied.fields->>'first_purchase_date')::timestamptz, now());
@@ -117,7 +117,7 @@ begin
     returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
       'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
   end if;
-  -- The minute of existed_at: clocks differ, and the processor counts whole seconds.
+  -- The same minute as in existed_at, because clocks differ and the processor counts whole seconds.
   insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
   select import.program_id, applied.fields->>'processor_customer_id', applied.target_id, now() - interval '1 minute'
   where applied.fields ? 'processor_customer_id'
@@ -128,7 +128,7 @@ begin
   return applied;
 end $$;
 
--- Posts what the former service still owed a partner. Nobody is notified.
+-- Posts the former service's debt to a partner. Notifies nobody.
 create or replace function apply_balance_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
 declare
   adjustment adjustments;
@@ -163,7 +163,7 @@ begin
   return applied;
 end $$;
 
--- Applies a row that is planned again. If the database refuses it, it becomes an error, so that one row never stops an import.
+-- Applies a newly planned row. If the database refuses it, the row becomes an error, so that one row never stops an import.
 create or replace function apply_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
 begin
   applied := plan_row(import, applied);

@@ -1,4 +1,4 @@
--- The plan of an import: what each row would do, and why. Planning changes nothing but the rows themselves. Applying a row plans it again
+-- The plan of an import: the effect of each row, with the reason. Planning only changes the rows themselves. Applying a row plans it again
 -- first, because the program may have changed since. lib/moving/reasons.ts has the sentences of the reasons.
 
 create or replace function decided(planned import_rows, as_outcome import_outcome, because text, found_id bigint default null)
@@ -10,7 +10,7 @@ begin
   return planned;
 end $$;
 
--- The id under which the program knows something of a source.
+-- The id under which the program stores a record of a source.
 create or replace function imported_id(import imports, of_source_id text) returns text language sql immutable
 return (import).source || ':' || of_source_id;
 
@@ -44,7 +44,7 @@ begin
   return planned;
 end $$;
 
--- The partner of a row in the program, or null if the import has yet to create them.
+-- The partner of a row in the program, or null if the import has not created them yet.
 create or replace function partner_of_row(planned import_rows) returns bigint language sql stable
 return coalesce((planned).partner_id, (
   select r.target_id from import_rows r
@@ -89,7 +89,7 @@ begin
   return decided(planned, case when known.external_id is null then 'update'::import_outcome else 'skip' end, 'same_email', known.id);
 end $$;
 
--- Plans a link or a code, which is free, the same partner's already, or another's.
+-- Plans a link or a code. It is free, already belongs to the same partner, or belongs to another partner.
 create or replace function plan_code_row(import imports, planned import_rows) returns import_rows language plpgsql stable as $$
 declare
   of_code constant text := planned.fields->>'code';
@@ -120,7 +120,7 @@ begin
   return decided(planned, 'create', 'new');
 end $$;
 
--- Finds a customer by any of the names that a row gives: the processor's, the integrator's, or the e-mail address.
+-- Finds a customer by any of the names in a row: the processor's, the integrator's, or the e-mail address.
 create or replace function find_imported_customer(of_program_id bigint, fields jsonb) returns customers language plpgsql stable as $$
 declare
   known customers;
@@ -161,7 +161,8 @@ begin
   return decided(planned, 'update', 'adds_names', known.id);
 end $$;
 
--- Plans an opening balance. A partner has one in each currency from a source: further amounts of the same import are added to the first row.
+-- Plans an opening balance. A partner has one opening balance per currency and source. Further amounts of the same import are added to the
+-- first row.
 create or replace function plan_balance_row(import imports, planned import_rows) returns import_rows language plpgsql as $$
 declare
   is_first_plan constant boolean := planned.outcome is null;
@@ -224,7 +225,7 @@ begin
   end;
 end $$;
 
--- Stores rows that were read, while the import reads. A row that was stored before stays.
+-- Stores rows while the import reads them. An already stored row stays.
 create or replace function store_import_rows(of_program_id bigint, of_import_id bigint, rows jsonb) returns void language plpgsql as $$
 begin
   insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
@@ -236,7 +237,7 @@ begin
   on conflict do nothing;
 end $$;
 
--- Stores a page of a service with the position behind it, unless another call has stored it.
+-- Stores a page of a service with the next position, unless another call has stored it.
 create or replace function store_import_page(of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb) returns void
 language plpgsql as $$
 begin
@@ -247,8 +248,7 @@ begin
   end if;
 end $$;
 
--- Ends the reading of an import. If `derives_balances` and no row names a balance, the commissions that the source has not paid make the
--- balances.
+-- Ends the reading of an import. If `derives_balances` and no row names a balance, the source's unpaid commissions become the balances.
 create or replace function finish_reading(of_program_id bigint, of_import_id bigint, derives_balances boolean, of_note text) returns void
 language plpgsql as $$
 begin
@@ -293,7 +293,7 @@ begin
   end loop;
 end $$;
 
--- Plans the next rows of an import whose source is read, in the order of their kinds. Returns their number. After the last one the import
+-- Plans the next rows of a fully read import, in the order of their kinds. Returns their number. After the last one the import
 -- is planned.
 create or replace function plan_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$

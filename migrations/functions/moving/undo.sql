@@ -1,7 +1,7 @@
--- Undoes an import, newest rows first. It deletes everything that nothing uses, so that the program is as before. Things that clicks, sales
--- or people use by now stay, and their rows say `in_use`.
+-- Undoes an import, newest rows first. It deletes all unused objects, so that the program is in its previous state. Objects that clicks,
+-- sales or people use by now stay, and their rows say `in_use`.
 
--- Returns whether a payout holds money of an opening balance: one that was created after it and was not given back.
+-- Returns whether a payout contains money of an opening balance: a later payout that was not returned.
 create or replace function is_paid_out(adjustment adjustments) returns boolean language sql stable
 return exists (
   select from balance_entries e
@@ -10,7 +10,7 @@ return exists (
   where e.program_id = (adjustment).program_id and e.adjustment_id = (adjustment).id
 );
 
--- Starts the undo. Returns the state before, or `paid_out`; null if there is no such import.
+-- Starts the undo. Returns the previous state, or `paid_out`. Null if there is no such import.
 create or replace function begin_undo(of_program_id bigint, of_import_id bigint, out was text) language plpgsql as $$
 declare
   import imports;
@@ -32,8 +32,8 @@ begin
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 
--- Takes back an opening balance: deletes its entry if it is the last one, and else posts the opposite amount. Returns false if a payout
--- holds it.
+-- Undoes an opening balance: deletes its entry if it is the last one, else posts the opposite amount. Returns false if a payout contains
+-- it.
 create or replace function undo_balance_row(undone import_rows) returns boolean language plpgsql as $$
 declare
   adjustment adjustments;
@@ -69,7 +69,7 @@ begin
   return true;
 end $$;
 
--- Deletes a customer whom nothing names since, or takes the added names away.
+-- Deletes a customer that nothing refers to, or removes the added names.
 create or replace function undo_customer_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if undone.outcome = 'create' and exists (
@@ -93,7 +93,7 @@ begin
   return true;
 end $$;
 
--- Deletes a link or a code that brought nobody.
+-- Deletes a link or a code that referred nobody.
 create or replace function undo_code_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if undone.kind = 'code' then

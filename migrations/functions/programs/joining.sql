@@ -4,7 +4,7 @@
 create or replace function application_confirmed_within() returns interval language sql immutable return interval '7 days';
 create or replace function application_rests_after_rejection() returns interval language sql immutable return interval '30 days';
 
--- Changes the given settings of a program's page. A program keeps up to five addresses for good. A new text of the terms is a new version.
+-- Changes the given settings of a program's page. A program permanently keeps up to five addresses. A new text of the terms is a new version.
 create or replace function save_join_page(of_program_id bigint, changes jsonb) returns void language plpgsql as $$
 declare
   page join_pages;
@@ -145,9 +145,10 @@ begin
   end if;
 end $$;
 
--- Confirms that the sender owns the address of an application. From then on it counts, and a program that approves at once approves it. A person
--- decides on applicants whom the program rejected before or has as a partner, including ended ones. `outcome` is `waiting`, `approved`, or the
--- reason why it no longer counts. `is_first` is true if this call confirmed it. Null if there is no such application to confirm.
+-- Confirms that the sender owns the address of an application. From then on it counts, and a program that approves at once approves it. A
+-- person decides on applicants whom the program rejected before or has as a partner, including ended ones. `outcome` is `waiting`,
+-- `approved`, or the reason why the application no longer counts. `is_first` is true if this call confirmed it. Null if there is no such
+-- application to confirm.
 create or replace function confirm_application(
   of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, out outcome text, out is_first boolean, out invited boolean
 ) language plpgsql as $$
@@ -176,7 +177,7 @@ begin
   outcome := 'waiting';
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
-  -- Nobody confirms other applications with this address any more.
+  -- Nobody needs to confirm other applications with this address anymore.
   delete from applications a where a.program_id = of_program_id and mailbox_of(a.email) = mailbox_of(application.email) and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
@@ -207,7 +208,7 @@ declare
   profile partner_profiles;
 begin
   if is_at_once then
-    -- The service acts here, whoever opened the link.
+    -- The service is the actor here, regardless of who opened the link.
     perform set_config('svc.actor', '', true);
   end if;
   select f.* into profile from partner_profiles f where f.user_id = application.user_id;
@@ -299,7 +300,7 @@ begin
   end if;
 end $$;
 
--- Deletes up to `max_rows` unconfirmed and rejected applications at the end of their terms. Returns their number.
+-- Deletes up to `max_rows` unconfirmed and rejected applications at the end of their retention periods. Returns their number.
 create or replace function expire_applications(max_rows integer, unconfirmed_kept interval, rejected_kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;

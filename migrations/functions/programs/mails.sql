@@ -38,7 +38,7 @@ begin
   return null;
 end $$;
 
--- Returns true if an owner of the workspace has a confirmed address. Without one, none of the workspace's words go into mails.
+-- Returns true if an owner of the workspace has a confirmed address. Without one, mails contain no text from the workspace.
 create or replace function has_verified_owner(of_workspace_id text) returns boolean language sql stable as $$
   select exists (
     select from workspace_members m join users u on u.id = m.user_id

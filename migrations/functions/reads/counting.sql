@@ -38,7 +38,7 @@ $$;
 create or replace function campaign_groupings() returns text[] language sql immutable
 return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
--- The link that led a customer to this partner, or null if a code gave the customer to another partner than the link's.
+-- The link that led a customer to this partner, or null if a code gave the customer to a partner other than the link's.
 create or replace function link_that_brought(c customers, of_partner_id bigint) returns bigint language sql immutable
 return case when (c).partner_id = of_partner_id then (c).link_id end;
 
@@ -181,7 +181,7 @@ language sql immutable as $$
   where m.amount <> 0
 $$;
 
--- Moves at most `max_rows` uncounted rows of leads, sales, refunds and corrections into the totals, and returns their number. Runs can overlap
+-- Moves up to `max_rows` uncounted rows of leads, sales, refunds and corrections into the totals, and returns their number. Runs can overlap
 -- with each other and with count_clicks. A customer keeps the origin of their first counted row.
 create or replace function count_figures(max_rows integer) returns bigint language plpgsql as $$
 declare
@@ -214,7 +214,7 @@ begin
   return cardinality(taken);
 end $$;
 
--- Moves at most `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and
+-- Moves up to `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and
 -- into the totals. Returns their number. Clicks of bots only count for links and groupings, in separate columns.
 -- Runs can overlap: each locks rows that no other run holds, and writes counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$

@@ -14,9 +14,9 @@ return case when of_link_id is not null or of_partner_id is not null then array(
   where l.program_id = of_program_id and l.id = coalesce(of_link_id, l.id) and l.partner_id = coalesce(of_partner_id, l.partner_id)
 ) end;
 
--- The clicks of a partner, a link or a country next to the list's cursor: earlier ones, newest first, or later ones if
--- `rises`. Returns `max_rows` at most. Click events have no index on these columns. `grouped_quarters` names the
--- quarters of an hour with such clicks, and `uncounted_clicks` adds the newest. Only those quarters are read.
+-- The clicks of a partner, a link or a country next to the list's cursor: earlier ones, newest first, or later ones if `rises`. Returns up
+-- to `max_rows`. Click events have no index on these columns. `grouped_quarters` names the quarters of an hour with such clicks, and
+-- `uncounted_clicks` adds the newest. Only those quarters are read.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
@@ -26,7 +26,7 @@ declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
   name constant grouping_name := case when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' else 'country' end;
   wanted constant text := coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200));
-  -- The quarters of the clicks of about the last minute, which no total has yet.
+  -- The quarters of clicks in about the last minute, which the totals don't contain yet.
   uncounted constant timestamptz[] := array(
     select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
@@ -101,7 +101,7 @@ create or replace function list_clicks_of_customers(
 set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_indexscan = off as $$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
-  -- Only the months in between are read. The first one allows for wrong browser clocks, as an erasure does.
+  -- Only the months in between are read. Like in an erasure, the first month allows for wrong browser clocks.
   first timestamptz;
   last timestamptz;
 begin

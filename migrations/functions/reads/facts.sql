@@ -1,13 +1,13 @@
--- Reads single clicks, leads, sales and commissions that match filters. Totals know one grouping at a time, so filtered
--- breakdowns and figures with two filters read rows: the newest, at most `max_rows_read`.
+-- Reads single clicks, leads, sales and commissions that match filters. Totals have one grouping at a time, so filtered breakdowns and
+-- figures with two filters read up to `max_rows_read` rows, newest first.
 
 -- The most clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 µs and
 -- each of the others 4 µs. With two filters, the chart reads them again.
 create or replace function max_rows_read(filters jsonb) returns bigint language sql immutable
 return 20000 / (select least(count(*), 2) from jsonb_object_keys(filters));
 
--- The first day whose clicks are read: later days have twice the limit. The filter value that clicks in the fewest quarters of an hour gives the
--- share of a day that is read.
+-- The first day whose clicks are read, because the later days have up to twice the limit. The filter value with clicks in the fewest
+-- quarters of an hour gives the share of a day that is read.
 create or replace function first_day_of_clicks(of_program_id bigint, filters jsonb, from_day date, until_day date) returns date
 language sql stable set plan_cache_mode = force_custom_plan as $$
   select coalesce(max(e.day), from_day) from (
@@ -62,7 +62,7 @@ create or replace function fitting_quarters(
   where u.program_id = of_program_id and u.clicked_at >= from_time and u.clicked_at < until
 $$;
 
--- Which clicks are read: those since `read_from`, of some quarters of an hour, or of all if `quarters` is null.
+-- The clicks to read: those since `read_from`, of some quarters of an hour, or of all if `quarters` is null.
 create or replace function clicks_read(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, out read_from timestamptz, out quarters timestamptz[]
 ) language plpgsql stable set plan_cache_mode = force_custom_plan as $$
@@ -90,7 +90,7 @@ begin
   from kept k;
 end $$;
 
--- Which leads, first purchases, sales and commissions are read: those since `read_from`, of some days.
+-- The leads, first purchases, sales and commissions to read: those since `read_from`, of some days.
 create or replace function days_read(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, out read_from timestamptz, out days date[]
 ) language plpgsql stable set plan_cache_mode = force_custom_plan as $$
@@ -230,7 +230,7 @@ begin
     and (not filters ? 'page' or o.origin->>'page' is not distinct from filters->>'page');
 end $$;
 
--- Which rows are read of a range: those since `read_from`, of some quarters of an hour for clicks, and of some days for the others.
+-- The rows to read in a range: those since `read_from`, of some quarters of an hour for clicks, and of some days for the others.
 create or replace function rows_read(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, with_clicks boolean, with_others boolean,
   out read_from timestamptz, out quarters timestamptz[], out days date[]

@@ -67,8 +67,7 @@ begin
   group by 1, 3;
 end $$;
 
--- The amounts of facts, or of those with a link only, by the values of each breakdown. `value` is null for facts
--- without one.
+-- The amounts of facts, or only of facts with a link, by the values of each breakdown. `value` is null for facts without a value.
 create or replace function facts_by_value(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, quarters timestamptz[], days date[], of_currency text,
   metrics grouped_metric[], links_only boolean
@@ -115,7 +114,7 @@ declare
     having sum(m.revenue_cents) > 0
   ), 'clicks');
   metrics constant grouped_metric[] := case chosen when 'conversion' then '{conversions,clicks}' else array[chosen::grouped_metric] end;
-  -- With two filters the chart reads rows too: the same ones.
+  -- With two filters, the chart reads the same rows.
   is_crossed constant boolean := (select count(*) > 1 from jsonb_object_keys(filters));
   part record;
 begin

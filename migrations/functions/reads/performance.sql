@@ -4,8 +4,8 @@
 -- All functions are stable, so that they read one snapshot: a click is in a row or in a counter, even while a count
 -- runs. Postgres doesn't inline a function with a setting, and therefore opens only the months that the function reads.
 
--- The start or the end of the bound's hour, whichever is nearer, so that at most half an hour of rows is counted.
--- Almost nothing happens after now, so a bound later today counts from the hour of now.
+-- The start or the end of the bound's hour, whichever is closer, so that at most half an hour of rows is counted. Almost nothing happens in
+-- the future, so a bound later today counts from the current hour.
 create or replace function hour_of_bound(bound timestamptz, at timestamptz) returns timestamptz language plpgsql immutable as $$
 declare
   hour_of_now timestamptz := date_trunc('hour', at, 'UTC');

@@ -1,4 +1,4 @@
--- Ends the partnerships of these partners for good. The caller has locked their rows and found nothing unsettled under
+-- Ends the partnerships of these partners permanently. The caller has locked their rows and found nothing unsettled under
 -- that lock. A concurrent sale waits for the lock, and then finds the partner closed.
 create or replace function close_partners(program_ids bigint[], partner_ids bigint[], by_whom text) returns void language plpgsql as $$
 begin
@@ -25,7 +25,7 @@ create or replace function first_unsettled(program_ids bigint[], of_user_id text
   ) f
 $$;
 
--- Deletes a workspace with its programs. Nobody can reach them any more, but paid amounts stay in the books. If
+-- Deletes a workspace with its programs. Nobody can reach them anymore, but paid amounts stay in the books. If
 -- partners have unsettled money, changes nothing and returns these partners and amounts. `account_ids` are the
 -- Stripe accounts that no other program uses. Only `deleteWorkspace` in lib/programs/workspaces.ts calls it.
 create or replace function close_workspace(of_workspace_id text, out unsettled jsonb, out account_ids text[]) language plpgsql as $$
@@ -68,11 +68,10 @@ begin
   update workspaces w set deleted_at = now() where w.id = of_workspace_id;
 end $$;
 
--- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all
--- programs, and the invitations to them. Amounts stay without the name. If the person has unsettled money, or a
--- workspace would lose its last owner, changes nothing and returns these programs and workspaces. `payees` are the
--- encrypted identities of those whom the books name, `[{program_id, partner_id, identity}]`. A debt stays in the books.
--- Only `eraseAccount` in lib/access/account.ts calls it.
+-- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all programs, and the
+-- invitations to them. Amounts stay, but without the name. If the person has unsettled money, or a workspace would lose its last owner,
+-- changes nothing and returns these programs and workspaces. `payees` are the encrypted identities of people in the books, `[{program_id,
+-- partner_id, identity}]`. A debt stays in the books. Only `eraseAccount` in lib/access/account.ts calls it.
 create or replace function erase_user(of_user_id text, payees jsonb, out unsettled jsonb, out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);

@@ -1,4 +1,4 @@
--- The reason of a notification about a refund, without a person's words.
+-- The reason in a notification about a refund, without a person's words.
 create or replace function without_words(payload jsonb) returns jsonb language sql immutable
 return case when payload->>'reason' is null or payload->>'reason' in ('refund', 'chargeback') then payload
   else payload || '{"reason": "refund"}' end;

@@ -1,9 +1,9 @@
--- Deletes data at the end of its term, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
+-- Deletes data at the end of its retention period, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
 
--- Deletes customers who only clicked, after the program's window since their latest click. Their click id then counts
--- as unknown, as any expired one does. Each of them has an event at their latest click. So this reads each program's
--- events once, in time order, up to the start of the window, and clicks needn't maintain an index of customers by time.
--- Reads about `max_clicks` events. `more` says whether others wait.
+-- Deletes customers who only clicked, after the program's window since their latest click. Their click id then counts as unknown, like any
+-- expired one. Each customer has an event at their latest click. So this reads each program's events once, in time order, up to the start
+-- of the window, and clicks need not maintain an index of customers by time. Reads about `max_clicks` events. `more` says whether others
+-- wait.
 create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -75,9 +75,8 @@ begin
   end if;
 end $$;
 
--- Drops the oldest month of click events of all programs if it is due. The totals and the clicks of each link stay.
--- Returns the partition's name, or null if none is due. Waits for locks for a second only, because clicks queue behind
--- it. The next run tries again.
+-- Drops the oldest month of click events of all programs if it is due. The totals and the clicks of each link stay. Returns the partition's
+-- name, or null if none is due. Waits only a second for locks, because clicks queue behind it. The next run retries.
 create or replace function drop_click_month(months_kept integer) returns text language plpgsql set lock_timeout = '1s' as $$
 declare
   oldest text;
@@ -100,8 +99,8 @@ begin
   return oldest;
 end $$;
 
--- Deletes delivered messages and their notifications, read or unread, at the end of their term (`notifications_begin`).
--- Returns their number.
+-- Deletes delivered messages and their notifications, read or unread, at the end of their retention period (`notifications_begin`). Returns
+-- their number.
 create or replace function delete_old_notifications(max_rows integer) returns bigint language plpgsql as $$
 declare
   program_ids bigint[];
@@ -120,8 +119,8 @@ begin
   return coalesce(cardinality(ids), 0);
 end $$;
 
--- Deletes the links between the ids of one payment if it had no sale within its term. No later report concerns such a
--- payment. Only checks payments up to 30 days older, so that a run doesn't read the payments of all sales.
+-- Deletes the links between the ids of one payment if it had no sale within its retention period. No later report concerns such a payment.
+-- Only checks payments of the 30 days before that, so that a run doesn't read the payments of all sales.
 create or replace function expire_unsold_payments(kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;
