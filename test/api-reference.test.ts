@@ -53,7 +53,7 @@ const nameIn = ({ $ref }: { $ref: string }) => $ref.replace(/^.*\//, '')
 
 const documented = ({ path, method }: Operation): Documented => {
   const found = document.paths[path]?.[method]
-  if (!found) throw new Error(`${method} ${path} is not in the document.`)
+  if (!found) throw new Error(`${method} ${path} is missing from the document.`)
   return found
 }
 const typeOf = (operation: Operation, status: number) =>

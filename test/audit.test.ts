@@ -56,7 +56,7 @@ async function createHistory() {
   await keepWebhooks(sql, programId)
   const partnerId = program.partnerIds[0] ?? 0
   await program.lead('lead', await program.click(1))
-  const [paid, refunded, rejected, kept] = await Promise.all([
+  const [paid, refunded, rejected, approved] = await Promise.all([
     program.soldBy(0, 1000),
     program.soldBy(0, 2000),
     program.soldBy(0, 3000),
@@ -65,7 +65,7 @@ async function createHistory() {
   await countClicks(db, 1000)
   await countFigures(db, 1000)
   await program.click(1)
-  const commissions = [paid, refunded, rejected, kept].map(({ commissionId }) => commissionId)
+  const commissions = [paid, refunded, rejected, approved].map(({ commissionId }) => commissionId)
   for (const id of commissions) await approveCommissions(db, programId, [id])
   await createAdjustment(db, programId, { partnerId, amountCents: 300, note: 'Bonus' }, randomUUID(), [])
   const ask = (amountCents: number) =>

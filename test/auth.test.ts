@@ -19,13 +19,13 @@ const stack = await startStack({
   },
   common: { GITHUB_CLIENT_SECRET: 'secret', GOOGLE_CLIENT_SECRET: 'secret' },
 })
-const { env, call, signUp, makePerson, isSignedIn, mailsTo, lastMail, mailedLink, post, isVerified, get } =
+const { env, call, signUp, signedInPerson, isSignedIn, mailsTo, lastMail, mailedLink, post, isVerified, get } =
   peopleOf(stack)
 
 test('sign-up creates an account, and sign-in creates a session in an HTTP-only cookie of this host', async () => {
   const email = newEmail()
-  const made = await call('sign-up/email', { name: 'Ada', email: email.toUpperCase(), password })
-  expect([made.status, made.answer.user?.email]).toEqual([200, email])
+  const created = await call('sign-up/email', { name: 'Ada', email: email.toUpperCase(), password })
+  expect([created.status, created.answer.user?.email]).toEqual([200, email])
   const { status, headers, answer } = await call('sign-in/email', { email, password })
   expect(status).toBe(200)
   expect(answer.user?.email).toBe(email)
@@ -106,19 +106,19 @@ test('sign-up with an existing address gives the same response and notifies only
     [...response.headers.keys()].toSorted(),
     text.replaceAll(email, '').replace(/"(id|createdAt|updatedAt)":"[^"]+"/g, '"$1":""'),
   ]
-  const tries = []
+  const responses = []
   for (let number = 0; number < 2; number++) {
     const response = await fetch(`${stack.baseUrl}/api/auth/sign-up/email`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ name: 'Ada', email, password }),
     })
-    tries.push(strip(response, await response.text()))
+    responses.push(strip(response, await response.text()))
   }
   const page = await post('/sign-up', undefined, { name: 'Ada', email, password })
   const other = newEmail()
   const otherPage = await post('/sign-up', undefined, { name: 'Ada', email: other, password })
-  expect(tries[1]).toEqual(tries[0])
+  expect(responses[1]).toEqual(responses[0])
   const answers = [page, otherPage].map(({ status, headers }) =>
     [status, headers.get('location'), decodeURIComponent(headers.getSetCookie().join())]
       .join(' ')
@@ -187,7 +187,7 @@ test('every page shows a warning until the address is confirmed', async () => {
 })
 
 test('sign-out ends the session at once', async () => {
-  const { token } = await makePerson()
+  const { token } = await signedInPerson()
   expect((await call('sign-out', {}, { authorization: `Bearer ${token}` })).status).toBe(200)
   expect(await isSignedIn(token)).toBe(false)
 })
@@ -199,7 +199,7 @@ test('a person signs in with the password that an operator set', async () => {
   expect(await isSignedIn(answer.token ?? '')).toBe(true)
 })
 
-const taken = await makePerson()
+const taken = await signedInPerson()
 const refusals: [what: string, path: string, body: object, status: number, code: string][] = [
   ['a wrong password', 'sign-in/email', { email: taken.email, password: 'wrong horse' }, 401, 'unauthorized'],
   ['an unknown address', 'sign-in/email', { email: newEmail(), password }, 401, 'unauthorized'],
@@ -237,7 +237,7 @@ const origins: [what: string, headers: (cookie: string) => Record<string, string
 test.each(origins)(
   'a cookie from a request %s is accepted only if the request comes from this site',
   async (_what, headersFor, status) => {
-    const { token } = await makePerson()
+    const { token } = await signedInPerson()
     const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
     expect((await call('sign-out', {}, headersFor(cookie))).status).toBe(status)
     expect(await isSignedIn(token)).toBe(status !== 200)
@@ -250,7 +250,7 @@ test("a page from another origin cannot sign its visitor in to someone else's ac
 })
 
 test('a password change signs out all other sessions', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   const { answer: other } = await call('sign-in/email', { email, password })
   const newPassword = 'a new horse battery'
   const body = { currentPassword: password, newPassword, revokeOtherSessions: true }
@@ -264,7 +264,7 @@ test('a password change signs out all other sessions', async () => {
 })
 
 test('the mailed link resets a forgotten password once and ends every session', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   expect((await call('request-password-reset', { email })).status).toBe(200)
   const resetToken = await mailedLink(email, 'reset-password')
   expect(await lastMail(email)).toContain(`${stack.baseUrl}/reset-password?token=`)
@@ -288,7 +288,7 @@ test("a reset request doesn't reveal whether an account exists, and sends mail o
 })
 
 test('nobody can sign in with an expired session', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   await stack.sql.query(
     "update sessions set expires_at = now() - interval '1 second' where user_id = (select id from users where email = $1)",
     [email],
@@ -309,13 +309,13 @@ async function setAttempts(key: string, attempts: number) {
 const from = (address: string) => ({ 'cf-connecting-ip': address, 'x-forwarded-for': address })
 
 test('sign-in attempts at an account from one address are limited for 15 minutes, even with the right password', async () => {
-  const { email } = await makePerson()
+  const { email } = await signedInPerson()
   const key = `sign-in of ${email} from 203.0.113.1`
   await setAttempts(key, 18)
   const attempt = () => call('sign-in/email', { email, password }, from('203.0.113.1'))
-  const tries = await Promise.all(Array.from({ length: 4 }, attempt))
-  expect(tries.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 200, 429, 429])
-  const refused = tries.find(({ status }) => status === 429)
+  const responses = await Promise.all(Array.from({ length: 4 }, attempt))
+  expect(responses.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 200, 429, 429])
+  const refused = responses.find(({ status }) => status === 429)
   expect(refused?.headers.get('retry-after')).toBe('900')
   expect(refused?.answer.error?.code).toBe('rate_limited')
   await stack.sql.query(
@@ -326,7 +326,7 @@ test('sign-in attempts at an account from one address are limited for 15 minutes
 })
 
 test("attempts by strangers don't block an owner's sign-in or reset", async () => {
-  const { email } = await makePerson()
+  const { email } = await signedInPerson()
   const stranger = from('2001:db8:1:2::1')
   for (const path of ['sign-in/email', 'request-password-reset']) {
     const kind = path === 'sign-in/email' ? 'sign-in' : 'reset'
@@ -340,7 +340,7 @@ test("attempts by strangers don't block an owner's sign-in or reset", async () =
 })
 
 test("an account gets up to twenty reset mails a day, and the response doesn't reveal the limit", async () => {
-  const { email } = await makePerson()
+  const { email } = await signedInPerson()
   const first = await call('request-password-reset', { email }, from('203.0.113.3'))
   await mailedLink(email, 'reset-password')
   const mail = await lastMail(email)
@@ -365,7 +365,7 @@ test.each([
 })
 
 test('a page reports too many attempts', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   const address = '203.0.113.4'
   for (const kind of ['sign-in', 'sign-up', 'reset']) await setAttempts(`${kind} from ${address}`, 100)
   const cookie = `__Host-svc_session=${encodeURIComponent(token)}`
@@ -402,7 +402,7 @@ test.each([
   ['ok', undefined],
   ['error', undefined],
 ])('the sign-in library’s %s is not available', async (path, body) => {
-  const { token } = await makePerson()
+  const { token } = await signedInPerson()
   const response = await fetch(`${stack.baseUrl}/api/auth/${path}`, {
     method: body ? 'POST' : 'GET',
     headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }) },
@@ -419,7 +419,7 @@ test('sign-ups with plus tags send up to five mails a day to one mailbox', async
 })
 
 test('a password change ends other sessions and earlier reset links, and keeps its own session', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   await call('request-password-reset', { email })
   const link = await mailedLink(email, 'reset-password')
   const { answer: other } = await call('sign-in/email', { email, password })
@@ -436,7 +436,7 @@ test('a password change ends other sessions and earlier reset links, and keeps i
 })
 
 test('password guesses in a session count against its account, whatever address the body contains', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   await setAttempts(`sign-in of ${email} from 203.0.113.9`, 18)
   const guess = (body: object) =>
     call(
@@ -450,7 +450,7 @@ test('password guesses in a session count against its account, whatever address 
 })
 
 test('a password reset ends earlier reset links', async () => {
-  const { email } = await makePerson()
+  const { email } = await signedInPerson()
   const links: string[] = []
   for (let mails = 0; mails < 2; mails++) {
     await call('request-password-reset', { email })
@@ -508,7 +508,7 @@ test.each(['github', 'google'])('sign-in with %s is disabled if its id is not se
 })
 
 test('only expired rows are deleted', async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   await call('sign-in/email', { email, password })
   await stack.sql.query(
     `update sessions set expires_at = now() - interval '1 second'
@@ -528,7 +528,7 @@ const agent =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1'
 
 test('a person lists their own sessions, ends one of them, and ends all', async () => {
-  const [ada, eve] = await Promise.all([makePerson(), makePerson()])
+  const [ada, eve] = await Promise.all([signedInPerson(), signedInPerson()])
   const { answer: phone } = await call('sign-in/email', { email: ada.email, password }, { 'user-agent': agent })
   const page = await get('/account/sessions', ada.token)
   expect(page.text).toContain('Safari on iOS')
@@ -548,14 +548,14 @@ test('a person lists their own sessions, ends one of them, and ends all', async 
 })
 
 test('a person changes their name within the naming rules', async () => {
-  const { token } = await makePerson()
+  const { token } = await signedInPerson()
   expect(refusalIn((await post('/account/name', token, { name: 'a\u202Eb' })).headers)).toContain('80 characters')
   expect((await post('/account/name', token, { name: 'Ada Lovelace' })).status).toBe(303)
   expect((await get('/account', token)).text).toContain('Ada Lovelace')
 })
 
 test('an address change requires the password and the mailed link, and notifies the previous address', async () => {
-  const { email, token, userId } = await makePerson()
+  const { email, token, userId } = await signedInPerson()
   const next = newEmail()
   const wrong = await post('/account/email', token, { email: next, email_password: 'a wrong horse' })
   expect(refusalIn(wrong.headers)).toContain('This is not your password.')
@@ -567,14 +567,14 @@ test('an address change requires the password and the mailed link, and notifies 
   const emailOf = async () => (await stack.sql.query('select email from users where id = $1', [userId])).rows[0]?.email
   expect(await emailOf()).toBe(email)
   const path = `/verify-email?token=${await mailedLink(next, 'verify-email')}`
-  expect((await post(path, (await makePerson()).token)).status).toBe(403)
+  expect((await post(path, (await signedInPerson()).token)).status).toBe(403)
   expect((await post(path, token)).status).toBe(303)
   expect([await emailOf(), await isVerified(next)]).toEqual([next, true])
   expect((await call('reset-password', { token: reset, newPassword: 'a new horse battery' })).status).toBe(400)
 })
 
 test('a change to an existing address gives the same response and notifies only that mailbox', async () => {
-  const [ada, grace] = await Promise.all([makePerson(), makePerson()])
+  const [ada, grace] = await Promise.all([signedInPerson(), signedInPerson()])
   const answers = []
   for (const email of [grace.email, newEmail()]) {
     const { status, headers } = await post('/account/email', ada.token, { email, email_password: password })

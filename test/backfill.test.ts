@@ -19,7 +19,7 @@ import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -365,4 +365,4 @@ test('the import of a disconnected account stops', async () => {
   await expect(startBackfill(db, shop.programId, 3)).rejects.toThrow('Connect Stripe first.')
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -24,15 +24,15 @@ test('a build is reused until a source or a package changes, and stays inside th
   const { buildOnce } = (await import(
     pathToFileURL(at('lib/serve/build-cache.ts')).href
   )) as typeof import('../lib/serve/build-cache.ts')
-  let whileMade: (() => void) | undefined
+  let duringBuild: (() => void) | undefined
   /** Counts the builds for two requests, and checks the file. */
-  const keepTwice = async (): Promise<[made: number, isThere: boolean]> => {
-    let made = 0
+  const keepTwice = async (): Promise<[created: number, isThere: boolean]> => {
+    let created = 0
     const files = new Set<string | undefined>()
     for (let times = 0; times < 2; times++) {
       const file = await buildOnce('a.js', async (name) => {
-        made += 1
-        whileMade?.()
+        created += 1
+        duringBuild?.()
         return [
           { path: name, contents: 'built' },
           { path: `${name}.map`, contents: '' },
@@ -40,11 +40,11 @@ test('a build is reused until a source or a package changes, and stays inside th
       })
       files.add(file && readFileSync(file, 'utf8'))
     }
-    return [made, files.size === 1 && files.has('built')]
+    return [created, files.size === 1 && files.has('built')]
   }
   const built = [1, true]
   const found = [0, true]
-  const notKept = [0, false]
+  const rebuilt = [0, false]
   const steps: [what: string, change: () => void, said: unknown][] = [
     ['nothing is there', () => {}, built],
     ['nothing changed', () => {}, found],
@@ -58,7 +58,7 @@ test('a build is reused until a source or a package changes, and stays inside th
       'a function changes while it is read',
       () => {
         write('functions/c.ts', 'c2')()
-        whileMade = write('functions/c.ts', 'c3')
+        duringBuild = write('functions/c.ts', 'c3')
       },
       [2, false],
     ],
@@ -69,7 +69,7 @@ test('a build is reused until a source or a package changes, and stays inside th
         renameSync(at('node_modules'), at('elsewhere'))
         symlinkSync(at('elsewhere'), at('node_modules'))
       },
-      notKept,
+      rebuilt,
     ],
     [
       'there is no place',
@@ -79,7 +79,7 @@ test('a build is reused until a source or a package changes, and stays inside th
         rmSync(at('node_modules/.svc'), { recursive: true })
         writeFileSync(at('node_modules/.svc'), '')
       },
-      notKept,
+      rebuilt,
     ],
   ]
   for (const [what, change, said] of steps) {

@@ -290,10 +290,10 @@ describe('a code belongs to one partner forever', () => {
 
   test('a code is created once, even by concurrent requests', async () => {
     const world = await createWorld()
-    const made = await Promise.allSettled(
+    const created = await Promise.allSettled(
       Array.from({ length: 12 }, (_, n) => world.give(n % 2, n < 6 ? 'Tomcode' : 'TOMCODE')),
     )
-    const ids = made.flatMap((one) => (one.status === 'fulfilled' ? [one.value.id] : []))
+    const ids = created.flatMap((one) => (one.status === 'fulfilled' ? [one.value.id] : []))
     expect(new Set(ids).size).toBe(1)
     expect(ids).toHaveLength(6)
   })

@@ -25,8 +25,8 @@ const pool = openConnections(databaseUrl, 8)
 async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] = {}) {
   const program = await createLedgerProgram(pool, db, settings)
   const { rows } = await sql.query<{ group_id: string }>(
-    `with made as (insert into partner_groups (program_id, name) values ($1, 'Gold') returning id)
-    update partners r set group_id = made.id from made where r.program_id = $1 and r.id = $2 returning r.group_id`,
+    `with created as (insert into partner_groups (program_id, name) values ($1, 'Gold') returning id)
+    update partners r set group_id = created.id from created where r.program_id = $1 and r.id = $2 returning r.group_id`,
     [program.programId, program.partnerIds[0]],
   )
   const groupId = Number(rows[0]?.group_id)

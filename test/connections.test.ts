@@ -12,7 +12,7 @@ import { type ProcessorName, processors } from '../lib/processors/processors.ts'
 import { replayWebhookEvent } from '../lib/processors/webhook-events.ts'
 import { addressOf, type ConnectedShop, openConnections, storyOf } from './support/connections.ts'
 import { startEndpoint } from './support/stack.ts'
-import { testWhatIsKept } from './support/webhook.ts'
+import { testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -472,4 +472,4 @@ test('secrets are encrypted', async () => {
   expect(rows[0].secret.toString('latin1')).not.toContain(shop.secret)
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

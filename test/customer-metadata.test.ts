@@ -9,7 +9,7 @@ import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -244,10 +244,10 @@ describe("a customer's metadata", () => {
       body: { outcome: 'ignored', reason: "The customer's metadata names no visitor." },
     })
     await report({ ...shop, account: 'acct_nobodys' }, 'created')
-    const kept = await sql.query('select from processor_customer_metadata where account_id = any ($1)', [
+    const remaining = await sql.query('select from processor_customer_metadata where account_id = any ($1)', [
       [shop.account, 'acct_nobodys'],
     ])
-    expect(kept.rowCount).toBe(0)
+    expect(remaining.rowCount).toBe(0)
   })
 
   test('is deleted with its customer: 90 days after their deletion, and when they are erased', async () => {
@@ -286,4 +286,4 @@ describe("a customer's metadata", () => {
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

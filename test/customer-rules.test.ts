@@ -11,19 +11,19 @@ const { rows } = await sql.query<{ id: string }>(
 const programId = Number(rows[0]?.id)
 const first = await seedPartners(sql, programId, 1)
 
-let made = 0
+let created = 0
 /** Inserts a customer with these columns (SQL expressions), or updates one that a click created. */
 const write = {
   insert: (columns: Record<string, string>) =>
     sql.query(
       `insert into customers (program_id, click_id, link_id, partner_id, last_click_at, ${Object.keys(columns).join(', ')})
       values ($1, $2, $3, $4, now(), ${Object.values(columns).join(', ')})`,
-      [programId, `cust_${++made}`, first.firstLink, first.firstPartner],
+      [programId, `cust_${++created}`, first.firstLink, first.firstPartner],
     ),
   async update(columns: Record<string, string>) {
     await write.insert({ created_at: 'now()' })
     const changes = Object.entries(columns).map(([column, value]) => `${column} = ${value}`)
-    await sql.query(`update customers set ${changes.join(', ')} where click_id = $1`, [`cust_${made}`])
+    await sql.query(`update customers set ${changes.join(', ')} where click_id = $1`, [`cust_${created}`])
   },
 }
 const lead = { signup_date: 'now()', lead_event_id: '1', customer_status: "'lead'" }

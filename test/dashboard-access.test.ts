@@ -140,9 +140,9 @@ test('a first program creates its own workspace and joins no other', async () =>
   const foreign = { ...program, workspace: 'Founders', workspace_id: workspaceId }
   expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
   expect(await state()).toEqual(before)
-  const made = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
-  expect(made.text).toMatch(/npx --yes --package=\S+ svc init --base-url \S+ --api-key svc_live_\w+/)
-  const address = made.headers.get('content-location') ?? ''
+  const created = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
+  expect(created.text).toMatch(/npx --yes --package=\S+ svc init --base-url \S+ --api-key svc_live_\w+/)
+  const address = created.headers.get('content-location') ?? ''
   const again = await get(address, founder.token)
   expect(again.text).toContain('Set up First')
   expect(again.text).not.toContain('svc_live_')

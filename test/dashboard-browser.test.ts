@@ -149,8 +149,13 @@ test(
     await goTo(page, 'Events')
     await page.getByText('$200.00').waitFor()
 
-    const tried = { transaction_id: 't1', customer_key: 'u1', amount_cents: 4000, additional_data: { test_mode: true } }
-    await call('sale', tried, apiKey)
+    const testSale = {
+      transaction_id: 't1',
+      customer_key: 'u1',
+      amount_cents: 4000,
+      additional_data: { test_mode: true },
+    }
+    await call('sale', testSale, apiKey)
     const data = page.getByRole('navigation', { name: 'Data' })
     await data.getByRole('link', { name: 'Test data' }).click()
     await page.getByText('$40.00').waitFor()
@@ -159,7 +164,7 @@ test(
     page.once('dialog', (dialog) => dialog.accept())
     await page.getByRole('button', { name: 'Clear test data' }).click()
     await page.getByText('The test data was cleared: 4 rows were deleted.').waitFor()
-    await call('sale', tried, apiKey)
+    await call('sale', testSale, apiKey)
     await data.getByRole('link', { name: 'Live data' }).click()
     expect(await figure(page, 'Revenue').textContent()).toBe('$280.00')
 

@@ -503,7 +503,7 @@ const timesOn = (html: string) =>
   Array.from(html.matchAll(/<time class="number" datetime="([^"]+)"/g), ([, at]) => at ?? '')
 
 /** Collects the findings of `read` on all pages of a list, from the first page forward and from the last page back. */
-async function turned(first: string, read: (html: string) => string[]): Promise<[down: string[], up: string[]]> {
+async function readBothWays(first: string, read: (html: string) => string[]): Promise<[down: string[], up: string[]]> {
   const down: string[] = []
   const pages: string[][] = []
   let path: string | undefined = first
@@ -543,8 +543,8 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
     [listing.programId, rows[0]?.id],
   )
   const payees = Array.from({ length: 130 }, (_, index) => `Payee ${String(index + 1).padStart(3, '0')}`)
-  expect(await turned(run, payeesOn)).toEqual([payees.slice(0, 70), payees.slice(0, 70)])
-  expect(await turned(`${run}?part=excluded`, payeesOn)).toEqual([payees.slice(70), payees.slice(70)])
+  expect(await readBothWays(run, payeesOn)).toEqual([payees.slice(0, 70), payees.slice(0, 70)])
+  expect(await readBothWays(`${run}?part=excluded`, payeesOn)).toEqual([payees.slice(70), payees.slice(70)])
   expect(payeesOn(await get(`${run}?q=ee+007`))).toEqual(['Payee 007'])
   expect(payeesOn(await get(`${run}?part=excluded&q=ee+107`))).toEqual(['Payee 107'])
   for (const page of [run, `${run}?q=nobody`, `${run}?part=excluded&before=x`]) {
@@ -597,7 +597,7 @@ test.each(['before counting', 'after counting'])(
         [listing.programId],
       )
       const times = rows.map(({ at }) => at)
-      expect([query, ...(await turned(`${eventsPage}?eventType=click&${query}`, timesOn))]).toEqual([
+      expect([query, ...(await readBothWays(`${eventsPage}?eventType=click&${query}`, timesOn))]).toEqual([
         query,
         times,
         times,
@@ -613,12 +613,12 @@ test('all event types page in one order, in both directions', async () => {
       + (select count(*) from sales where program_id = $1 and not is_test and customer_id is not null) as count`,
     [listing.programId],
   )
-  const [down, up] = await turned(eventsPage, timesOn)
+  const [down, up] = await readBothWays(eventsPage, timesOn)
   expect(down).toHaveLength(Number(rows[0]?.count))
   expect(up).toEqual(down)
 })
 
-const countOf = async (query: string) => (await turned(`${eventsPage}?${query}`, timesOn))[0].length
+const countOf = async (query: string) => (await readBothWays(`${eventsPage}?${query}`, timesOn))[0].length
 
 test('clicks of a customer months apart are found with filters and on every page of the list', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; partner_id: string }>(
@@ -643,7 +643,7 @@ test('clicks of a customer months apart are found with filters and on every page
   }
   for (const [query, where] of choices) {
     const times = await clicksWhere(where)
-    const read = await turned(`${eventsPage}?eventType=click&q=${long?.click_id}&${query}`, timesOn)
+    const read = await readBothWays(`${eventsPage}?eventType=click&q=${long?.click_id}&${query}`, timesOn)
     expect([query, ...read]).toEqual([query, times, times])
   }
   expect(await clicksWhere(isOtto)).not.toEqual([])

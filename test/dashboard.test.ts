@@ -15,7 +15,7 @@ test('signup commissions count among all earnings, and a fixed amount is shown w
     dashboardToken,
     apiKey,
     partnerId,
-    ...made
+    ...created
   } = await createSandbox(stack.db, env, {
     lead_commission_cents: 150,
   })
@@ -23,22 +23,22 @@ test('signup commissions count among all earnings, and a fixed amount is shown w
     '20% of each sale; $1.50 for each signup',
   )
   await saveRules(stack.db, id, { partnerId }, [{ commission_fixed_cents: 400 }])
-  const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}` })
+  const { click_id } = await track('click', { affiliate_url: `https://shop.example.com/?aff=${created.partnerCode}` })
   await track('sale', { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 5000, click_id }, apiKey)
   const shown = (await get(`/programs/${id}/sales/order-1`, dashboardToken)).text
-  expect(shown).toContain(`<a href="/programs/${id}/events?code=${made.partnerCode}">Events of the link`)
+  expect(shown).toContain(`<a href="/programs/${id}/events?code=${created.partnerCode}">Events of the link`)
   expect(shown.match(/Rate<\/dt>\s*<dd[^>]*>(.*?)<\/dd>/)?.[1]).toBe('$4.00')
 })
 
 test('a commission that is flagged on approval is not shown as approved', async () => {
-  const made = await createSandbox(stack.db, env, { review_rules: ['paid_ads'] })
+  const created = await createSandbox(stack.db, env, { review_rules: ['paid_ads'] })
   const { click_id } = await track('click', {
-    affiliate_url: `https://shop.example.com/?aff=${made.partnerCode}&gclid=abc`,
+    affiliate_url: `https://shop.example.com/?aff=${created.partnerCode}&gclid=abc`,
   })
   const sale = { transaction_id: 'order-1', customer_key: 'ann', amount_cents: 5000, click_id }
-  const { commission_id: id } = await track('sale', sale, made.apiKey)
-  const commissions = `/programs/${made.programId}/commissions`
-  const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, made.dashboardToken)
+  const { commission_id: id } = await track('sale', sale, created.apiKey)
+  const commissions = `/programs/${created.programId}/commissions`
+  const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, created.dashboardToken)
   const said = decodeURIComponent(decided.headers.getSetCookie().join())
   expect(said).toContain('1 had already been approved, rejected or reversed, or held for review.')
 })
@@ -139,10 +139,10 @@ test('a customer is erased in the settings, by their key or click id', async () 
 test('1,121 programs with an invitation cost their pages three database requests, show a page of names, and can be answered', async () => {
   const invited = await person('invited')
   await stack.sql.query(
-    `with made as (
+    `with created as (
       insert into programs (workspace_id, name, domain) select $1, 'Inviting ' || n, 'x.example' from generate_series(1, 1121) n returning id
     ),
-    partner as (insert into partners (program_id, name, email) select id, 'Typed text', $2 from made returning program_id, id)
+    partner as (insert into partners (program_id, name, email) select id, 'Typed text', $2 from created returning program_id, id)
     insert into partner_invitations (program_id, partner_id, email, token_hash, invited_by, expires_at)
     select program_id, id, $2, sha256(id::text::bytea), (select user_id from workspace_members where workspace_id = $1 and role = 'owner' limit 1),
       now() + interval '14 days' from partner`,

@@ -22,17 +22,17 @@ const stack = await startStack({
 const { db, sql } = stack
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET, STRIPE_SECRET_KEY: 'sk_test_of_tests' }
 const password = 'correct horse battery'
-let made = 0
+let created = 0
 
-async function makePerson(name: string, hasPassword = true) {
+async function signedInPerson(name: string, hasPassword = true) {
   const email = `${name.toLowerCase()}-${crypto.randomUUID()}@example.com`
   return await createPerson(db, env, { name, email, ...(hasPassword && { password }) })
 }
 
 /** A program with a partner. One person with a password is its owner and its partner. */
-async function makeProgram(settings: Parameters<typeof createSandbox>[2] = {}, havePasswords = true) {
+async function newProgram(settings: Parameters<typeof createSandbox>[2] = {}, havePasswords = true) {
   const sandbox = await createSandbox(db, env, { hold_days: 0, ...settings })
-  const [owner, partner] = [await makePerson('Olga', havePasswords), await makePerson('Petra', havePasswords)]
+  const [owner, partner] = [await signedInPerson('Olga', havePasswords), await signedInPerson('Petra', havePasswords)]
   await addMember(db, sandbox.workspaceId, owner.userId, 'owner')
   await sql.query('update partners set user_id = $2 where id = $1', [sandbox.partnerId, partner.userId])
   return { ...sandbox, owner, partner }
@@ -58,7 +58,7 @@ async function click({ partnerCode }: Sandbox, more: object = {}) {
 /** A sale to a new customer of the partner. Its commission is 20 dollars and pending. */
 async function sell(program: Sandbox, clickId?: string) {
   const id = clickId ?? (await click(program)).click_id
-  const name = `sale-${(made += 1)}`
+  const name = `sale-${(created += 1)}`
   const sale = { transaction_id: name, customer_key: name, click_id: id, amount_cents: 10_000 }
   return await call('/api/v1/track/sale', program.apiKey, sale)
 }
@@ -131,15 +131,15 @@ const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>]
 ]
 
 test.each(unsettled)('neither a workspace nor its partner can be deleted while there is %s', async (what, arrange) => {
-  const program = await makeProgram()
+  const program = await newProgram()
   const { workspaceId, owner, partner } = program
   await arrange(program)
   const workspaceName = await nameOf(workspaceId)
   const fields = { workspace_name: workspaceName, password }
   const refused = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)
   expect(refused.refusal).toContain(`(${what})`)
-  const kept = await page('POST', '/account/erase', partner.token, { password })
-  expect(kept.refusal).toContain(`(${what})`)
+  const refusedErasure = await page('POST', '/account/erase', partner.token, { password })
+  expect(refusedErasure.refusal).toContain(`(${what})`)
   expect((await sell(program)).status).toBe(200)
   expect((await page('GET', '/partner', partner.token)).status).toBe(200)
 })
@@ -149,7 +149,7 @@ test.each([
   ['a wrong password', { password: 'a wrong horse battery' }, 'This is not your password.'],
   ['no password', {}, 'This is not your password.'],
 ])('a workspace stays if its deletion has %s', async (_what, wrong, said) => {
-  const { workspaceId, programId, owner } = await makeProgram()
+  const { workspaceId, programId, owner } = await newProgram()
   const fields = { workspace_name: await nameOf(workspaceId), ...wrong }
   const { refusal } = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)
   expect(refusal).toContain(said)
@@ -157,7 +157,7 @@ test.each([
 })
 
 test('nobody can open a deleted workspace, and its payouts stay in the books', async () => {
-  const program = await makeProgram({ lead_auth_policy: 'browser_allowed' })
+  const program = await newProgram({ lead_auth_policy: 'browser_allowed' })
   const { workspaceId, programId, owner, partner, apiKey } = program
   await sql.query(
     `insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', $2)`,
@@ -226,7 +226,7 @@ test('nobody can open a deleted workspace, and its payouts stay in the books', a
 })
 
 test('an erased partner leaves only anonymous sums, and later purchases of their customers earn nothing', async () => {
-  const program = await makeProgram({ lead_commission_cents: 100 })
+  const program = await newProgram({ lead_commission_cents: 100 })
   const { programId, partnerId, partner } = program
   await setPayoutAddress(db, partner.userId, 'petra-payout@example.com')
   await sell(program)
@@ -237,12 +237,12 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
     [programId],
   )
   await addPartner(db, {
-    programId: (await makeProgram()).programId,
+    programId: (await newProgram()).programId,
     name: 'Somebody',
     email: partner.email,
     code: null,
   })
-  const asker = await makeProgram()
+  const asker = await newProgram()
   const asked = await addPartner(db, { programId: asker.programId, name: 'P', email: partner.email, code: null })
   await invitePartner(db, { programId: asker.programId, partnerId: asked.partnerId, invitedBy: asker.owner.userId })
   await sql.query(`update payouts set payout_address = 'petra-payout@example.com' where program_id = $1`, [programId])
@@ -312,7 +312,7 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
 })
 
 test('the debt of an erased partner stays in the books with its age and the debtor', async () => {
-  const program = await makeProgram()
+  const program = await newProgram()
   const { programId, partnerId, partner, dashboardToken } = program
   await sell(program)
   await credit(program)
@@ -339,8 +339,8 @@ test('the debt of an erased partner stays in the books with its age and the debt
 })
 
 test('a member is erased from their workspace, unless they are its last owner', async () => {
-  const { workspaceId, owner, dashboardToken } = await makeProgram()
-  const member = await makePerson('Mia')
+  const { workspaceId, owner, dashboardToken } = await newProgram()
+  const member = await signedInPerson('Mia')
   await addMember(db, workspaceId, member.userId, 'admin')
   const invitation = { workspaceId, email: 'carl@example.com', role: 'member', byOwner: false } as const
   await inviteMember(db, { ...invitation, invitedBy: member.userId })
@@ -350,7 +350,7 @@ test('a member is erased from their workspace, unless they are its last owner', 
   expect(await one('select revoked_at from workspace_invitations where workspace_id = $1', [workspaceId])).toEqual({
     revoked_at: expect.any(Date),
   })
-  const last = await makePerson('Lea')
+  const last = await signedInPerson('Lea')
   await addMember(db, workspaceId, last.userId, 'owner')
   await sql.query(`update workspace_members set role = 'admin' where workspace_id = $1 and user_id <> $2`, [
     workspaceId,
@@ -360,14 +360,14 @@ test('a member is erased from their workspace, unless they are its last owner', 
   expect(refused.refusal).toContain(await nameOf(workspaceId))
 })
 
-const races: [what: string, end: (program: Awaited<ReturnType<typeof makeProgram>>) => Promise<void>][] = [
+const races: [what: string, end: (program: Awaited<ReturnType<typeof newProgram>>) => Promise<void>][] = [
   ['a workspace is deleted', async ({ workspaceId }) => await deleteWorkspace(db, env, workspaceId)],
   ['a partner is erased', async ({ partner }) => await erasePayee(db, 'key', partner.userId)],
 ]
 
 test.each(races)('if a sale arrives while %s, one of the two is refused', async (_what, end) => {
   for (let round = 0; round < 12; round++) {
-    const program = await makeProgram({}, false)
+    const program = await newProgram({}, false)
     const { click_id: clickId } = await click(program)
     const [ended] = await Promise.allSettled([end(program), sell(program, clickId)])
     const { count } = await one('select count(*)::int from commissions where program_id = $1', [program.programId])
@@ -376,8 +376,8 @@ test.each(races)('if a sale arrives while %s, one of the two is refused', async 
 })
 
 test('if two last owners erase themselves at once, one stays', async () => {
-  const { workspaceId, owner } = await makeProgram()
-  const other = await makePerson('Otto')
+  const { workspaceId, owner } = await newProgram()
+  const other = await signedInPerson('Otto')
   await sql.query(`update workspace_members set role = 'admin' where workspace_id = $1 and user_id <> $2`, [
     workspaceId,
     owner.userId,

@@ -339,8 +339,11 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     const receiver = await receiving
     const port = await freePort()
 
-    const made = await service.webhookEndpoints.create({ url: receiver.urlOf('walk', 'ok'), types: [...webhookTypes] })
-    const secret = made.data?.secret ?? ''
+    const created = await service.webhookEndpoints.create({
+      url: receiver.urlOf('walk', 'ok'),
+      types: [...webhookTypes],
+    })
+    const secret = created.data?.secret ?? ''
     receiver.expect('walk', secret)
     const own = await service.webhookEndpoints.create({
       url: `http://127.0.0.1:${port}/hooks`,
@@ -370,14 +373,14 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     const sale = { customerExternalId: 'walker', clickId, amount: 4900, invoiceId: 'walk-1' }
     await client.trackSale(sale)
     await client.trackRefund({ invoiceId: 'walk-1', amount: 900 })
-    await service.webhookEndpoints.test(made.data?.id ?? 0)
+    await service.webhookEndpoints.test(created.data?.id ?? 0)
     const ids = () => new Set(receiver.of('walk').map(({ id }) => id))
     while (ids().size < 5) {
       await stack.scheduled('deliver-webhooks')
       await receiver.settle()
     }
     const webhooks = receiver.of('walk')
-    return { service, webhooks, secret, output, endpointId: made.data?.id ?? 0, partnerId: partner.data?.id }
+    return { service, webhooks, secret, output, endpointId: created.data?.id ?? 0, partnerId: partner.data?.id }
   }
   let done: Awaited<ReturnType<typeof walk>>
   beforeAll(async () => void (done = await walk()), 120_000)

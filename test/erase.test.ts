@@ -111,13 +111,13 @@ test('erasing a customer removes their personal data and changes no sum', async 
     )
   const [before] = await sums()
   const dumped = await dump()
-  const kept = [...planted, clickId, emailHash, mailboxHash]
-  for (const secret of kept) expect(dumped).toContain(secret)
+  const stored = [...planted, clickId, emailHash, mailboxHash]
+  for (const secret of stored) expect(dumped).toContain(secret)
 
   expect(await eraseCustomer(stack.db, program.programId, { customer_key: String(customerKey) })).toBe(1)
 
   const after = await dump()
-  for (const secret of kept) expect(after).not.toContain(secret)
+  for (const secret of stored) expect(after).not.toContain(secret)
   const [left] = await sums()
   const reason = expect.any(String)
   const commissions = before.commissions.map((commission: object) =>
@@ -207,7 +207,7 @@ test('a visitor whose row expired is erased by the click id in their clicks', as
   expect(await eraseCustomer(stack.db, program.programId, { click_id: clickId })).toBe(0)
   const after = await dump()
   for (const secret of [clickId, words]) expect(after).not.toContain(secret)
-  for (const kept of [other.clickId, other.words]) expect(after).toContain(kept)
+  for (const stored of [other.clickId, other.words]) expect(after).toContain(stored)
   const [{ clicks, erasures }] = await api.rows(
     `select (select count(*)::int from affiliate_click_events where program_id = $1) as clicks,
       (select count(*)::int from audit_log where program_id = $1 and action = 'customer.erased') as erasures`,

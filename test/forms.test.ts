@@ -114,8 +114,8 @@ test.each(forms)('a double click creates %s once and opens it', async (what, pag
 
 test('a rule can be previewed, refused with the field marked, saved, changed and ended, and its group can be removed', async () => {
   const groups = `/programs/${programId}/groups`
-  const made = await send('POST', groups, dashboardToken, { name: 'Gold' })
-  const page = made.location ?? ''
+  const created = await send('POST', groups, dashboardToken, { name: 'Gold' })
+  const page = created.location ?? ''
   expect(page).toMatch(/\/groups\/\d+$/)
   expect((await send('POST', groups, dashboardToken, { name: 'GOLD' })).location).toBe(groups)
   expect((await send('GET', groups, dashboardToken)).text).not.toContain('aria-invalid')

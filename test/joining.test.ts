@@ -188,8 +188,8 @@ describe('an application', () => {
     const grace = await person()
     await changeJoinPage(db, program.programId, { approves_at_once: true })
     expect((await program.send(grace.email, grace.userId, { name })).outcome).toBe('approved')
-    const [made] = await program.partners()
-    expect(made?.links[0]?.code).toMatch(new RegExp(`^${letters}\\d{5}$`))
+    const [created] = await program.partners()
+    expect(created?.links[0]?.code).toMatch(new RegExp(`^${letters}\\d{5}$`))
   })
 })
 
@@ -201,12 +201,12 @@ describe('a decision', () => {
       const program = await joinable()
       const ids = [await program.waiting(), await program.waiting(), await program.waiting()]
       for (const id of ids) {
-        const tries = Array.from({ length: 6 }, (_, n) =>
+        const attempts = Array.from({ length: 6 }, (_, n) =>
           kind === 'approve' || (kind === 'both' && n % 2 === 0)
             ? approveApplication(program.acting, program.programId, id, null)
             : rejectApplication(program.acting, program.programId, id, null),
         )
-        const settled = await Promise.allSettled(tries)
+        const settled = await Promise.allSettled(attempts)
         const done = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
         expect(done.filter(({ isFirst }) => isFirst)).toHaveLength(1)
         const { status } = await readApplication(db, program.programId, id)
@@ -396,10 +396,11 @@ describe('a stranger', () => {
   ])('with a link %s confirms nothing', async (_, change) => {
     const program = await joinable()
     const { token } = await program.send(newEmail())
-    const kept = await findApplication(db, token)
+    const unconfirmed = await findApplication(db, token)
     await sql.query(`update applications set ${change} where program_id = $1`, [program.programId])
     expect(await findApplication(db, token)).toBeUndefined()
-    if (kept && change.startsWith('applied')) expect((await confirmApplication(db, kept)).outcome).toBeNull()
+    if (unconfirmed && change.startsWith('applied'))
+      expect((await confirmApplication(db, unconfirmed)).outcome).toBeNull()
     expect(await program.states()).toEqual([])
   })
 
@@ -433,13 +434,13 @@ describe('the page', () => {
   test('gets a slug from the program’s name by default', async () => {
     const owner = await person()
     const workspaceId = await createWorkspace(db, { name: 'W', ownerId: owner.userId })
-    const made = async (name: string) =>
+    const created = async (name: string) =>
       await createProgram(db, workspaceId, { ...programDefaults, name, domain: 'example.com' })
     for (const [name, slug] of [
       ['The Analytical  Engine!', 'the-analytical-engine'],
       ['分析', 'program'],
     ] as const) {
-      const programId = await made(name)
+      const programId = await created(name)
       expect(await readJoinPage(db, programId)).toMatchObject({ slug: null, is_open: false })
       expect((await changeJoinPage(db, programId, {})).slug).toBe(`${slug}-${programId}`)
     }

@@ -6,7 +6,7 @@ import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -199,4 +199,4 @@ test('an invoice and the intent that paid it count as one excluded payment', asy
   expect(await othersOf(shop)).toMatchObject([{ commission: 2000 }])
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -31,13 +31,13 @@ for (const owner of [sandbox, other]) {
     await addPartner(db, { programId: owner.programId, name: `Partner ${n}`, email: null, code: null })
   }
   await sql.query(
-    `with made as (
+    `with created as (
       insert into outbox (program_id, kind, audience, partner_id, cause, payload)
       select $1, 'commission_reversed', audience, $2, 'cause ' || n, '{"amount_cents": 100, "currency": "usd"}'
       from generate_series(1, 11) n, unnest(array['partner', 'advertiser']) audience returning *
     )
     insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
-    select program_id, id, kind, audience, partner_id, payload, $3 from made`,
+    select program_id, id, kind, audience, partner_id, payload, $3 from created`,
     [owner.programId, owner.partnerId, moment],
   )
   await sql.query(

@@ -45,14 +45,14 @@ async function stop(signal: NodeJS.Signals): Promise<unknown[]> {
   return await exited
 }
 
-async function makeSandbox(...options: string[]): Promise<Record<string, string | number>> {
+async function newSandbox(...options: string[]): Promise<Record<string, string | number>> {
   const { stdout } = await run(process.execPath, ['lib/local/sandbox.ts', ...options], { env })
   return JSON.parse(stdout) as Record<string, string | number>
 }
 
 beforeAll(async () => {
   await start()
-  sandbox = await makeSandbox('--commission-percent', '12.55', '--hold-days', '0', '--currency', 'eur')
+  sandbox = await newSandbox('--commission-percent', '12.55', '--hold-days', '0', '--currency', 'eur')
 })
 
 afterAll(async () => {
@@ -85,7 +85,7 @@ test.each([
   ['--attribution-model', 'middle_click', '--attribution-model: '],
   ['--commision', '1', "Unknown option '--commision'"],
 ])('a sandbox with %s %s is refused', async (option, value, message) => {
-  await expect(makeSandbox(option, value)).rejects.toThrow(message)
+  await expect(newSandbox(option, value)).rejects.toThrow(message)
 })
 
 test.each([
@@ -180,11 +180,11 @@ test(
   { timeout: 240_000 },
   async () => {
     await stop('SIGKILL')
-    await expect(makeSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
+    await expect(newSandbox()).rejects.toThrow('The local stack is not running. Start it with `npm start`')
     await expect.poll(leftovers, { timeout: 60_000 }).toEqual([])
 
     await start()
-    const { databaseUrl } = await makeSandbox()
+    const { databaseUrl } = await newSandbox()
     const client = new Client({ connectionString: String(databaseUrl) })
     await client.connect()
     const { rows } = await client.query(

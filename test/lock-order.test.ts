@@ -10,7 +10,7 @@ import { noLead, noSale } from './support/ledger.ts'
 import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -121,4 +121,4 @@ test('concurrent events and calls of one buyer are all accepted without a deadlo
   expect(await deadlocks()).toBe(0)
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

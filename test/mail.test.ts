@@ -68,14 +68,14 @@ const byApi = async (path: string, body: object) =>
 test('a sign-up reports that its mail could not be sent, with or without an existing account, which can still sign in', async () => {
   status = 500
   const ada = { name: 'Ada', email: newEmail(), password }
-  const madeOnPage = await signUpOnPage(ada)
-  expect(madeOnPage).toEqual([303, '/sign-in', expect.stringContaining(signUpUnmailed.message), ''])
+  const newOnPage = await signUpOnPage(ada)
+  expect(newOnPage).toEqual([303, '/sign-in', expect.stringContaining(signUpUnmailed.message), ''])
   const [knownOnPage, known, unknown] = await Promise.all([
     signUpOnPage(ada),
     byApi('sign-up/email', ada),
     byApi('sign-up/email', { ...ada, email: newEmail() }),
   ])
-  expect(knownOnPage).toEqual(madeOnPage)
+  expect(knownOnPage).toEqual(newOnPage)
   expect(unknown).toEqual([503, null, '', expect.stringContaining(signUpUnmailed.message)])
   expect(known).toEqual(unknown)
   expect((await byApi('sign-in/email', ada))[0]).toBe(200)

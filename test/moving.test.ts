@@ -229,11 +229,11 @@ test('the renewal of an imported customer is attributed without metadata, and an
   expect(await salesOf(shop)).toMatchObject([{ transaction_id: 'in_9', commission: 2000 }])
   expect(await audits(shop)).toEqual([])
   expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
-  const kept = await sql.query(
+  const remaining = await sql.query(
     `select kind::text, count(*)::integer as rows from import_rows where program_id = $1 and reason = 'in_use' group by import_rows.kind order by import_rows.kind`,
     [shop.programId],
   )
-  expect(kept.rows).toEqual([
+  expect(remaining.rows).toEqual([
     { kind: 'group', rows: 1 },
     { kind: 'partner', rows: 1 },
     { kind: 'link', rows: 1 },

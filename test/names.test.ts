@@ -23,8 +23,8 @@ const names: [what: string, name: string, taken: boolean][] = [
 
 test.each(names)('the rule and the tables agree on a name with %s', async (_what, name, taken) => {
   expect(isName(name)).toBe(taken)
-  const kept = sql.query('select $1::name_text', [name])
-  await (taken ? kept : expect(kept).rejects.toMatchObject({ code: '23514' }))
+  const stored = sql.query('select $1::name_text', [name])
+  await (taken ? stored : expect(stored).rejects.toMatchObject({ code: '23514' }))
 })
 
 test('every column for names of workspaces, programs, people and partners uses the domain', async () => {
@@ -37,7 +37,7 @@ test('every column for names of workspaces, programs, people and partners uses t
   )
 })
 
-const hosts: [typed: string, kept: string][] = [
+const hosts: [typed: string, stored: string][] = [
   ['münchen.de', 'xn--mnchen-3ya.de'],
   ['https://Shop.Bücher.example/start', 'shop.xn--bcher-kva.example'],
   ['пример.рф', 'xn--e1afmkfd.xn--p1ai'],
@@ -46,10 +46,10 @@ const hosts: [typed: string, kept: string][] = [
   ['example.com', 'example.com'],
 ]
 
-test.each(hosts)('the domain %s is stored as %s, and displayed as typed', (typed, kept) => {
-  expect(programSettings.shape.domain.parse(typed)).toBe(kept)
+test.each(hosts)('the domain %s is stored as %s, and displayed as typed', (typed, stored) => {
+  expect(programSettings.shape.domain.parse(typed)).toBe(stored)
   const host = typed.toLowerCase().replace(/^https:\/\/|\/.*$/g, '')
-  expect([asciiHost(host), shownHost(kept)]).toEqual([kept, host])
+  expect([asciiHost(host), shownHost(stored)]).toEqual([stored, host])
 })
 
 test.each(['99999999999999999999', 'example.com:99999', 'example.com:x', 'a b'])(

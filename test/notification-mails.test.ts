@@ -425,15 +425,15 @@ test('a held commission counts on the day of its release, and never twice', asyn
   }
   const { commissionId: reportedBefore } = await program.soldBy(0, 1000)
   const { commissionId: held } = await program.soldBy(0, 2000)
-  const { commissionId: kept } = await program.soldBy(0, 4000)
+  const { commissionId: stillHeld } = await program.soldBy(0, 4000)
   // A day without earlier notifications.
   await sql.query('update commissions set created_at = $3 where program_id = $1 and id = any ($2)', [
     program.programId,
-    [reportedBefore, held, kept],
+    [reportedBefore, held, stillHeld],
     inDays(10),
   ])
   await hold(held)
-  await hold(kept)
+  await hold(stillHeld)
   expect(await earnedIn(11)).toBe(200)
   await hold(reportedBefore)
   await release(held, reportedBefore)

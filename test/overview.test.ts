@@ -562,11 +562,11 @@ test('amounts of any size and currency fit a phone, and an empty program has a p
   for (const isEmpty of [true, false]) {
     if (!isEmpty) {
       for (const n of [1, 2]) await buy(`huge-${n}`, first, 9_999_999_999_999, 'jpy', 'rich', { hash })
-      const made = await listCommissions(db, { programId: yen.programId }, { limit: 2 })
+      const created = await listCommissions(db, { programId: yen.programId }, { limit: 2 })
       await approveCommissions(
         db,
         yen.programId,
-        made.map(({ id }) => id),
+        created.map(({ id }) => id),
         [],
       )
       // Here the actions of each partner leave the least space.

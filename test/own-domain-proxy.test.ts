@@ -146,11 +146,11 @@ describe('the proxy on the own domain', () => {
       cookie_window_days: 30,
       cookie_set: true,
     })
-    const [cookie, kept] = response.headers.getSetCookie()
+    const [cookie, copy] = response.headers.getSetCookie()
     expect(cookie).toBe(
       ['svc_click_id=cust_1_2; Path=/; Max-Age=2592000; SameSite=Lax', rest].filter(Boolean).join('; '),
     )
-    expect(kept?.replace(/\.\d+;/, '.UNTIL;')).toBe(
+    expect(copy?.replace(/\.\d+;/, '.UNTIL;')).toBe(
       ['svc_click_id_kept=cust_1_2.UNTIL; Path=/; Max-Age=2592000; SameSite=Lax; HttpOnly', rest]
         .filter(Boolean)
         .join('; '),

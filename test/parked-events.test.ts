@@ -8,7 +8,7 @@ import { deleteOldWebhookEvents, listWebhookEvents } from '../lib/processors/web
 import { bill, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -135,4 +135,4 @@ test('parked events are kept for 90 days', async () => {
   expect(await db.query(waitingEvents(shop.programId))).toEqual([])
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

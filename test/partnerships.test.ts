@@ -25,9 +25,9 @@ const { db, sql, env: databaseEnv } = await startEndpoint()
 const env = { ...databaseEnv, AUTH_SECRET: 'a secret of tests that is long enough' }
 
 async function person(name: string, verified = true) {
-  const made = await createPerson(db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
-  if (!verified) await sql.query('update users set email_verified = false where id = $1', [made.userId])
-  return made
+  const created = await createPerson(db, env, { name, email: `${name}-${crypto.randomUUID()}@example.com` })
+  if (!verified) await sql.query('update users set email_verified = false where id = $1', [created.userId])
+  return created
 }
 
 async function program(name = 'Engine') {
@@ -46,12 +46,12 @@ const payoutOf = async (partnerId: number) =>
 
 /** A program with an invited partner of this address. */
 async function inviting(email: string, typed = 'Typed name') {
-  const made = await program()
-  const { partnerId } = await addPartner(db, { programId: made.programId, name: typed, email, code: null })
-  const of = { programId: made.programId, partnerId, invitedBy: made.owner.userId }
+  const created = await program()
+  const { partnerId } = await addPartner(db, { programId: created.programId, name: typed, email, code: null })
+  const of = { programId: created.programId, partnerId, invitedBy: created.owner.userId }
   const token = (await invitePartner(db, of))?.token ?? ''
-  const row = async () => (await listPartners(db, made.programId, { limit: 1, partnerId }))[0]
-  return { ...made, partnerId, of, token, row }
+  const row = async () => (await listPartners(db, created.programId, { limit: 1, partnerId }))[0]
+  return { ...created, partnerId, of, token, row }
 }
 
 describe('adding a partner', () => {

@@ -315,8 +315,8 @@ describe('a payout run', () => {
       { currency: 'usd', entries: '1000 -300 -700', balance: '0' },
     ])
     // Deductions were never payable.
-    const made = await listAdjustments(db, { programId }, { limit: 10 })
-    expect(made.map((one) => [one.amount_cents, one.paid_at !== null])).toEqual([
+    const created = await listAdjustments(db, { programId }, { limit: 10 })
+    expect(created.map((one) => [one.amount_cents, one.paid_at !== null])).toEqual([
       [-600, false],
       [700, true],
       [-300, false],
@@ -578,7 +578,7 @@ test('a credit that is reversed while a run is created is not in the run', async
   await sql.query('begin')
   await sql.query('select from balances where program_id = $1 for no key update', [program.programId])
   await run.query('begin')
-  const made = run.query('select create_payout_run($1, $2)', [program.programId, randomUUID()])
+  const created = run.query('select create_payout_run($1, $2)', [program.programId, randomUUID()])
   await vi.waitFor(async () => {
     const { rows } = await sql.query(
       "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -587,7 +587,7 @@ test('a credit that is reversed while a run is created is not in the run', async
   }, 60_000)
   await approveCommissions(db, program.programId, [second.commissionId])
   await sql.query('rollback')
-  await made
+  await created
   await program.refund(second.id, 10_000)
   await run.query('commit')
   await run.end()
@@ -596,11 +596,11 @@ test('a credit that is reversed while a run is created is not in the run', async
 
 test('a partner cancels an open payout once, but not a paid one', async () => {
   const { programId, first, second, ask, due } = await createPaying()
-  const [kept, taken] = [await ask(500), await ask(1500)]
+  const [paidPayout, taken] = [await ask(500), await ask(1500)]
   await expect(cancelPayout(db, programId, second, taken)).rejects.toThrow('You have no such payout')
   await Promise.all(Array.from({ length: 4 }, () => cancelPayout(db, programId, first, taken)))
   expect(await due()).toContainEqual([first, 1500, null])
-  await payPayout(db, programId, kept, 500, transfer)
-  await expect(cancelPayout(db, programId, first, kept)).rejects.toThrow('is paid')
+  await payPayout(db, programId, paidPayout, 500, transfer)
+  await expect(cancelPayout(db, programId, first, paidPayout)).rejects.toThrow('is paid')
   await expect(payPayout(db, programId, taken, 1500, transfer)).rejects.toThrow('is canceled')
 })

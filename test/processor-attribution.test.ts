@@ -8,7 +8,7 @@ import { noLead, noSale } from './support/ledger.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
@@ -20,7 +20,7 @@ const another = async (
   shop: TestShop,
   found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string; byBrowser?: boolean },
 ) => {
-  const { rows: made } = await sql.query<{ id: string; click_id: string }>(
+  const { rows: created } = await sql.query<{ id: string; click_id: string }>(
     `with customer as (
       insert into customers (program_id, click_id, customer_key, email_hash, link_id, partner_id, last_click_at, customer_status, signup_date, lead_event_id,
         key_unverified_since, email_unverified_since)
@@ -54,10 +54,10 @@ const another = async (
   if (found.processorCustomer !== undefined) {
     await sql.query(
       'insert into processor_customers (program_id, processor_customer_id, customer_id) values ($1, $2, $3)',
-      [shop.programId, found.processorCustomer, made[0]?.id],
+      [shop.programId, found.processorCustomer, created[0]?.id],
     )
   }
-  return made[0]?.click_id ?? ''
+  return created[0]?.click_id ?? ''
 }
 
 /** A lead from the shop's server, of the customer who clicked in the shop. */
@@ -202,10 +202,10 @@ describe('the partner', () => {
        from commissions m join customers c on c.program_id = m.program_id and c.id = m.customer_id where m.program_id = $1 order by m.id`,
       [shop.programId],
     )
-    const kept = { customer_key: 'bob', unverified: true }
+    const bobUnverified = { customer_key: 'bob', unverified: true }
     expect(rows).toEqual([
-      { review_reason: 'unverified_customer', ...kept },
-      { review_reason: null, ...kept },
+      { review_reason: 'unverified_customer', ...bobUnverified },
+      { review_reason: null, ...bobUnverified },
     ])
     // The server names a click, so it takes the key.
     const other = { ...shop, ...keyless, clickId: shop.clickId, customerKey: 'bob' }
@@ -440,4 +440,4 @@ test('a purchase and a concurrent click on another link leave the sale and the c
   expect(await salesOf(shop)).toMatchObject([{ partner_id: shop.otherPartnerId }])
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

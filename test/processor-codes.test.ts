@@ -337,11 +337,11 @@ describe('a Stripe payment', () => {
       ['the partner erases their account', (_, { userId }) => erasePayee(db, 'key', userId)],
       ['the workspace is deleted', (_, { workspaceId }) => deleteWorkspace(db, env, workspaceId)],
     ])("is deactivated in Stripe after %s, even if Stripe doesn't answer at first", async (_what, end) => {
-      const [shop, kept] = [await createShop(sql), await createShop(sql)]
+      const [shop, untouched] = [await createShop(sql), await createShop(sql)]
       const of = await ownerOf(shop)
       const [code, other] = [
         await make(shop, shop.partnerId, 'GONE', percent),
-        await make(kept, kept.partnerId, 'GONE', percent),
+        await make(untouched, untouched.partnerId, 'GONE', percent),
       ]
       const isActive = ({ promotion_code_id: id }: typeof code) => stripe.promotions.get(id ?? '')?.body['active']
       const path = `/v1/promotion_codes/${code.promotion_code_id}`

@@ -10,7 +10,7 @@ import { noSale, transfer } from './support/ledger.ts'
 import { bill, firstPayment } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -352,4 +352,4 @@ describe('concurrent corrections', () => {
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

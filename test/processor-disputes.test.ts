@@ -5,7 +5,7 @@ import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { asNotification } from '../lib/notifications/notification-list.ts'
 import { paidBy } from './support/payments.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept, reported, type Report } from './support/webhook.ts'
+import { openWebhook, testStoredState, reported, type Report } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -150,4 +150,4 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

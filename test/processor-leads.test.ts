@@ -4,7 +4,7 @@ import { emailHash } from '../lib/tracking/customers.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
@@ -85,4 +85,4 @@ describe('a provisional lead', () => {
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -8,7 +8,7 @@ import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept, reported, type Report } from './support/webhook.ts'
+import { openWebhook, testStoredState, reported, type Report } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -327,4 +327,4 @@ describe('a refund or dispute in another currency than its sale', () => {
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -3,7 +3,7 @@ import { type Generation, invoicePayment, refund, type Shop } from '../lib/local
 import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
@@ -246,4 +246,4 @@ test.each([
   ).toEqual([{ at: earlier.now }])
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -17,7 +17,7 @@ import { readInvoice } from '../lib/processors/stripe/read-invoice.ts'
 import { bill, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -255,4 +255,4 @@ describe.each<Generation>(['old', 'new'])(
   },
 )
 
-testWhatIsKept(sql)
+testStoredState(sql)

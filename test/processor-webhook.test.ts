@@ -3,7 +3,7 @@ import { dispute, invoicePayment, refund, type Shop, stripeEvent } from '../lib/
 import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, signatureOf, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, signatureOf, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql, neon } = endpoint
@@ -168,11 +168,11 @@ describe('an event', () => {
       const shop = await createShop(sql)
       for (const [index, [type, object]] of events.entries()) {
         neon.inject({ action, times })
-        for (let tries = 0; ; tries++) {
+        for (let attempts = 0; ; attempts++) {
           const answer = await send(shop, type, object(shop), `evt_${index}`)
           if (answer.status === 200) break
           expect(answer).toMatchObject({ status: 503, body: { error: { code: 'unavailable' } } })
-          expect(tries).toBeLessThan(3)
+          expect(attempts).toBeLessThan(3)
         }
         neon.clearFaults()
       }
@@ -189,9 +189,9 @@ describe('an event', () => {
   )
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)
 
-const unkeepable: [what: string, text: string][] = [
+const badIds: [what: string, text: string][] = [
   ['empty', ''],
   ['of 5,000 characters', 'x'.repeat(5000)],
   ['with NUL', 'id_\0'],
@@ -210,7 +210,7 @@ const places: [what: string, type: string, object: (id: string, shop: TestShop) 
   ],
 ]
 
-describe.each(unkeepable)('an id that is %s', (_what, id) => {
+describe.each(badIds)('an id that is %s', (_what, id) => {
   test.each(places)(
     'of a %s is not a fault of the service, and nothing is recorded',
     async (_place, type, objectOf) => {

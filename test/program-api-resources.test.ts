@@ -7,13 +7,13 @@ import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
 
 test('a patch changes the sent fields of a partner, as in JSON Merge Patch', async () => {
-  const made = await post('/api/v1/partners', {
+  const created = await post('/api/v1/partners', {
     name: 'Ada',
     email: 'ada@example.com',
     external_id: 'ext-1',
     metadata: { tier: 'gold', note: 'x' },
   })
-  const { id } = made.body.partner
+  const { id } = created.body.partner
   const path = `/api/v1/partners/${id}`
   expect((await patch(path, { metadata: { tier: 'silver', note: null } })).body.partner).toMatchObject({
     name: 'Ada',
@@ -55,7 +55,7 @@ test('the base of commissions is a setting of the program', async () => {
 })
 
 test('rules can be previewed and changed, and a removed group moves its partners', async () => {
-  const made = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
+  const created = (await post('/api/v1/groups', { name: 'Previewed' })).body.group
   const { partner } = (await post('/api/v1/partners', { name: 'Mover' })).body
   const seller = await api.program()
   const own = { key: seller.apiKey }
@@ -94,18 +94,18 @@ test('rules can be previewed and changed, and a removed group moves its partners
   }
   expect(await post('/api/v1/rules/preview', { rules: [], group_id: 999_999_999 })).toMatchObject({ status: 404 })
 
-  const address = `/api/v1/groups/${made.id}`
+  const address = `/api/v1/groups/${created.id}`
   const moved = await post(`${address}/partners`, { partner_ids: [partner.id, seller.partnerId] })
   expect(moved.body).toEqual({ success: true, partners: 1 })
-  expect((await get(`/api/v1/partners?group_id=${made.id}`)).body.data).toMatchObject([{ id: partner.id }])
+  expect((await get(`/api/v1/partners?group_id=${created.id}`)).body.data).toMatchObject([{ id: partner.id }])
   const remove = () => api.call(address, undefined, { method: 'DELETE', ...key, ...twoRequests })
-  expect((await remove()).body).toEqual({ success: true, deleted_id: made.id })
+  expect((await remove()).body).toEqual({ success: true, deleted_id: created.id })
   for (const answer of [
     await remove(),
     await get(address),
     await patch(address, { rules: [] }),
     await post(`${address}/partners`, { partner_ids: [partner.id] }),
-    await post('/api/v1/rules/preview', { rules: [], group_id: made.id }),
+    await post('/api/v1/rules/preview', { rules: [], group_id: created.id }),
   ])
     expect(answer).toMatchObject({ status: 404, body: { error: { code: 'not_found' } } })
   expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
@@ -155,15 +155,15 @@ test('a patch changes the sent fields of the join page, and an application by ke
     const refused = await mailing('POST', '/api/v1/applications', { ...applicant, ...wrong }, own)
     expect([wrong, refused.body.error.details?.[0].field]).toEqual([wrong, field])
   }
-  const made = await mailing('POST', '/api/v1/applications', applicant, { ...own, ...withKey('grace') })
-  expect(made.body.application).toMatchObject({
+  const created = await mailing('POST', '/api/v1/applications', applicant, { ...own, ...withKey('grace') })
+  expect(created.body.application).toMatchObject({
     status: 'unverified',
     source: 'api',
     email: applicant.email.toLowerCase(),
     terms_version: 1,
   })
   expect((await mailing('POST', '/api/v1/applications', applicant, { ...own, ...withKey('grace') })).body).toEqual(
-    made.body,
+    created.body,
   )
   const mails = async () =>
     (
@@ -173,7 +173,7 @@ test('a patch changes the sent fields of the join page, and an application by ke
       )
     ).rows
   await expect.poll(mails).toHaveLength(1)
-  const { id } = made.body.application
+  const { id } = created.body.application
   const address = `/api/v1/applications/${id}`
   expect(await mailing('PATCH', address, { status: 'approved' }, own)).toMatchObject({ status: 409 })
   const confirmed = /application\?token=(\S+)/.exec((await mails())[0]?.body ?? '')?.[1] ?? ''
@@ -209,8 +209,8 @@ test('a patch changes the sent fields of the join page, and an application by ke
 
 test('a group is created once with its rules, can be changed, and pays its partners', async () => {
   const rules = [{ commission_bp: 3000 }, { sale_type: 'upgrade', commission_fixed_cents: 500 }]
-  const made = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))
-  expect(made).toMatchObject({
+  const created = await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))
+  expect(created).toMatchObject({
     status: 201,
     body: {
       group: {
@@ -223,8 +223,8 @@ test('a group is created once with its rules, can be changed, and pays its partn
       },
     },
   })
-  const { group } = made.body
-  expect((await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))).body).toEqual(made.body)
+  const { group } = created.body
+  expect((await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))).body).toEqual(created.body)
   // Postgres and JavaScript have different lower case for this letter.
   expect((await post('/api/v1/groups', { name: 'İ' })).body.group).toMatchObject({ name: 'İ' })
   expect(await post('/api/v1/groups', { name: 'GOLD' })).toMatchObject({
@@ -265,17 +265,17 @@ test('a group is created once with its rules, can be changed, and pays its partn
 
 test('a code is created once, found by its text, and revoked', async () => {
   const asked = { partner_id: program.partnerId, code: 'Spring-20' }
-  const made = await post('/api/v1/codes', asked, withKey('spring'))
-  expect(made).toMatchObject({
+  const created = await post('/api/v1/codes', asked, withKey('spring'))
+  expect(created).toMatchObject({
     status: 201,
     body: { code: { ...asked, status: 'active', promotion_code_id: null, revoked_at: null } },
   })
-  expect((await post('/api/v1/codes', asked, withKey('spring'))).body).toEqual(made.body)
-  expect((await get('/api/v1/codes?code=SPRING-20')).body.data).toEqual([made.body.code])
+  expect((await post('/api/v1/codes', asked, withKey('spring'))).body).toEqual(created.body)
+  expect((await get('/api/v1/codes?code=SPRING-20')).body.data).toEqual([created.body.code])
   const partner = (await post('/api/v1/partners', { name: 'Coded' })).body.partner
   const taken = { status: 409, body: { error: { code: 'conflict', details: [{ field: 'code' }] } } }
   expect(await post('/api/v1/codes', { partner_id: partner.id, code: 'spring-20' })).toMatchObject(taken)
-  const address = `/api/v1/codes/${made.body.code.id}`
+  const address = `/api/v1/codes/${created.body.code.id}`
   const revoked = await api.call(address, undefined, { method: 'DELETE', key: program.apiKey, databaseRequests: 2 })
   expect(revoked.body.code).toMatchObject({ status: 'revoked', revoked_at: expect.any(String) })
   expect(
@@ -283,11 +283,11 @@ test('a code is created once, found by its text, and revoked', async () => {
   ).toEqual(revoked.body)
   expect(await post('/api/v1/codes', { partner_id: partner.id, code: 'spring-20' })).toMatchObject(taken)
   expect((await get('/api/v1/codes?status=active&code=spring-20')).body.data).toEqual([])
-  expect((await post('/api/v1/codes', asked)).body.code).toMatchObject({ id: made.body.code.id, status: 'active' })
+  expect((await post('/api/v1/codes', asked)).body.code).toMatchObject({ id: created.body.code.id, status: 'active' })
   expect(await post('/api/v1/codes', { partner_id: 999_999_999, code: 'NOBODYS' })).toMatchObject({ status: 404 })
   const discounted = { ...asked, stripe: { percent_off: 20, duration: 'once' } }
   expect((await post('/api/v1/codes', discounted, { databaseRequests: 3 })).body.code).toMatchObject({
-    id: made.body.code.id,
+    id: created.body.code.id,
     promotion_code_id: expect.stringMatching(/^promo_/),
   })
 })
@@ -460,8 +460,8 @@ test("performance shows the program's own figures only", async () => {
 })
 
 test("links can be added and changed, on the program's domain and for active partners only", async () => {
-  const made = await post('/api/v1/partners', { name: 'Linked' })
-  const partner_id = made.body.partner.id
+  const created = await post('/api/v1/partners', { name: 'Linked' })
+  const partner_id = created.body.partner.id
   const { domain } = (await api.rows('select domain from programs where id = $1', [program.programId]))[0]
   const asked = {
     partner_id,

@@ -198,18 +198,18 @@ test.for(creations)('%s: a repeat with the same Idempotency-Key creates nothing'
 
 test('a request whose database response was lost creates one row', async () => {
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"' })
-  const made = await post('/api/v1/partners', { name: 'Lost', email: 'lost@example.com' }, { databaseRequests: 3 })
-  expect(made).toMatchObject({ status: 201, body: { partner: { email: 'lost@example.com' } } })
-  expect((await get('/api/v1/partners?email=LOST@example.com')).body.data).toEqual([made.body.partner])
+  const created = await post('/api/v1/partners', { name: 'Lost', email: 'lost@example.com' }, { databaseRequests: 3 })
+  expect(created).toMatchObject({ status: 201, body: { partner: { email: 'lost@example.com' } } })
+  expect((await get('/api/v1/partners?email=LOST@example.com')).body.data).toEqual([created.body.partner])
 })
 
 test('a refused request frees its Idempotency-Key, programs have separate keys, and a key is forgotten after a day', async () => {
   await post('/api/v1/partners', { name: 'Taken', code: 'taken-code' })
   const refused = await post('/api/v1/partners', { name: 'Late', code: 'taken-code' }, withKey('free'))
   expect(refused).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
-  const made = await post('/api/v1/partners', { name: 'Late' }, withKey('free'))
+  const created = await post('/api/v1/partners', { name: 'Late' }, withKey('free'))
   const elsewhere = await post('/api/v1/partners', { name: 'Late' }, { ...withKey('free'), key: other.apiKey })
-  expect(elsewhere.body.partner.id).not.toBe(made.body.partner.id)
+  expect(elsewhere.body.partner.id).not.toBe(created.body.partner.id)
   await api.rows(`update idempotency_keys set created_at = now() - interval '25 hours' where token = 'free'`)
   await deleteExpired(api.stack.db)
   const later = await post('/api/v1/partners', { name: 'Later' }, withKey('free'))
@@ -230,8 +230,8 @@ test.each([
 })
 
 test('the audit log names the acting key', async () => {
-  const made = await post('/api/v1/partners', { name: 'Logged', code: 'logged-1' })
-  const { id } = made.body.partner
+  const created = await post('/api/v1/partners', { name: 'Logged', code: 'logged-1' })
+  const { id } = created.body.partner
   await patch(`/api/v1/partners/${id}`, { name: 'Logged again' })
   const link = await post('/api/v1/links', { partner_id: id, code: 'logged-2' })
   await patch(`/api/v1/links/${link.body.link.id}`, { external_id: 'logged' })
@@ -267,12 +267,16 @@ test('paging shows every event, even if many have the same time', async () => {
 test('the client creates, changes and reads over all pages, and reports refusals', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: `${api.stack.baseUrl}/` })
   const asked = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
-  const made = await client.partners.create(asked, { idempotencyKey: 'client-1' })
-  expect(made).toMatchObject({ ok: true, status: 201, data: { name: 'By the client', metadata: { from: 'client' } } })
-  expect(await client.partners.create(asked, { idempotencyKey: 'client-1' })).toEqual(made)
+  const created = await client.partners.create(asked, { idempotencyKey: 'client-1' })
+  expect(created).toMatchObject({
+    ok: true,
+    status: 201,
+    data: { name: 'By the client', metadata: { from: 'client' } },
+  })
+  expect(await client.partners.create(asked, { idempotencyKey: 'client-1' })).toEqual(created)
   expect(await client.partners.create(asked)).toMatchObject({ ok: false, status: 409, error: { code: 'conflict' } })
-  const id = made.data?.id ?? 0
-  expect(await client.partners.get(id)).toEqual({ ...made, status: 200 })
+  const id = created.data?.id ?? 0
+  expect(await client.partners.get(id)).toEqual({ ...created, status: 200 })
   const link = await client.links.create({ partner_id: id, code: 'by-client-2' })
   expect(await client.links.get(link.data?.id ?? 0)).toEqual({ ...link, status: 200 })
   expect(await client.links.update(link.data?.id ?? 0, { status: 'inactive' })).toMatchObject({
@@ -293,9 +297,9 @@ test('the client creates, changes and reads over all pages, and reports refusals
 test('the client retries a creation whose response was lost, and creates one row', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"', times: 2 })
-  const made = await client.partners.create({ name: 'Twice lost', external_id: 'twice-lost' })
-  expect(made).toMatchObject({ ok: true, data: { name: 'Twice lost' } })
-  expect((await client.partners.list({ external_id: 'twice-lost' }).page()).data?.data).toEqual([made.data])
+  const created = await client.partners.create({ name: 'Twice lost', external_id: 'twice-lost' })
+  expect(created).toMatchObject({ ok: true, data: { name: 'Twice lost' } })
+  expect((await client.partners.list({ external_id: 'twice-lost' }).page()).data?.data).toEqual([created.data])
 })
 
 test('the client reads and decides about money', async () => {

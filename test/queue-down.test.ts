@@ -20,7 +20,7 @@ async function startLine() {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('The line has no port.')
+  if (address === null || typeof address === 'string') throw new Error("The proxy's port is unknown.")
   const cut = () => sockets.forEach((socket) => socket.destroy())
   afterAll(() => {
     cut()

@@ -7,7 +7,7 @@ import { paymentIntent } from '../lib/local/stripe-events.ts'
 import { bill, oneTime } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 // If both the payment processor and the integrator report a payment, it counts once, whichever report comes first.
 
@@ -367,4 +367,4 @@ test('a repeated refund of the whole rest and concurrent corrections of its sale
   }
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -148,10 +148,10 @@ test('a click during the deletion of its customer is recorded once, with the old
     ...old.map(({ click_id }) => recordClick(db, click, click_id, end)),
   ])
   while ((await deleteExpiredCustomers(db, 5)).more);
-  const kept = await rows<{ click_id: string }>('select click_id from customers where program_id = $1', [
+  const remaining = await rows<{ click_id: string }>('select click_id from customers where program_id = $1', [
     program.programId,
   ])
-  expect(kept.map(({ click_id }) => click_id).toSorted()).toEqual(again.map(({ click_id }) => click_id).toSorted())
+  expect(remaining.map(({ click_id }) => click_id).toSorted()).toEqual(again.map(({ click_id }) => click_id).toSorted())
   while ((await countClicks(db, 1000)) > 0);
   expect(await findDifferences(sql)).toEqual([])
 })
@@ -175,10 +175,10 @@ test('invitations are deleted a year after they expired', async () => {
   )
   await deleteExpired(db)
   for (const table of ['workspace_invitations', 'partner_invitations']) {
-    const kept = await rows<{ days: number }>(
+    const remaining = await rows<{ days: number }>(
       `select round(extract(epoch from now() - expires_at) / 86400)::int as days from ${table} order by expires_at`,
     )
-    expect(kept.map((row) => row.days)).toEqual([364, 364, 364, -7, -7, -7])
+    expect(remaining.map((row) => row.days)).toEqual([364, 364, 364, -7, -7, -7])
   }
 })
 
@@ -205,12 +205,12 @@ test('the ids of a payment without a sale are deleted after 90 days', async () =
     )
   }
   expect(await deleteUnsoldPayments(db)).toBe(2)
-  const kept = () => rows('select account_id, payment_id from processor_payments order by 1, 2')
+  const remaining = () => rows('select account_id, payment_id from processor_payments order by 1, 2')
   const expected = payments
     .filter(([of, id]) => of !== account || !id.endsWith('unsold'))
     .map(([of, id]) => ({ account_id: of, payment_id: id }))
-  expect(await kept()).toEqual(expect.arrayContaining(expected))
-  expect(await kept()).toHaveLength(expected.length)
+  expect(await remaining()).toEqual(expect.arrayContaining(expected))
+  expect(await remaining()).toHaveLength(expected.length)
   expect(await deleteUnsoldPayments(db)).toBe(0)
 
   // Checks include disconnected accounts.

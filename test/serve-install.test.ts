@@ -73,7 +73,7 @@ test('the commands need no development package, even for code that they import l
 test('a failed nightly backup is reported and keeps the old ones, and a successful one replaces them and is copied', async () => {
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
-  for (const made of [backups, stubs]) mkdirSync(made)
+  for (const created of [backups, stubs]) mkdirSync(created)
   // The first night starts at once, and the script ends before the second.
   writeFileSync(path.join(stubs, 'sleep'), '#!/bin/sh\nmkdir "$NIGHT"\n', { mode: 0o755 })
   const old = path.join(backups, 'svc-2026-01-01.sql.gz')

@@ -89,10 +89,10 @@ test("a secret in a variable applies while the variable is set and doesn't repla
   const read = (given: Record<string, string | undefined>) =>
     readSettings({ ...whole, DATABASE_URL: undefined, ...given }, { ...options, embedded: true, data }).settings
       .environment
-  const made = read({ AUTH_SECRET: undefined })['AUTH_SECRET']
-  expect(made?.length).toBeGreaterThan(40)
+  const created = read({ AUTH_SECRET: undefined })['AUTH_SECRET']
+  expect(created?.length).toBeGreaterThan(40)
   expect(read({})['AUTH_SECRET']).toBe(givenSecrets['AUTH_SECRET'])
-  expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(made)
+  expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(created)
 })
 
 test('git ignores everything that a start from a clone stores', () => {

@@ -80,7 +80,7 @@ describe('with a database of its own', async () => {
     started.push(served)
     return served
   }
-  let madeUp: Record<string, string> = {}
+  let generated: Record<string, string> = {}
   const receiver = await startReceiver()
   afterAll(() => receiver.close())
 
@@ -99,7 +99,7 @@ describe('with a database of its own', async () => {
 
   test('behind a TLS proxy a person signs up, creates a program, and everything from a click to the refund is recorded', async () => {
     const served = await start()
-    madeUp = secrets()
+    generated = secrets()
     // Another process can't use the folder and does no harm.
     const refused = run(process.execPath, ['lib/serve/serve.ts', '--embedded', '--data', dataFolder], {
       env: { ...bareEnvironment, ...environment, PORT: '0' },
@@ -242,7 +242,7 @@ describe('with a database of its own', async () => {
     const values = Object.values(secrets())
     expect(values.every((secret) => secret.length >= 40)).toBe(true)
     expect(new Set(values).size).toBe(6)
-    expect(madeUp).toEqual(secrets())
+    expect(generated).toEqual(secrets())
     const logged = JSON.stringify(started.flatMap((served) => served.logs()))
     expect(logged).toContain('/api/v1/track/sale')
     for (const hidden of [...values, 'ada@example.com', 'visitor@example.com', 'svc_live_'])

@@ -5,7 +5,7 @@ import { shopMetadata } from '../lib/local/stripe-events.ts'
 import { handledEventTypes } from '../lib/processors/stripe/read-event.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
@@ -223,4 +223,4 @@ describe.for(versions)("the statement of %s in Stripe's documentation", (version
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

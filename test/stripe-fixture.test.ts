@@ -4,7 +4,7 @@ import { connectProgram, findProgram, passHolds, renewalsIn, stripeFixtures } fr
 import { handledEventTypes } from '../lib/processors/stripe/read-event.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { sql, db } = endpoint
@@ -78,4 +78,4 @@ describe('npm run stripe:fixture', () => {
   )
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -334,8 +334,8 @@ describe('svc performance', () => {
 
 describe('svc partners, links, sales, commissions and payouts', () => {
   test('create and list, as tables and as JSON', async () => {
-    const made = await json(['partners', 'create', '--name', 'Nora \u001b[31mField', '--code', 'nora-cli', '--json'])
-    expect(made).toMatchObject({ success: false, error: { code: 'invalid_request' } })
+    const created = await json(['partners', 'create', '--name', 'Nora \u001b[31mField', '--code', 'nora-cli', '--json'])
+    expect(created).toMatchObject({ success: false, error: { code: 'invalid_request' } })
     const create = ['partners', 'create', '--name', 'Nora Field', '--code', 'nora-cli', '--idempotency-key', 'cli-1']
     const { stdout, exitCode } = await svc(create)
     expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^✓ Partner \d+, Nora Field, code nora-cli\n$/)])

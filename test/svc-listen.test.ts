@@ -13,9 +13,9 @@ const { stack, sandbox, connection, inFolder, svc, json } = await startSvc([])
 describe('svc webhooks', () => {
   test('creates, lists, tests, replays and deletes an endpoint', async () => {
     const url = 'https://hooks.example.com/svc'
-    const made = await svc(['webhooks', 'create', '--url', url, '--types', 'sale.created, sale.refunded'])
-    expect([made.exitCode, made.stderr]).toEqual([0, ''])
-    const [, id = '', secret = ''] = /Endpoint (\d+): .*\n.*(whsec_\S+)/.exec(made.stdout) ?? []
+    const created = await svc(['webhooks', 'create', '--url', url, '--types', 'sale.created, sale.refunded'])
+    expect([created.exitCode, created.stderr]).toEqual([0, ''])
+    const [, id = '', secret = ''] = /Endpoint (\d+): .*\n.*(whsec_\S+)/.exec(created.stdout) ?? []
     const list = await svc(['webhooks', 'list'])
     expect(list.stdout).toMatch(new RegExp(`^${id} .*${url} .*sale.created, sale.refunded .*active`, 'm'))
     expect(list.stdout).not.toContain(secret)
@@ -276,15 +276,22 @@ describe('svc listen', () => {
 
   test('refuses an endpoint with an address and leaves it unchanged', async () => {
     const url = ['--url', 'https://shop.example.com/hooks']
-    const { webhook_endpoint: made } = await json(['webhooks', 'create', ...url, '--types', 'sale.created', '--json'])
-    const answer = await svc(['listen', '--forward', 'http://localhost:3000', '--endpoint', `${made.id}`])
+    const { webhook_endpoint: created } = await json([
+      'webhooks',
+      'create',
+      ...url,
+      '--types',
+      'sale.created',
+      '--json',
+    ])
+    const answer = await svc(['listen', '--forward', 'http://localhost:3000', '--endpoint', `${created.id}`])
     expect([answer.exitCode, answer.stderr]).toEqual([1, expect.stringContaining('https://shop.example.com/hooks')])
     const { rows } = await stack.sql.query(
       'select secret_number, deleted_at from webhook_endpoints where program_id = $1 and id = $2',
-      [sandbox.programId, made.id],
+      [sandbox.programId, created.id],
     )
     expect(rows).toEqual([{ secret_number: 1, deleted_at: null }])
-    await svc(['webhooks', 'delete', `${made.id}`])
+    await svc(['webhooks', 'delete', `${created.id}`])
   })
 
   test.each([

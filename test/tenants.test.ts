@@ -106,7 +106,7 @@ async function statuses(route: string, who: readonly Caller[] = names): Promise<
 const except = (...left: Caller[]) => names.filter((name) => !left.includes(name))
 const strangers = {
   nobody: 303,
-  'a retired key': 303,
+  'a revoked key': 303,
   "its program's key": 303,
   "another program's key": 303,
   "another workspace's owner": 404,
@@ -134,11 +134,11 @@ test.each(Object.entries(routes.program))('%s is for members with %s only', asyn
   const doing: Caller[] = ['owner']
   if (billing === 200) doing.push('a member without the action')
   if (!mailing.has(route)) doing.push('an unverified account')
-  const tried = reads ? names : except(...doing)
+  const asCallers = reads ? names : except(...doing)
   const owners = { owner: 200, 'an unverified account': mailing.has(route) ? 403 : 200 }
   const expected = { ...owners, 'a member without the action': billing, 'its partner': 404, ...strangers }
-  const wanted = Object.fromEntries(tried.map((name) => [name, expected[name]]))
-  expect(await statuses(route, tried)).toEqual(wanted)
+  const wanted = Object.fromEntries(asCallers.map((name) => [name, expected[name]]))
+  expect(await statuses(route, asCallers)).toEqual(wanted)
   expect(await victims()).toBe(before)
 })
 
@@ -147,15 +147,15 @@ test.each(routes.workspace)('%s is only for people who manage it', async (route)
   const owners = { owner: 200, 'an unverified account': mailing.has(route) ? 403 : 200 }
   const expected = { ...owners, 'a member without the action': 403, 'its partner': 404, ...strangers }
   const doing: Caller[] = mailing.has(route) ? ['owner'] : ['owner', 'an unverified account']
-  const tried = route.startsWith('GET') ? names : except(...doing)
-  expect(await statuses(route, tried)).toEqual(Object.fromEntries(tried.map((name) => [name, expected[name]])))
+  const asCallers = route.startsWith('GET') ? names : except(...doing)
+  expect(await statuses(route, asCallers)).toEqual(Object.fromEntries(asCallers.map((name) => [name, expected[name]])))
   expect(await victims()).toBe(before)
 })
 
 test.each(routes.partner)('%s is for partners, and shows nothing of another partner', async (route) => {
   const before = await victims()
-  const tried = route.startsWith('GET') ? names : except('its partner', 'another partner of the program')
-  const found = await statuses(route, tried)
+  const asCallers = route.startsWith('GET') ? names : except('its partner', 'another partner of the program')
+  const found = await statuses(route, asCallers)
   const { "another program's partner": other, ...rest } = found
   const members = { owner: 404, 'an unverified account': 404, 'a member without the action': 404 }
   const isOfOne = /\/(sales|lines)\b/.test(route)
@@ -163,7 +163,7 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another part
   const expected = { ...strangers, ...members, ...partners }
   expect(rest).toEqual(
     Object.fromEntries(
-      tried.filter((name) => name !== "another program's partner").map((name) => [name, expected[name]]),
+      asCallers.filter((name) => name !== "another program's partner").map((name) => [name, expected[name]]),
     ),
   )
   expect(other).toBeLessThan(500)
@@ -193,8 +193,14 @@ test.each([
 })
 
 test.each(routes.signedIn)('%s redirects signed-out people to the sign-in page', async (route) => {
-  const tried = ['nobody', 'a retired key', "its program's key", "another program's key", 'an expired session'] as const
-  for (const name of tried) {
+  const asCallers = [
+    'nobody',
+    'a revoked key',
+    "its program's key",
+    "another program's key",
+    'an expired session',
+  ] as const
+  for (const name of asCallers) {
     const { status, location } = await send(route, callers[name], fields)
     expect([name, status]).toEqual([name, 303])
     expect(location).toMatch(/^\/sign-in/)
@@ -205,7 +211,7 @@ test.each(Object.entries(routes.read))('%s is for members with %s only', async (
   const found = await statuses(route)
   const keyOrNone = {
     nobody: 401,
-    'a retired key': 401,
+    'a revoked key': 401,
     "its program's key": 401,
     "another program's key": 401,
     'an expired session': 401,
@@ -289,12 +295,12 @@ test.each(roles.filter((role) => role !== 'owner'))('%s changes nothing beyond t
   expect(await victims()).toBe(before)
 })
 
-const sessions = except('nobody', 'a retired key', "its program's key", "another program's key")
+const sessions = except('nobody', 'a revoked key', "its program's key", "another program's key")
 
 test.each(routes.keyed)('%s accepts an active key and nothing else', async (route) => {
   const before = await victims()
   const body = route.startsWith('GET') ? undefined : { transaction_id: 'x', customer_key: 'x', amount_cents: 1 }
-  for (const name of ['nobody', 'a retired key', ...sessions] as const) {
+  for (const name of ['nobody', 'a revoked key', ...sessions] as const) {
     const { status } = await send(route, callers[name], {}, body)
     expect([name, status]).toEqual([name, 401])
   }
@@ -332,7 +338,7 @@ const changes: Record<string, object> = {
 test.each(routes.scoped)('%s accepts an active key, and shows nothing of another program', async (route) => {
   const before = await victims()
   const body = changes[route]
-  for (const name of ['nobody', 'a retired key', ...sessions] as const) {
+  for (const name of ['nobody', 'a revoked key', ...sessions] as const) {
     const { status } = await send(address(route), callers[name], {}, body)
     expect([name, status]).toEqual([name, 401])
   }

@@ -14,7 +14,7 @@ const { sql, db } = stack
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const webhook = await openWebhook(stack)
 
-const makeProgram = () => createSandbox(db, env, { commission_bp: 1500, lead_commission_cents: 300 })
+const newProgram = () => createSandbox(db, env, { commission_bp: 1500, lead_commission_cents: 300 })
 
 const shopOf = ({ programId, connectedAccountId }: Sandbox): Shop => ({
   generation: 'new',
@@ -68,7 +68,7 @@ async function sellLive(sandbox: Sandbox) {
 }
 
 /** Creates test clicks, leads and sales, by the API and by Stripe in test mode, with the same ids as live data. */
-async function tryOut(sandbox: Sandbox) {
+async function recordTestData(sandbox: Sandbox) {
   const shop = shopOf(sandbox)
   for (let click = 0; click < 3; click++) await track(sandbox, 'click', {})
   await track(sandbox, 'lead', { customer_key: 'user-1' })
@@ -148,11 +148,11 @@ async function liveRows({ programId }: Sandbox): Promise<string> {
 
 describe('test data', () => {
   test('has separate figures, and earns nothing', async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     await sellLive(sandbox)
     const before = await liveRows(sandbox)
     const live = figuresIn((await open(sandbox, '')).html)
-    await tryOut(sandbox)
+    await recordTestData(sandbox)
 
     const { status, html, requests } = await open(sandbox, '/test')
     expect([status, requests]).toEqual([200, 2])
@@ -188,7 +188,7 @@ describe('test data', () => {
     ['/test/events', 'Events'],
     ['/test/deliveries', 'Stripe events'],
   ])('at %s is labeled, linked from live data, and links back', async (part, current) => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     const { html, requests } = await open(sandbox, part)
     const base = `/programs/${sandbox.programId}`
     expect(requests).toBeLessThanOrEqual(3)
@@ -202,7 +202,7 @@ describe('test data', () => {
   })
 
   test('from Stripe has a separate delivery log', async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     const shop = shopOf(sandbox)
     await webhook.send(shop, 'checkout.session.completed', oneTime(shop), 'evt_tried')
     await webhook.send({ ...shop, livemode: true }, 'checkout.session.completed', oneTime(shop), 'evt_real')
@@ -212,8 +212,8 @@ describe('test data', () => {
   })
 
   test('shows the test customers and sales', async () => {
-    const sandbox = await makeProgram()
-    await tryOut(sandbox)
+    const sandbox = await newProgram()
+    await recordTestData(sandbox)
     const { html } = await open(sandbox, '/test/events?eventType=conversion')
     for (const text of ['order-1', '$50.00 refunded', 'order-2', '¥2,000', 'nobody', '$100.00'])
       expect(html).toContain(text)
@@ -223,10 +223,10 @@ describe('test data', () => {
 
 describe('clearing test data', () => {
   test('deletes it in batches, and nothing else; its ids are free again', async () => {
-    const [sandbox, other] = [await makeProgram(), await makeProgram()]
+    const [sandbox, other] = [await newProgram(), await newProgram()]
     for (const program of [sandbox, other]) {
       await sellLive(program)
-      await tryOut(program)
+      await recordTestData(program)
     }
     await fillTests(sandbox, 600)
     const [live, others, othersTests] = [await liveRows(sandbox), await liveRows(other), await countTestRows(other)]
@@ -246,7 +246,7 @@ describe('clearing test data', () => {
     ])
     expect(entries[0]?.user_id).not.toBeNull()
 
-    await tryOut(sandbox)
+    await recordTestData(sandbox)
     const { money } = await readTestFigures(db, sandbox.programId)
     expect(money).toMatchObject([
       { currency: 'jpy', sales: 1 },
@@ -255,7 +255,7 @@ describe('clearing test data', () => {
   })
 
   test('during concurrent sales, refunds and Stripe events breaks none of them', async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     const shop = shopOf(sandbox)
     await sellLive(sandbox)
     const live = await liveRows(sandbox)
@@ -303,7 +303,7 @@ async function keyless(path: string, body: object) {
 }
 
 test("a test lead without a key doesn't turn a sale by code into a test", async () => {
-  const sandbox = await makeProgram()
+  const sandbox = await newProgram()
   const { programId, partnerCode, apiKey } = sandbox
   await sql.query(
     `insert into partner_codes (program_id, partner_id, code)
@@ -343,7 +343,7 @@ describe('a test link', () => {
     ['the click id with the lead', true],
     ['the click id with the sale only', false],
   ])('turns everything after it into a test, by %s', async (_, hasLead) => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     const affiliate_url = `https://shop.example.com/?aff=SVC-test-${sandbox.programId}`
     const program_id = sandbox.programId
     const click = await track(sandbox, 'click', { affiliate_url, additional_data: { program_id } }, false)
@@ -366,7 +366,7 @@ describe('a test link', () => {
   })
 
   test("doesn't turn a partner's visitor into a test visitor, nor anybody a day later", async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     await track(sandbox, 'lead', { customer_key: 'both' })
     await track(sandbox, 'lead', { customer_key: 'late' })
     const { click_id } = await track(sandbox, 'click', {}, false)
@@ -386,7 +386,7 @@ describe('a test link', () => {
   })
 
   test("is no link of another program, and no partner's code", async () => {
-    const [one, other] = [await makeProgram(), await makeProgram()]
+    const [one, other] = [await newProgram(), await newProgram()]
     const affiliate_url = `https://shop.example.com/?aff=svc-test-${one.programId}`
     const additional_data = { program_id: other.programId }
     expect(await track(one, 'click', { affiliate_url, additional_data }, false)).toMatchObject({
@@ -484,7 +484,7 @@ describe('the installation check', () => {
       'which doesn&#39;t allow it',
     ],
   ])('explains the problem with %s', async (_, call, shown) => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     await call(sandbox)
     const { html, requests } = await open(sandbox, '/check')
     expect(html.includes('>Refused<')).toBe(shown !== undefined)
@@ -494,7 +494,7 @@ describe('the installation check', () => {
   })
 
   test('forgets a refusal once the call succeeds, and starts over on request', async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     await refuse('click', clickOf('nobody', sandbox.programId))
     const { click_id } = await track(
       sandbox,
@@ -517,7 +517,7 @@ describe('the installation check', () => {
   })
 
   test("doesn't count a browser's signup as a lead if the server must send it", async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     const { click_id } = await track(sandbox, 'click', {}, false)
     await refuse('lead', { customer_key: 'u', click_id })
     expect((await open(sandbox, '/check')).html).toContain(
@@ -526,7 +526,7 @@ describe('the installation check', () => {
   })
 
   test("reports a host outside the program's domain, and an unattributed sale", async () => {
-    const sandbox = await makeProgram()
+    const sandbox = await newProgram()
     const { click_id } = await track(sandbox, 'click', { page_url: 'https://other.example.org/' }, false)
     await track(sandbox, 'lead', { customer_key: 'u', click_id }, false)
     await track(sandbox, 'sale', { customer_key: 'another', transaction_id: 't', amount_cents: 1 }, false)

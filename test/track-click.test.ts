@@ -443,7 +443,7 @@ describe('click errors', async () => {
       const answer = await api.call(clickPath, body)
       if (code === undefined) {
         expect(answer.body).toMatchObject({ success: true, click_id: existing })
-        expect((await eventsOf(existing)).map(({ additional_data: kept }) => kept)).toEqual([null, null])
+        expect((await eventsOf(existing)).map(({ additional_data: stored }) => stored)).toEqual([null, null])
       } else {
         expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
         expect(await customerOf(existing)).toEqual(before)
@@ -455,10 +455,10 @@ describe('click errors', async () => {
   describe('a code of several programs', () => {
     const code = `ann-${program.programId}`
     const addAnn = async (domain: string) => {
-      const made = await api.program()
-      await stack.sql.query('update programs set domain = $2 where id = $1', [made.programId, domain])
-      await stack.sql.query('update referral_links set code = $2 where program_id = $1', [made.programId, code])
-      return made.programId
+      const created = await api.program()
+      await stack.sql.query('update programs set domain = $2 where id = $1', [created.programId, domain])
+      await stack.sql.query('update referral_links set code = $2 where program_id = $1', [created.programId, code])
+      return created.programId
     }
     const clickOn = async (host: string, program_id?: number, test_mode?: true) => {
       const affiliate_url = `https://${host}/?aff=${code.toUpperCase()}`

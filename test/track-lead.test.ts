@@ -200,7 +200,7 @@ describe('server lead', () => {
   })
 })
 
-const made = (program: Sandbox) => `cust_1767225600000_${'2'.repeat(20)}${program.programId}`
+const created = (program: Sandbox) => `cust_1767225600000_${'2'.repeat(20)}${program.programId}`
 
 describe('browser lead', () => {
   const browser = { headers: { origin: 'https://shop.example.com' } }
@@ -486,11 +486,11 @@ describe('browser lead', () => {
     test.for([
       ['no click id', {}, 'no_attribution'],
       ['invalid click id', { click_id: 'x' }, 'no_attribution'],
-      ['click id that was never issued, server-verified', { click_id: made(verified) }, 'no_attribution'],
-      ['click id that was never issued, browser_allowed', { click_id: made(allowed) }, 'no_attribution'],
+      ['click id that was never issued, server-verified', { click_id: created(verified) }, 'no_attribution'],
+      ['click id that was never issued, browser_allowed', { click_id: created(allowed) }, 'no_attribution'],
       [
         'click id that was never issued with a known key',
-        { click_id: made(allowed), customer_key: 'known' },
+        { click_id: created(allowed), customer_key: 'known' },
         'no_attribution',
       ],
       ['outside the window, server-verified', { click_id: expired.verified }, 'no_attribution'],

@@ -17,7 +17,7 @@ const stack = await startStack({
   },
   common: { GITHUB_CLIENT_SECRET: 'secret', GOOGLE_CLIENT_SECRET: 'secret' },
 })
-const { env, call, signUp, makePerson, isSignedIn, mailedLink, post, isVerified, get } = peopleOf(stack)
+const { env, call, signUp, signedInPerson, isSignedIn, mailedLink, post, isVerified, get } = peopleOf(stack)
 
 /** Returns the session in an answer's cookies. */
 function sessionIn(headers: Headers) {
@@ -26,8 +26,8 @@ function sessionIn(headers: Headers) {
 }
 
 /** Creates a person with two-factor codes: the key of their app and their recovery codes. */
-async function makeCoded() {
-  const person = await makePerson()
+async function personWithCodes() {
+  const person = await signedInPerson()
   const page = await (await post('/account/two-factor', person.token, { password })).text()
   const key = /aria-label="key for the app">\s*([A-Z2-7=]+)/.exec(page)?.[1] ?? ''
   const recoveryCodes = page.match(/\b[A-Za-z0-9]{5}-[A-Za-z0-9]{5}\b/g) ?? []
@@ -59,7 +59,7 @@ async function giveCode(cookie: string, code: string) {
 }
 
 test('with two-factor codes the password alone is not enough, and a code from the app signs in', async () => {
-  const { email, key, page, recoveryCodes, token } = await makeCoded()
+  const { email, key, page, recoveryCodes, token } = await personWithCodes()
   expect(page).toContain('<svg')
   expect(recoveryCodes).toHaveLength(10)
   expect((await get('/account/two-factor', token)).text).toContain('Disable two-factor codes')
@@ -79,7 +79,7 @@ test('with two-factor codes the password alone is not enough, and a code from th
 })
 
 test('a code from the app signs in once, even if two sign-ins use it at once', async () => {
-  const { email, key } = await makeCoded()
+  const { email, key } = await personWithCodes()
   const begun = [await beginSignIn(email), await beginSignIn(email), await beginSignIn(email)]
   const code = totp(key)
   const answers = await Promise.all(begun.map(async ({ cookie }) => await giveCode(cookie, code)))
@@ -101,7 +101,7 @@ async function beginByApi(email: string, more: string[] = []) {
 const cookiesIn = (headers: Headers) => headers.getSetCookie().map((text) => text.split(';')[0] ?? '')
 
 test('a code also signs in once through the API, and a refused one leaves nothing behind', async () => {
-  const { email, key } = await makeCoded()
+  const { email, key } = await personWithCodes()
   const code = totp(key)
   const begun = []
   for (let number = 0; number < 4; number++) begun.push((await beginByApi(email)).cookie)
@@ -129,7 +129,7 @@ test('a code also signs in once through the API, and a refused one leaves nothin
 })
 
 test('no device is trusted to sign in without a code, whatever it requests', async () => {
-  const { email, key } = await makeCoded()
+  const { email, key } = await personWithCodes()
   const { cookie } = await beginByApi(email)
   const right = await call(
     'two-factor/verify-totp',
@@ -150,7 +150,7 @@ test.each([
     { recovery_password: password },
   ],
 ])('codes that %s stay unchanged', async (_what, isOn, path, fields) => {
-  const { email, token } = isOn ? await makeCoded() : await makePerson()
+  const { email, token } = isOn ? await personWithCodes() : await signedInPerson()
   const codes = async () =>
     (
       await stack.sql.query(
@@ -164,7 +164,7 @@ test.each([
 })
 
 test('a recovery code signs in once, in any spelling, and new ones replace the old', async () => {
-  const { email, recoveryCodes, token } = await makeCoded()
+  const { email, recoveryCodes, token } = await personWithCodes()
   const [first = '', second = ''] = recoveryCodes
   expect(recoveryCodes.join('')).toMatch(/^[-0-9a-hjkmnp-tv-z]+$/)
   const misread = first.toUpperCase().replaceAll('0', 'O').replaceAll('1', 'I').replace('-', ' ')
@@ -178,7 +178,7 @@ test('a recovery code signs in once, in any spelling, and new ones replace the o
 })
 
 test('after five wrong codes people have to sign in again, and after ten in a row no code works for a quarter of an hour', async () => {
-  const { email, key } = await makeCoded()
+  const { email, key } = await personWithCodes()
   for (let round = 0; round < 2; round++) {
     const { cookie } = await beginSignIn(email)
     for (let attempt = 0; attempt < 5; attempt++) await giveCode(cookie, '000000')
@@ -195,7 +195,7 @@ test('after five wrong codes people have to sign in again, and after ten in a ro
 })
 
 test('the password disables two-factor codes', async () => {
-  const { email, token } = await makeCoded()
+  const { email, token } = await personWithCodes()
   const refused = await post('/account/two-factor/off', token, { off_password: 'a wrong horse' })
   expect(refusalIn(refused.headers)).toContain('This is not your password.')
   expect((await beginSignIn(email)).session).toBe('')
@@ -204,7 +204,7 @@ test('the password disables two-factor codes', async () => {
 })
 
 test("an account with an unconfirmed address can't enable two-factor codes, which would lock its true owner out", async () => {
-  const { email, token } = await makePerson()
+  const { email, token } = await signedInPerson()
   await stack.sql.query('update users set email_verified = false where email = $1', [email])
   expect((await post('/account/two-factor', token, { password })).status).toBe(403)
 })
@@ -298,7 +298,7 @@ async function signInsOf(userId: string) {
 }
 
 test('a person from a provider is signed in only after they enter the code', async () => {
-  const { email, userId, key } = await makeCoded()
+  const { email, userId, key } = await personWithCodes()
   await createWorkspace(stack.db, { name: 'Coded', ownerId: userId })
   await stack.sql.query(
     "insert into accounts (id, user_id, provider_id, account_id) values (gen_random_uuid(), $1, 'github', $2)",
@@ -332,7 +332,7 @@ describe.each(['github', 'google'] as const)('a person from %s', (by) => {
     ['confirmed only there', 'is refused', false, true],
     ['confirmed nowhere', 'is refused', false, false],
   ])('with the address of an account, %s, %s', async (_, outcome, here, there) => {
-    const { email } = here ? await makePerson() : await signUp()
+    const { email } = here ? await signedInPerson() : await signUp()
     const { location, cookies } = await signInByProvider(email, by, there)
     const isLetIn = outcome !== 'is refused'
     expect([Boolean(await sessionOf(cookies)), await waysOf(email), await isVerified(email)]).toEqual([

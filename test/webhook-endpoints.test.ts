@@ -11,15 +11,15 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
     description: 'Orders',
     types: ['sale.created', 'payout.paid'],
   }
-  const { secret, ...made } = await listenTo(asked)
+  const { secret, ...created } = await listenTo(asked)
   expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
-  expect(made).toMatchObject({ ...asked, status: 'active', inactive_because: null, previous_secret_until: null })
-  const path = `/api/v1/webhook-endpoints/${made.id}`
-  expect((await get(path)).body).toEqual({ success: true, webhook_endpoint: made })
-  expect((await get('/api/v1/webhook-endpoints')).body.data).toContainEqual(made)
+  expect(created).toMatchObject({ ...asked, status: 'active', inactive_because: null, previous_secret_until: null })
+  const path = `/api/v1/webhook-endpoints/${created.id}`
+  expect((await get(path)).body).toEqual({ success: true, webhook_endpoint: created })
+  expect((await get('/api/v1/webhook-endpoints')).body.data).toContainEqual(created)
   const off = { status: 'inactive', description: null, types: ['lead.created'] }
   expect((await patch(path, off)).body.webhook_endpoint).toEqual({
-    ...made,
+    ...created,
     ...off,
     description: '',
     inactive_because: 'owner',
@@ -34,11 +34,11 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
   // A repeated request rotates nothing, and returns the secret of the first answer in case it was lost.
   expect((await post(`${path}/rotate-secret`, undefined, withKey('rotate-once'))).body).toEqual(rotated.body)
   expect(
-    (await api.rows('select secret_number from webhook_endpoints where id = $1', [made.id]))[0].secret_number,
+    (await api.rows('select secret_number from webhook_endpoints where id = $1', [created.id]))[0].secret_number,
   ).toBe(2)
 
   const gone = () => api.call(path, undefined, { method: 'DELETE', ...key, ...twoRequests })
-  for (let time = 0; time < 2; time++) expect((await gone()).body).toEqual({ success: true, deleted_id: made.id })
+  for (let time = 0; time < 2; time++) expect((await gone()).body).toEqual({ success: true, deleted_id: created.id })
   expect((await get(path)).status).toBe(404)
   expect((await patch(path, { status: 'active' })).status).toBe(404)
   expect((await get(`${path}/deliveries`)).status).toBe(404)
@@ -102,8 +102,8 @@ test('a program has at most twenty webhook endpoints, even under concurrent requ
 test('deliveries can be listed, read with their attempts, and replayed one by one or by a time range', async () => {
   const shop = await api.program()
   const own = { key: shop.apiKey }
-  const made = await listenTo({}, own)
-  const path = `/api/v1/webhook-endpoints/${made.id}`
+  const created = await listenTo({}, own)
+  const path = `/api/v1/webhook-endpoints/${created.id}`
   const ids: string[] = []
   for (let n = 0; n < 5; n++) ids.unshift((await post(`${path}/test`, undefined, own)).body.delivery_id)
   const seen: string[] = []
@@ -118,12 +118,12 @@ test('deliveries can be listed, read with their attempts, and replayed one by on
   await api.rows(
     `update webhook_deliveries set status = 'failed', attempt_count = 9, next_attempt_at = null, finished_at = now()
     where endpoint_id = $1 and 'evt_' || message_id = any ($2)`,
-    [made.id, [last, second]],
+    [created.id, [last, second]],
   )
   await api.rows(
     `insert into webhook_attempts (program_id, endpoint_id, message_id, attempted_at, duration_ms, status, answer)
     select program_id, endpoint_id, message_id, now(), 12, 500, 'broken' from webhook_deliveries where endpoint_id = $1 and 'evt_' || message_id = $2`,
-    [made.id, last],
+    [created.id, last],
   )
   const failed = (await get(`${path}/deliveries?status=failed`, own)).body.data
   expect(failed).toMatchObject([{ id: last, attempt_count: 9, next_attempt_at: null }, { id: second }])
@@ -131,7 +131,7 @@ test('deliveries can be listed, read with their attempts, and replayed one by on
     ...failed[0],
     attempts: [{ attempted_at: expect.any(String), duration_ms: 12, status: 500, error: null, answer: 'broken' }],
   })
-  expect(failed[0].payload).toMatchObject({ id: last, type: 'webhook.test', data: { endpoint_id: made.id } })
+  expect(failed[0].payload).toMatchObject({ id: last, type: 'webhook.test', data: { endpoint_id: created.id } })
 
   const replay = (body: object, options = {}) => post(`${path}/replay`, body, { ...own, ...options })
   const since = new Date(Date.now() - 3_600_000).toISOString()
@@ -167,8 +167,8 @@ test('deliveries can be listed, read with their attempts, and replayed one by on
 })
 
 test("an endpoint without an address keeps fetched deliveries, and can't get an address", async () => {
-  const made = await listenTo({ url: null })
-  const path = `/api/v1/webhook-endpoints/${made.id}`
+  const created = await listenTo({ url: null })
+  const path = `/api/v1/webhook-endpoints/${created.id}`
   const { delivery_id: id } = (await post(`${path}/test`, undefined)).body
   expect((await get(`${path}/deliveries`)).body.data).toMatchObject([{ id, status: 'to_fetch', next_attempt_at: null }])
   for (const [status, count] of [

@@ -20,7 +20,7 @@ import {
 import { bill, firstPayment, oneTime, paidBy } from './support/payments.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
-import { openWebhook, testWhatIsKept } from './support/webhook.ts'
+import { openWebhook, testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
@@ -158,9 +158,9 @@ describe('account.application.deauthorized', () => {
 const unreadable = (shop: Shop) => ({ ...oneTime(shop), amount_total: 'a hundred' })
 
 /** The events of a shop's account, and the stored payloads of the unreadable ones. */
-const kept = (shop: Shop) =>
+const stored = (shop: Shop) =>
   rows(
-    `select e.outcome, e.payload is not null as kept, e.payload::text as payload from processor_events e
+    `select e.outcome, e.payload is not null as stored, e.payload::text as payload from processor_events e
     join programs p on p.processor_account_id = e.account_id where p.id = $1 order by e.event_id`,
     shop,
   )
@@ -177,13 +177,13 @@ describe('an unreadable payload', () => {
       status: 200,
       body: { outcome: 'ignored', reason: expect.stringMatching(/could not be read: amount_total/) },
     })
-    expect(await kept(shop)).toEqual([
-      { outcome: 'ignored', kept: true, payload: expect.stringMatching(/^\\x[0-9a-f]+$/) },
+    expect(await stored(shop)).toEqual([
+      { outcome: 'ignored', stored: true, payload: expect.stringMatching(/^\\x[0-9a-f]+$/) },
     ])
     expect(await replayWebhookEvent(db, client, env.EMAIL_HASH_KEY, shop.programId, 'evt_unread')).toMatchObject({
       outcome: 'ignored',
     })
-    expect(await kept(shop)).toMatchObject([{ kept: true }])
+    expect(await stored(shop)).toMatchObject([{ stored: true }])
 
     // The fix: a payload that today's schema reads replaces the unreadable one.
     const mended = JSON.stringify(stripeEvent(shop, 'evt_unread', 'checkout.session.completed', oneTime(shop)))
@@ -196,7 +196,7 @@ describe('an unreadable payload', () => {
       outcome: 'recorded',
     })
     expect(await salesOf(shop)).toMatchObject([{ amount: 10_000, commission: 2000 }])
-    expect(await kept(shop)).toMatchObject([{ outcome: 'recorded', kept: false }])
+    expect(await stored(shop)).toMatchObject([{ outcome: 'recorded', stored: false }])
     expect(await listUnreadEvents(db, shop.programId)).toEqual([])
   })
 
@@ -205,7 +205,7 @@ describe('an unreadable payload', () => {
     await send({ ...shop, livemode: false }, 'checkout.session.completed', unreadable(shop))
     await send(shop, 'product.created', { id: 'prod_1' })
     await send(shop, 'checkout.session.completed', oneTime(shop))
-    expect((await kept(shop)).map((event) => event['kept'])).toEqual([false, false, false])
+    expect((await stored(shop)).map((event) => event['stored'])).toEqual([false, false, false])
   })
 
   test('is kept for 30 days', async () => {
@@ -217,7 +217,7 @@ describe('an unreadable payload', () => {
       [shop.account],
     )
     await deleteOldWebhookEvents(db, 10)
-    expect(await kept(shop)).toMatchObject([{ kept: true }, { kept: false }])
+    expect(await stored(shop)).toMatchObject([{ stored: true }, { stored: false }])
   })
 
   test("can't be decrypted with another secret or for another event", async () => {
@@ -326,4 +326,4 @@ describe('an ignored live event', () => {
   })
 })
 
-testWhatIsKept(sql)
+testStoredState(sql)

@@ -175,7 +175,7 @@ const deliveriesOf = ({ program, endpointId }: Listener) =>
   listDeliveries(db, program.programId, endpointId, { limit: 100 })
 
 /** The attempts of an endpoint's only delivery. */
-async function onlyTries(listener: Listener) {
+async function onlyDelivery(listener: Listener) {
   const [delivery] = await deliveriesOf(listener)
   const found = await findDelivery(db, listener.program.programId, listener.endpointId, Number(delivery?.message_id))
   return { ...delivery, attempts: found?.attempts ?? [] }
@@ -376,13 +376,13 @@ test('whatever an endpoint does, others get their webhooks, and each attempt is 
     [broken, { status: 500, error: null, answer: expect.stringMatching(/^500: \d+ bytes$/) }] as const,
     [redirecting, { status: 302, error: null }] as const,
   ]) {
-    expect(await onlyTries(listener)).toMatchObject({ status: 'pending' })
-    expect((await onlyTries(listener)).attempts[0]).toMatchObject(attempt)
+    expect(await onlyDelivery(listener)).toMatchObject({ status: 'pending' })
+    expect((await onlyDelivery(listener)).attempts[0]).toMatchObject(attempt)
   }
   for (const listener of [slow, long]) {
-    expect(await onlyTries(listener)).toMatchObject({ status: 'delivered', attempts: [{ status: 200 }] })
+    expect(await onlyDelivery(listener)).toMatchObject({ status: 'delivered', attempts: [{ status: 200 }] })
   }
-  expect((await onlyTries(long)).attempts[0]?.answer).toHaveLength(4096)
+  expect((await onlyDelivery(long)).attempts[0]?.answer).toHaveLength(4096)
   expect(receiver.received.map(({ signed }) => signed)).not.toContain(false)
   // No webhook of a program reaches another's endpoint.
   for (const listener of [...hanging, well, slow, steady]) {
@@ -405,7 +405,7 @@ test('a delivery is attempted ten times with growing delays under one id, and ha
   for (let attempt_count = 1; attempt_count < 10; attempt_count++) {
     const [delivery] = await deliveriesOf(listener)
     expect(delivery).toMatchObject({ status: 'pending', attempt_count })
-    const { attempts } = await onlyTries(listener)
+    const { attempts } = await onlyDelivery(listener)
     waits.push(Number(delivery?.next_attempt_at) - Date.parse(attempts.at(-1)?.attempted_at ?? ''))
     await letTimePass(listener)
     await deliver()

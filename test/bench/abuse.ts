@@ -70,19 +70,19 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
   const clicks = perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT') / 3
   return [
     { route: 'click', perMinute: clicks, send: () => click(partnerCode) },
-    { route: 'click, unknown code', perMinute: clicks, send: (n) => click(`unknown-${n}`) },
+    { route: 'click with an unknown code', perMinute: clicks, send: (n) => click(`unknown-${n}`) },
     {
-      route: 'click, small',
+      route: 'small click',
       perMinute: perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'),
       send: () => json('/api/v1/track/click', { affiliate_url: `https://shop.example.com/?aff=${partnerCode}` }),
     },
     {
-      route: 'click, test',
+      route: 'test click',
       perMinute: clicks,
       send: () => click('x', { additional_data: { ...additional_data, test_mode: true, program_id: programId } }),
     },
     {
-      route: 'lead of a browser',
+      route: 'browser lead',
       perMinute: perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'),
       send: (n) =>
         json('/api/v1/track/lead', {
@@ -101,7 +101,7 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
       },
     },
     {
-      route: 'Stripe event, wrong signature',
+      route: 'Stripe event with a wrong signature',
       perMinute: budget.events,
       send: () => ({
         path: '/api/v1/webhooks/stripe',
@@ -114,14 +114,14 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
     { route: 'sign-up', perMinute: attempts, send: (n) => json('/api/auth/sign-up/email', account(n)) },
     { route: 'reset', perMinute: attempts, send: (n) => json('/api/auth/request-password-reset', account(n)) },
     {
-      route: 'page of the dashboard',
+      route: 'dashboard page',
       perMinute: perMinuteOf('dashboard', 'RATE_LIMIT'),
       send: () => ({ path: '/sign-up' }),
     },
     { route: 'script', perMinute: budget.requests, send: () => ({ path: '/js/svc-tracker.js' }) },
     { route: 'documentation', perMinute: budget.requests, send: () => ({ path: '/docs?q=click' }) },
     {
-      route: 'click, of medium size',
+      route: 'medium click',
       perMinute: perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'),
       send: () =>
         json('/api/v1/track/click', {
@@ -215,11 +215,11 @@ export async function abuse(): Promise<Result> {
     sum = { core: Math.max(sum.core, core), disk: Math.max(sum.disk, disk), log: Math.max(sum.log, log) }
     result.figures.push({
       route,
-      'a minute': round(perMinute),
-      'us a request': round((after.cpu_us - before.cpu_us) / count),
+      'per minute': round(perMinute),
+      'us per request': round((after.cpu_us - before.cpu_us) / count),
       '% of a core': round(100 * core),
-      'MB of disk an hour': round(disk),
-      'MB of log an hour': round(log),
+      'MB of disk per hour': round(disk),
+      'MB of log per hour': round(log),
       'MB of memory': round(after.memory_kb / 1024),
     })
   }

@@ -29,7 +29,7 @@ export async function backfill(): Promise<Result> {
   const stripe = await startLocalStripe()
   const client = openStripe({ STRIPE_SECRET_KEY: 'sk_test_bench', STRIPE_API_URL: stripe.url })
   const [whole, broken] = await createShops(database.sql, 2)
-  if (!whole || !broken) throw new Error('There are no two shops.')
+  if (!whole || !broken) throw new Error('Two shops are missing.')
   for (const shop of [whole, broken]) stripe.lists.set(`${shop.account} /v1/invoices`, await pastOf(database, shop))
 
   const read = async ({ programId }: TestShop, pages = Infinity): Promise<Backfill | undefined> => {
@@ -40,16 +40,16 @@ export async function backfill(): Promise<Result> {
     return await readBackfill(database.db, programId)
   }
   await startBackfill(database.db, whole.programId, 12)
-  const once = await timed('in one', () => read(whole))
+  const once = await timed('in one run', () => read(whole))
   const end = await endOf(database, whole)
 
   await startBackfill(database.db, broken.programId, 12)
-  const half = await timed('stopped in the middle', () => read(broken, 28))
+  const half = await timed('interrupted', () => read(broken, 28))
   await stopBackfill(database.db, broken.programId)
   await resumeBackfill(database.db, broken.programId)
   stripe.fail(429, 1)
   await read(broken)
-  const rest = await timed('gone on', () => read(broken), half.objects)
+  const rest = await timed('continued', () => read(broken), half.objects)
   const differs = (await endOf(database, broken)) === end ? 0 : 1
   await startBackfill(database.db, broken.programId, 12)
   const again = await timed('repeated', () => read(broken))
@@ -67,16 +67,16 @@ export async function backfill(): Promise<Result> {
     figures: [once, half, rest, again].map((row) => ({ ...row, 'objects/s': round(row.objects / row.seconds) })),
     goals: [
       {
-        what: 'sales of the invoices that name a click',
+        what: 'sales of invoices with a click',
         measured: rows[0]?.attributed ?? 0,
         least: expected,
         most: expected,
       },
       { what: 'all sales', measured: rows[0]?.sales ?? 0, least: expected, most: expected },
-      { what: 'ends that differ from the one of one run', measured: differs + differsAgain, most: 0 },
+      { what: 'differences from the run without an interruption', measured: differs + differsAgain, most: 0 },
       // Removes the shop's own visitor, who has no click event.
       {
-        what: 'differences that the audit found',
+        what: 'findings of the audit',
         measured: differences.filter((line) => !line.startsWith('a customer came by a click')).length,
         most: 0,
       },

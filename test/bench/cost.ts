@@ -10,13 +10,13 @@ const prices = {
   request: {
     dollars: 0.3,
     per: 1e6,
-    of: 'requests to a Worker',
+    of: 'Worker requests',
     source: 'developers.cloudflare.com/workers/platform/pricing',
   },
   workerCpu: {
     dollars: 0.02,
     per: 1e6,
-    of: 'ms of CPU of a Worker',
+    of: 'ms of Worker CPU',
     source: 'developers.cloudflare.com/workers/platform/pricing',
   },
   logEvent: {
@@ -44,7 +44,7 @@ export async function cost(): Promise<Result> {
   const stack = await startStack()
   const endpoints = await seedEndpoints(stack, clicks + 2000)
   const click = endpoints.find(({ name }) => name === 'click')
-  if (!click) throw new Error('There is no click among the endpoints.')
+  if (!click) throw new Error('The endpoint "click" is missing.')
   const carriers = Array.from({ length: 16 }, () => new HttpConnection(stack.baseUrl))
   await drive(carriers, take(click, 2000))
   const read = async () => {
@@ -70,10 +70,10 @@ export async function cost(): Promise<Result> {
   const gigabytes = (name: 'wal' | 'size') => (each(name) * million) / 1e9
   const used: [price: keyof typeof prices, amount: number, how: string][] = [
     ['request', million, 'one a click; none asks first (JSON goes as text)'],
-    ['workerCpu', (each('workerd') / 1000) * million, `${Math.round(each('workerd'))} us of workerd a click`],
+    ['workerCpu', (each('workerd') / 1000) * million, `${Math.round(each('workerd'))} us of workerd per click`],
     ['logEvent', loggedPart * million, `${loggedPart} of the clicks`],
-    ['compute', (each('postgres') * million) / 1e6 / 3600, `${Math.round(each('postgres'))} us of Postgres a click`],
-    ['history', gigabytes('wal') * historyMonths, `${Math.round(each('wal'))} bytes of WAL a click, kept 7 days`],
+    ['compute', (each('postgres') * million) / 1e6 / 3600, `${Math.round(each('postgres'))} us of Postgres per click`],
+    ['history', gigabytes('wal') * historyMonths, `${Math.round(each('wal'))} bytes of WAL per click, kept for 7 days`],
   ]
   const priced = used.map(([name, amount, how]) => {
     const { dollars, per, of, source } = prices[name]
@@ -83,7 +83,7 @@ export async function cost(): Promise<Result> {
     }
   })
   const total = priced.reduce((sum, { dollars }) => sum + dollars, 0)
-  const kept = gigabytes('size') * prices.storage.dollars
+  const stored = gigabytes('size') * prices.storage.dollars
   return {
     figures: [
       ...priced.map(({ dollars, row }) => ({ ...row, dollars: Number(dollars.toFixed(4)) })),
@@ -91,11 +91,11 @@ export async function cost(): Promise<Result> {
         what: `a month of keeping them: ${prices.storage.of}`,
         price: `${prices.storage.dollars} / 1`,
         amount: Number(gigabytes('size').toFixed(2)),
-        how: `${Math.round(each('size'))} bytes a click, indexes included`,
+        how: `${Math.round(each('size'))} bytes per click with indexes`,
         source: prices.storage.source,
-        dollars: Number(kept.toFixed(4)),
+        dollars: Number(stored.toFixed(4)),
       },
     ],
-    goals: [{ what: 'dollars for a million clicks, without keeping them', measured: total, most: 0.5 }],
+    goals: [{ what: 'dollars for a million clicks without their storage', measured: total, most: 0.5 }],
   }
 }

@@ -136,7 +136,7 @@ export async function drive<Item>(carriers: Carrier<Item>[], calls: Iterable<Ite
       // One timer per carrier: a timer per call would cost more than the call.
       let last = performance.now()
       const watch = setInterval(() => {
-        if (performance.now() - last > unanswered_ms) reject(new Error('A call was not answered for half a minute.'))
+        if (performance.now() - last > unanswered_ms) reject(new Error('A call got no answer within 30 seconds.'))
       }, 1000)
       const step = () => {
         const sent = performance.now()

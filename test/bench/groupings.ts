@@ -110,7 +110,7 @@ export async function groupings({ events }: Options): Promise<Result> {
       const [fewest = NaN, most = NaN] = await Promise.all(programs.map((program) => rowsOfQuarters(program, groupBy)))
       Object.assign(result.figures.at(-1) ?? {}, { rows: `${fewest} and ${most}` })
       result.goals.push({
-        what: `${what} at ${events.toLocaleString('en')} by 100,000, for each row that there is`,
+        what: `${what} at ${events.toLocaleString('en')} relative to 100,000, per row`,
         measured: ratio / (most / fewest),
         most: 1.3,
       })
@@ -164,7 +164,7 @@ function wholeQuery(now = Date.now()): GroupsQuery {
 
 const byDay = { interval: 'day' } as const
 const reads: [what: string, changes: Partial<GroupsQuery>][] = [
-  ['the whole by day', byDay],
+  ['total by day', byDay],
   ['by partner', { groupBy: 'partner' }],
   ['by link and day', { groupBy: 'link', ...byDay }],
   ['by country and day', { groupBy: 'country', ...byDay }],
@@ -276,7 +276,7 @@ async function counting(result: Result): Promise<void> {
     for (let n = 0; n < times; n++) counted += await countClicks(db, batch)
     const cpu = (cpuMicroseconds(postgresPid, true) - before) / counted
     result.figures.push({
-      what: `counting a click, ${batch.toLocaleString('en')} at once, CPU us`,
+      what: `counting a click, ${batch.toLocaleString('en')} at once, us of CPU`,
       measured: round(cpu),
     })
   }
@@ -297,7 +297,7 @@ async function counting(result: Result): Promise<void> {
     result.goals.push({ what: `the dashboard's read, ${period}, CPU us`, measured: cpu, most: 1200 })
   }
   const statements = await capture(() => readGroups(captured, programId, { ...wholeQuery(), groupBy: 'partner' }))
-  result.figures.push({ what: 'statements of a read by group, in one request', measured: statements.length })
+  result.figures.push({ what: 'statements in the one request of a read by group', measured: statements.length })
   await connection.close()
   await database.close()
 }

@@ -50,7 +50,7 @@ export async function limit(): Promise<Result> {
       })
     if (measured.has('click'))
       result.goals.push({
-        what: 'rate of a click by the rate of two bare inserts',
+        what: 'rate of clicks relative to two bare inserts',
         measured: rateRatio(measured.get('click'), measured.get('two bare inserts')),
         least: 0.9,
       })

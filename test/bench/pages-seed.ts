@@ -85,7 +85,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     [programId, firstPartner],
   )
   const [row] = rows
-  if (!row) throw new Error('The program has no sale, payout run, group, webhook or application.')
+  if (!row) throw new Error('The program lacks a sale, payout run, group, webhook or application.')
   return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
 }
 

@@ -77,19 +77,19 @@ export const traffic: Kind[] = [
   },
   { what: 'people at one fair', isDishonest: false, count: 5, visitor: () => ({ address: 'fair' }) },
   { what: 'clicks that a server reports', isDishonest: false, count: 2, visitor: () => ({ page: null }) },
-  { what: 'the partner by their own address', isDishonest: true, count: 8, visitor: (_, email) => ({ email }) },
+  { what: 'the partner with their own address', isDishonest: true, count: 8, visitor: (_, email) => ({ email }) },
   {
-    what: 'the partner by another address',
+    what: 'the partner with another address',
     isDishonest: true,
     count: 4,
     visitor: (n) => ({ email: `alias-${n}@example.com` }),
   },
   { what: 'a farm behind one address', isDishonest: true, count: 14, visitor: (n) => ({ address: `farm ${n % 2}` }) },
-  { what: 'a farm of many addresses', isDishonest: true, count: 6, visitor: () => ({}) },
+  { what: 'a farm with many addresses', isDishonest: true, count: 6, visitor: () => ({}) },
   { what: 'a script without a page', isDishonest: true, count: 10, visitor: () => ({ page: null }) },
-  { what: 'a bot that says so', isDishonest: true, count: 6, visitor: () => ({ device: 'bot' }) },
-  { what: 'ads with their parameter', isDishonest: true, count: 8, visitor: (n) => ({ query: `&gclid=${n}` }) },
-  { what: 'ads that hide it', isDishonest: true, count: 3, visitor: () => ({}) },
+  { what: 'a bot with an honest user agent', isDishonest: true, count: 6, visitor: () => ({ device: 'bot' }) },
+  { what: 'ads with their click parameter', isDishonest: true, count: 8, visitor: (n) => ({ query: `&gclid=${n}` }) },
+  { what: 'ads without their click parameter', isDishonest: true, count: 3, visitor: () => ({}) },
 ]
 
 /** A kind of visitor, with the number of visits and of held commissions. */
@@ -112,17 +112,19 @@ export async function playTraffic(
   const visits = kinds.flatMap((kind) =>
     Array.from({ length: kind.count }, (_, n) => ({ kind, visitor: kind.visitor(n, partnerAddress) })),
   )
-  const made: { kind: Kind; commissionId: number }[] = []
+  const created: { kind: Kind; commissionId: number }[] = []
   for (let start = 0; start < visits.length; start += 15) {
     const some = visits.slice(start, start + 15)
-    made.push(...(await Promise.all(some.map(async (one) => ({ ...one, ...(await visit(db, program, one.visitor)) })))))
+    created.push(
+      ...(await Promise.all(some.map(async (one) => ({ ...one, ...(await visit(db, program, one.visitor)) })))),
+    )
   }
   await hashPartnerEmails(db, (address) => emailHash(hashSecret, address), 1000)
   while ((await flagNewCommissions(db, 1000)).more);
   const reviews = await listReviews(db, program.programId, { limit: 10_000, state: 'waiting' })
   const held = new Set(reviews.map(({ commission_id: id }) => id))
   return kinds.map((kind) => {
-    const ofKind = made.filter((one) => one.kind === kind)
+    const ofKind = created.filter((one) => one.kind === kind)
     return {
       what: kind.what,
       isDishonest: kind.isDishonest,

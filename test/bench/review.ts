@@ -45,11 +45,11 @@ export async function review(): Promise<Result> {
       { what: 'precision', measured: whole.precision, least: 0.8 },
       { what: 'recall', measured: whole.recall, least: 0.7 },
       {
-        what: 'precision where it is lowest',
+        what: 'lowest precision',
         measured: Math.min(...ofEach.map(({ precision }) => precision)),
         least: 0.5,
       },
-      { what: 'recall where it is lowest', measured: Math.min(...ofEach.map(({ recall }) => recall)), least: 0.3 },
+      { what: 'lowest recall', measured: Math.min(...ofEach.map(({ recall }) => recall)), least: 0.3 },
     ],
   }
 }

@@ -19,7 +19,11 @@ export async function roundTrips(): Promise<Result> {
       requests: number
       statements: number
     }
-    result.figures.push({ call: endpoint.name, 'requests a call': requests / 10, 'statements a call': statements / 10 })
+    result.figures.push({
+      call: endpoint.name,
+      'requests per call': requests / 10,
+      'statements per call': statements / 10,
+    })
     result.goals.push({ what: `database requests of ${endpoint.name}`, measured: requests / 10, most: 1 })
   }
   connection.close()

@@ -39,7 +39,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   abuse,
 }
 
-const usage = `npm run bench [-- NAME… --json --events 10000000 --call click]    every bench, or those of ${Object.keys(benches).join(', ')}`
+const usage = `npm run bench [-- NAME… --json --events 10000000 --call click]    runs every benchmark, or the named ones: ${Object.keys(benches).join(', ')}`
 const { values, positionals } = readOptions(usage, {
   allowPositionals: true,
   options: {
@@ -52,7 +52,7 @@ const options: Options = { events: Number(values.events), call: values.call }
 const unknown = positionals.filter((name) => !benches[name])
 if (unknown.length > 0 || !(options.events >= 100_000)) {
   console.error(
-    `Benches are ${Object.keys(benches).join(', ')}; --events takes 100000 or more.` +
+    `Benches are ${Object.keys(benches).join(', ')}; --events must be 100000 or more.` +
       (unknown.length > 0 ? ` There is no ${unknown.join(', ')}.` : ''),
   )
   process.exit(2)

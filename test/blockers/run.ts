@@ -13,7 +13,10 @@ import { fileURLToPath } from 'node:url'
 import { readOptions } from '../../lib/commands/command.ts'
 import { proxyPath } from '../../lib/programs/proxy-path.ts'
 
-readOptions("npm run blockers    whether today's block lists leave the own-domain proxy alone; fetches them", {})
+readOptions(
+  "npm run blockers    checks that today's block lists allow the own-domain proxy, and downloads the lists",
+  {},
+)
 
 const lists = '@browserless/goto@10.12.13'
 /** The release with the engine that reads the lists of that package. */
@@ -60,7 +63,7 @@ function expectBlocked(url: string, type: string, blocked: boolean): void {
   const rule = blockedBy(url, type)
   if ((rule !== null) === blocked) return
   failures++
-  console.error(`${url} (${type}): ${rule === null ? 'passes, and should not' : `blocked by ${rule}`}`)
+  console.error(`${url} (${type}): ${rule === null ? 'should be blocked, but passes' : `blocked by ${rule}`}`)
 }
 
 // Proves that the lists work, on the own domain too. Without it, the other checks would prove nothing.
@@ -77,7 +80,7 @@ for (let id = 1; id <= programs; id++) {
   for (const type of types) expectBlocked(`${shop}/${path}`, type, false)
   expectBlocked(`${shop}/${path}?links`, 'script', false)
 }
-console.log(`${programs} made-up paths, each as ${types.join(', ')}`)
+console.log(`${programs} invented paths, each as ${types.join(', ')}`)
 
-console.log(failures ? `${failures} failures` : 'Nothing of the own domain is blocked.')
+console.log(failures ? `${failures} failures` : "No list blocks a request on the shop's own domain.")
 process.exitCode = failures ? 1 : 0

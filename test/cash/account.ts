@@ -318,11 +318,11 @@ export class StripeAccount {
       session,
     )
     if (invoice !== null) {
-      const made = this.#invoice(buyer, currency, price, { id: invoice, reason: 'manual', balance: false })
-      made.paid = price.total
-      made.intent = intent.id
-      made.charge = intent.charge?.id ?? null
-      this.#reportPaid(made, [{ intent: intent.id, amount: price.total }], true)
+      const issued = this.#invoice(buyer, currency, price, { id: invoice, reason: 'manual', balance: false })
+      issued.paid = price.total
+      issued.intent = intent.id
+      issued.charge = intent.charge?.id ?? null
+      this.#reportPaid(issued, [{ intent: intent.id, amount: price.total }], true)
     }
     return payment
   }

@@ -7,6 +7,6 @@ export async function checkPlan(desk: Desk, plan: Plan): Promise<string[]> {
   const second = await runPlan(desk, plan, 2)
   const wrong = [...new Set([...first.wrong, ...second.wrong])]
   const ends = [first, second].map(({ end }) => end.join('; ') || 'nothing')
-  if (ends[0] !== ends[1]) wrong.push(`two orders end differently: ${ends.join(' / ')}`)
+  if (ends[0] !== ends[1]) wrong.push(`the two orders end differently: ${ends.join(' / ')}`)
   return wrong
 }

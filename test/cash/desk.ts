@@ -104,7 +104,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Ou
         for (let deliver = next[taken++]; deliver; deliver = next[taken++]) if (!(await deliver())) again.push(deliver)
       }
       await Promise.all(Array.from({ length: desk.atOnce }, work))
-      if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are not taken`)
+      if (again.length === next.length && round > 0) wrong.push(`${again.length} deliveries are never accepted`)
       next = again
     }
     await desk.service.applyParkedEventsFunction.scheduled(null, desk.env as never)
@@ -208,7 +208,7 @@ async function open(desk: Desk, plan: Plan) {
     else {
       const click = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${code}` })
       const { status, body } = await send(desk, service.trackClick, click, { 'user-agent': agentOf(purchases) })
-      if (status !== 200 || body.click_id === undefined) throw new Error(`A click was answered ${status}.`)
+      if (status !== 200 || body.click_id === undefined) throw new Error(`A click got the answer ${status}.`)
       clickIds.push(body.click_id)
     }
   }
@@ -266,7 +266,7 @@ async function open(desk: Desk, plan: Plan) {
   for (const [charge, refunds] of history.account.refundsOfCharge) stripe.refunds.set(charge, refunds.map(refundObject))
   for (const lead of history.leads) {
     const { status } = await send(desk, service.trackLead, JSON.stringify(lead), { authorization: `Bearer ${key}` })
-    if (status !== 200) throw new Error(`A lead was answered ${status}.`)
+    if (status !== 200) throw new Error(`A lead got the answer ${status}.`)
   }
   return { shop, start, history, key, partners, changeRules }
 }
@@ -289,7 +289,7 @@ const agentOf = (purchases: PurchasePlan[]) =>
 
 async function onlyShop(sql: pg.Client): Promise<TestShop> {
   const [shop] = await createShops(sql, 1)
-  if (!shop) throw new Error('No shop was made.')
+  if (!shop) throw new Error('The shop is missing.')
   return shop
 }
 

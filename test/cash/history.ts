@@ -95,7 +95,7 @@ export function playPlan(plan: Plan, place: Place): History {
     },
     purchaseOf(payment) {
       const found = purchaseOf.get(payment)
-      if (!found) throw new Error('No purchase has this payment.')
+      if (!found) throw new Error('The payment belongs to no purchase.')
       return found
     },
   }
@@ -104,7 +104,7 @@ export function playPlan(plan: Plan, place: Place): History {
   const buyers = buyersOf(plan).map((buyer, at) => ({ ...buyer, clickId: place.clickIds[at] ?? null }))
   for (const [at, purchase] of plan.purchases.entries()) {
     const bought = buyers.find(({ purchases }) => purchases.includes(purchase))
-    if (!bought) throw new Error('Somebody must buy it.')
+    if (!bought) throw new Error('The purchase has no buyer.')
     const { name, partner } = bought
     const clickId = purchase.before_click ? null : bought.clickId
     const key = `user-${name}`
@@ -137,14 +137,14 @@ export function playPlan(plan: Plan, place: Place): History {
     buy(account, plan, purchase, buyer, `purchase ${at + 1}`)
     if (onCustomer === 'after') account.reportCustomer('updated', buyer, named)
     if (onCustomer !== null && purchase.discount > 0) account.reportCustomer('deleted', buyer, named)
-    const made = account.payments.slice(before)
-    for (const payment of made) purchaseOf.set(payment, purchase)
-    afterwards(history, made, purchase)
+    const created = account.payments.slice(before)
+    for (const payment of created) purchaseOf.set(payment, purchase)
+    afterwards(history, created, purchase)
     if (purchase.after.some(({ kind }) => kind === 'rest'))
-      for (const payment of made) giveBackRest(history, payment, purchase)
+      for (const payment of created) giveBackRest(history, payment, purchase)
     if ((purchase.api_sale !== null || purchase.api_attribution) && clickId !== null && buyer.livemode) {
       history.leads.push({ customer_key: key, click_id: clickId })
-      for (const payment of made) reportSale(history, payment, purchase, key)
+      for (const payment of created) reportSale(history, payment, purchase, key)
     }
     if (purchase.late_lead && clickId !== null && buyer.livemode)
       history.calls.push({ kind: 'lead', customer_key: key, click_id: clickId })

@@ -260,31 +260,31 @@ export function intentObject({ generation }: Version, intent: Intent): Shown<Str
   }
 }
 
-export function chargeObject({ generation }: Version, made: Charge): Shown<Stripe.Charge> {
-  const { id, payment, amount, captured, intent, invoice, created } = made
+export function chargeObject({ generation }: Version, model: Charge): Shown<Stripe.Charge> {
+  const { id, payment, amount, captured, intent, invoice, created } = model
   // Here an authorized amount that was not captured counts as refunded.
-  const refunded = made.refunded + (captured > 0 ? amount - captured : 0)
+  const refunded = model.refunded + (captured > 0 ? amount - captured : 0)
   const { buyer, currency } = payment
   return {
     ...charge(shopOf(buyer, created, generation), { id, amount, refunded, currency, payment_intent: intent, invoice }),
     amount_captured: captured,
-    balance_transaction: made.transaction,
+    balance_transaction: model.transaction,
     captured: captured > 0,
-    disputed: made.disputed,
-    refunded: made.refunded === captured && captured > 0,
+    disputed: model.disputed,
+    refunded: model.refunded === captured && captured > 0,
   }
 }
 
 export function invoiceObject(
   version: Version,
-  made: Invoice,
+  model: Invoice,
 ): Omit<Shown<Stripe.Invoice>, 'lines'> & { lines: object } {
-  const { id, buyer, price, created, currency, subscription } = made
+  const { id, buyer, price, created, currency, subscription } = model
   const isNew = version.generation === 'new'
-  const isPaid = made.due <= made.paid + made.outside
+  const isPaid = model.due <= model.paid + model.outside
   // Since 2025-03-31, `amount_paid` includes payments outside Stripe.
-  const paid = isNew ? made.paid + made.outside : made.paid
-  const update = made.reason === 'subscription_update'
+  const paid = isNew ? model.paid + model.outside : model.paid
+  const update = model.reason === 'subscription_update'
   const parts = update
     ? [-Math.floor(price.subtotal / 4), price.subtotal + Math.floor(price.subtotal / 4)]
     : [price.subtotal]
@@ -292,32 +292,32 @@ export function invoiceObject(
     ...writeInvoice(shopOf(buyer, created, version.generation), {
       id,
       subscription: subscription?.id ?? null,
-      billing_reason: made.reason,
+      billing_reason: model.reason,
       amount_paid: paid,
       total: price.total,
       tax: price.tax,
       currency,
-      payment_intent: made.intent,
-      charge: made.charge,
+      payment_intent: model.intent,
+      charge: model.charge,
       metadata: subscription?.metadata ?? {},
       only_in_line: version.oldest && !isNew,
     }),
-    amount_due: made.due,
-    ...(isNew && { amount_overpaid: made.overpaid }),
-    amount_remaining: Math.max(0, made.due - paid),
-    collection_method: made.outside > 0 ? 'send_invoice' : 'charge_automatically',
+    amount_due: model.due,
+    ...(isNew && { amount_overpaid: model.overpaid }),
+    amount_remaining: Math.max(0, model.due - paid),
+    collection_method: model.outside > 0 ? 'send_invoice' : 'charge_automatically',
     discounts: price.discount > 0 ? [`di_${id}`] : [],
-    ending_balance: made.endingBalance,
+    ending_balance: model.endingBalance,
     lines: {
       object: 'list',
-      data: parts.map((amount, at) => lineObject(version, made, amount, at, update)),
+      data: parts.map((amount, at) => lineObject(version, model, amount, at, update)),
       has_more: false,
       url: `/v1/invoices/${id}/lines`,
     },
-    metadata: made.metadata,
-    post_payment_credit_notes_amount: made.creditedAfter,
-    pre_payment_credit_notes_amount: made.creditedBefore,
-    starting_balance: made.startingBalance,
+    metadata: model.metadata,
+    post_payment_credit_notes_amount: model.creditedAfter,
+    pre_payment_credit_notes_amount: model.creditedBefore,
+    starting_balance: model.startingBalance,
     status: isPaid ? 'paid' : 'open',
     status_transitions: {
       finalized_at: created,
@@ -339,7 +339,7 @@ export function invoiceObject(
         }
       : {
           paid: isPaid,
-          paid_out_of_band: made.outside > 0,
+          paid_out_of_band: model.outside > 0,
           tax: price.tax || null,
           total_tax_amounts: taxes(price).map((tax) => ({ ...tax, inclusive: price.inclusive, tax_rate: 'txr_1' })),
         }),
@@ -419,13 +419,13 @@ export function invoicePaymentObject(
   }
 }
 
-export function refundObject({ id, charge: of, amount, status, ...made }: Refund): Shown<Stripe.Refund> {
+export function refundObject({ id, charge: of, amount, status, ...model }: Refund): Shown<Stripe.Refund> {
   const { payment, intent } = of
   const taken = { id, amount, currency: payment.currency, status, charge: of.id, payment_intent: intent }
   return {
-    ...refund(shopOf(payment.buyer, made.created), taken),
-    balance_transaction: made.transaction,
-    ...(made.failureTransaction !== null && { failure_balance_transaction: made.failureTransaction }),
+    ...refund(shopOf(payment.buyer, model.created), taken),
+    balance_transaction: model.transaction,
+    ...(model.failureTransaction !== null && { failure_balance_transaction: model.failureTransaction }),
     ...(status === 'failed' && { failure_reason: 'expired_or_canceled_card' }),
     ...(status === 'pending' && { pending_reason: 'processing' as const }),
   }
@@ -437,12 +437,12 @@ export function disputeObject({
   amount,
   currency,
   status,
-  ...made
+  ...model
 }: Dispute): Omit<Shown<Stripe.Dispute>, 'balance_transactions'> & { balance_transactions: Transaction[] } {
   const taken = { id, amount, currency, status, charge: of.id, payment_intent: of.intent }
   return {
-    ...dispute(shopOf(of.payment.buyer, made.created), taken),
-    balance_transactions: made.transactions,
+    ...dispute(shopOf(of.payment.buyer, model.created), taken),
+    balance_transactions: model.transactions,
     is_charge_refundable: status.startsWith('warning_'),
   }
 }

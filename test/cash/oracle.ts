@@ -61,7 +61,7 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
       firstOf.set(customer, payment.at)
   }
   /** Each buyer's commissions so far, before reversals. */
-  const brought = new Map<string, bigint>()
+  const earnedSoFar = new Map<string, bigint>()
   const found = new Map<Payment, Expected>()
   for (const payment of live.toSorted((a, b) => a.at - b.at)) found.set(payment, expect(payment))
   return live.flatMap((payment) => found.get(payment) ?? [])
@@ -77,10 +77,10 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const base = halfUp(arrived * untaxed, total)
     const rule = terms.ruleOf(payment)
-    const before = brought.get(payment.buyer.customer) ?? 0n
+    const before = earnedSoFar.get(payment.buyer.customer) ?? 0n
     const byTerms = rule ?? { bp: terms.commissionBp, fixed: 0, cap: null }
     const commission = isPaidFor ? commissionOf(base, byTerms, before) : 0n
-    brought.set(payment.buyer.customer, before + commission)
+    earnedSoFar.set(payment.buyer.customer, before + commission)
     if (terms.isRejected(payment)) return { payment, partner, amount: arrived, base, reversed: gone, net: 0n }
     const net = commission - reversedOf(commission, gone, arrived)
     if (isPaidFor && rule === null)

@@ -14,7 +14,7 @@ import { allWays, drawPlan, type Way, ways } from './plan.ts'
  * is wrong.
  */
 const usage =
-  'npm run cash [-- --seeds 300 --seed N --ways name,name --each N]    what Stripe reports in random orders,\n                 against what the money of a model says'
+  'npm run cash [-- --seeds 300 --seed N --ways name,name --each N]    compares the events of Stripe in random orders\n                 with the money of a model'
 const { values } = readOptions(usage, {
   options: {
     seeds: { type: 'string', default: '300' },
@@ -29,7 +29,7 @@ const seeds = Number(values.each ?? values.seeds)
 
 function asWay(name: string): Way {
   const way = allWays.find((one) => one === name)
-  if (!way) throw new Error(`There is no way "${name}". There are: ${allWays.join(', ')}.`)
+  if (!way) throw new Error(`The way "${name}" does not exist. The ways are: ${allWays.join(', ')}.`)
   return way
 }
 

@@ -25,10 +25,10 @@ export async function untilKnown<Answer extends { status: number }>(
     const answer = await call()
     if (known(answer)) return answer
     if (answer.status === 500) failures += 1
-    if (failures === 3) throw new Error('A call was answered 500 three times.')
+    if (failures === 3) throw new Error('A call got a 500 three times.')
     await new Promise((resolve) => setTimeout(resolve, Math.min(10 * attempt_count, 300)))
   }
-  throw new Error('A call was tried sixty times, and it is not known what became of it.')
+  throw new Error('A call has no known outcome after sixty attempts.')
 }
 
 /** Delivers an event until it is accepted, as Stripe does. */
@@ -38,5 +38,5 @@ export async function deliver(event: object): Promise<void> {
     const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret })
     return post('/api/v1/webhooks/stripe', payload, { 'stripe-signature': signature })
   }, isKnown)
-  if (!response.ok) throw new Error(`A webhook was answered ${response.status}: ${await response.text()}`)
+  if (!response.ok) throw new Error(`A webhook got the answer ${response.status}: ${await response.text()}`)
 }

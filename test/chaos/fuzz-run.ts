@@ -14,7 +14,7 @@ import { startStand } from './stand.ts'
  * to every page, form and sign-in route as each kind of caller, through workerd. The last line is the figure. The exit
  * code is 1 if anything is wrong.
  */
-const usage = 'npm run fuzz [-- --requests 100000 --seed N]    hostile requests to every address, page and form'
+const usage = 'npm run fuzz [-- --requests 100000 --seed N]    sends hostile requests to every address, page and form'
 const { values } = readOptions(usage, {
   options: {
     requests: { type: 'string', default: '100000' },
@@ -52,7 +52,7 @@ const { rows } = await sql.query<{ count: string }>(
   `select count(*) from sales where transaction_id not like '${stagedSale}%'`,
 )
 if (Number(rows[0]?.count) !== saleIds.size)
-  wrong.push(`${saleIds.size} sales were answered as recorded, ${rows[0]?.count} are`)
+  wrong.push(`${saleIds.size} sales got a success answer, ${rows[0]?.count} are`)
 wrong.push(...(await findDifferences(sql)))
 await sql.end()
 await functions.close()
@@ -65,6 +65,6 @@ console.log(
     .join(', ')}; slowest ${Math.round(slowest_ms)} ms`,
 )
 console.log(
-  `${requests} hostile requests from seed ${seed}, ${saleIds.size} sales recorded among them: ${wrong.length} violations in ${seconds} s`,
+  `${requests} hostile requests from seed ${seed}, ${saleIds.size} recorded sales: ${wrong.length} violations in ${seconds} s`,
 )
 process.exitCode = wrong.length === 0 ? 0 : 1

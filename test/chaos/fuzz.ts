@@ -225,7 +225,7 @@ function makeRequest(
   ].map((page) => `/programs/{programId}${page}`)
   const page = random.chance(0.15) ? random.pick([...pages, ...programPages, ...programPages]) : undefined
   const chosen = random.pick(operations)
-  if (!chosen) throw new Error('The document has no operations.')
+  if (!chosen) throw new Error('The OpenAPI document has no operations.')
   const operation = page === undefined ? chosen.operation : {}
   let method = page === undefined ? chosen.method.toUpperCase() : 'GET'
   if (random.chance(0.03)) method = random.pick(['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'HEAD']) ?? method

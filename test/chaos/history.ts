@@ -106,7 +106,7 @@ export class History {
     const body = { affiliate_url, ...(existing && { existing_click_id: existing }) }
     const { answers } = await this.calls(async () => {
       const response = await untilKnown(() => post('/api/v1/track/click', body, headers), isKnown)
-      if (!response.ok) throw new Error(`A click was answered ${await response.text()}`)
+      if (!response.ok) throw new Error(`A click got the answer ${await response.text()}`)
       return ((await response.json()) as { click_id: string }).click_id
     })
     if (existing)

@@ -55,7 +55,7 @@ export async function deliverEverything(
       await service.relayOutbox(db, service.queuesOf(queue, { QUEUE_URL: queueUrl }), Date.now() + 60_000)
       await service.drainQueue(db, queue, queueUrl, Date.now() + 60_000)
     } catch (error) {
-      if (!faults.faulty) wrong.push(`delivering failed without a fault: ${String(error)}`)
+      if (!faults.faulty) wrong.push(`delivery failed without a fault: ${String(error)}`)
     }
     await pool.query("update notification_mails set due_at = due_at - interval '2 days'")
     await Promise.all([sendMails(round, 1), sendMails(round, 2)])

@@ -87,8 +87,8 @@ export function adjust(history: History): Step {
         id: (await service.createAdjustment(db, programId, given, requestId, [])).id,
       }))
       history.model.adjust(partner, currency, amount)
-      const made = new Set(answers.map((answer) => JSON.stringify(answer)))
-      if (made.size > 1) history.wrong.push(`one adjustment was answered ${[...made].join(' and ')}`)
+      const outcomes = new Set(answers.map((answer) => JSON.stringify(answer)))
+      if (outcomes.size > 1) history.wrong.push(`one adjustment was answered ${[...outcomes].join(' and ')}`)
     },
   }
 }
@@ -228,12 +228,12 @@ export function payoutRun(history: History): Step {
       // Runs without faults if nothing is due, because a delayed attempt could find money that became due in the
       // meantime.
       const { answers } = due.length > 0 ? await history.act(create) : { answers: [await history.world.settle(create)] }
-      const made = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
-      const [run] = made
-      const isMade = typeof run === 'number'
-      if (made.length > 1 || isMade !== due.length > 0) {
+      const outcomes = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
+      const [run] = outcomes
+      const isCreated = typeof run === 'number'
+      if (outcomes.length > 1 || isCreated !== due.length > 0) {
         history.wrong.push(`one payout run was answered ${JSON.stringify(answers)}, ${due.length} were due`)
-      } else if (isMade) {
+      } else if (isCreated) {
         await takeRun(history, run, due)
       }
     },

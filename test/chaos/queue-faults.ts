@@ -63,7 +63,7 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('The queue has no port.')
+  if (address === null || typeof address === 'string') throw new Error("The queue's port is unknown.")
   const queue: FaultyQueue = {
     url: `http://127.0.0.1:${address.port}`,
     faulty: true,

@@ -23,7 +23,7 @@ import { openWorld, type World } from './world.ts'
  * time. `--seeds 0` runs only these parts. The last line is the figure. The exit code is 1 if anything is wrong.
  */
 const usage =
-  'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    random histories under faults, each audited'
+  'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    runs and audits random histories under faults'
 const { values } = readOptions(usage, {
   options: {
     seeds: { type: 'string', default: '500' },
@@ -78,7 +78,7 @@ async function runSeeds(world: World, from: number, to: number, at: number[]): P
 
 const started = performance.now()
 const seconds = () => ((performance.now() - started) / 1000).toFixed(0)
-console.log(`${seeds} seeds of ${steps} steps from seed ${firstSeed}, ${faultRate * 100} % faults`)
+console.log(`${seeds} seeds of ${steps} steps from seed ${firstSeed}, ${faultRate * 100}% faults`)
 const throughWorkerd = Math.ceil(seeds / 20)
 const inProcess = openWorld(worldOptions)
 const kills = [Math.floor((seeds - throughWorkerd) / 3), Math.floor(((seeds - throughWorkerd) * 2) / 3)].filter(
@@ -112,7 +112,7 @@ wrong.push(...(await deliverEverything(world, faultyQueue, queue.url, mail)), ..
 const mailed = [...mailedTo(mail)].reduce((sum, [, count]) => sum + count, 0)
 console.log(
   color.dim(
-    `${mailed} notifications mailed once in ${mail.taken.size} mails, ${mail.faults} faults of the mail API, ${seconds()} s`,
+    `${mailed} notifications were mailed once in ${mail.taken.size} mails, ${mail.faults} faults of the mail API, ${seconds()} s`,
   ),
 )
 const webhooks = await runWebhookChaos({
@@ -152,7 +152,7 @@ wrong.push(...served.wrong)
 const befallen = Object.entries(served.strokes).map(([stroke, count]) => `${count} × ${stroke}`)
 console.log(
   color.dim(
-    `${served.acknowledged} calls acknowledged by two processes of npm run serve, ${served.refusals} answered with a request to repeat: ${befallen.join(', ')}; audited in ${(served.audit_ms / 1000).toFixed(1)} s, ${seconds()} s`,
+    `${served.acknowledged} calls were acknowledged by two processes of npm run serve, ${served.refusals} answered with a request to repeat: ${befallen.join(', ')}; audited in ${(served.audit_ms / 1000).toFixed(1)} s, ${seconds()} s`,
   ),
 )
 const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')

@@ -129,7 +129,7 @@ const strokes = [
   'kill another',
   'upgrade',
   'kill Postgres',
-  'a jump of the clock',
+  'a clock jump',
   'a silent network',
 ] as const
 
@@ -214,7 +214,7 @@ export async function runServeChaos(options: {
     const other = running.find((one) => one !== leader)
     const struck = stroke === 'kill another' ? other : (leader ?? other)
     if (!struck) return
-    if (stroke === 'a jump of the clock') return void struck.process.kill('SIGUSR2')
+    if (stroke === 'a clock jump') return void struck.process.kill('SIGUSR2')
     if (stroke === 'upgrade') {
       const next = await start()
       replace(struck, next)

@@ -205,7 +205,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     const hung = () => receiver.received.filter(({ behaviour }) => behaviour === 'hang').length
     const before = hung()
     beside_ms = await measure()
-    if (hung() - before < hangs.length) wrong.push('fewer requests hung than there are endpoints that do')
+    if (hung() - before < hangs.length) wrong.push('fewer requests hung than endpoints')
     if (beside_ms > alone_ms + patienceMilliseconds)
       wrong.push(
         `a sale's webhook arrived after ${beside_ms} ms beside dead endpoints of others, and after ${alone_ms} ms alone`,
@@ -239,7 +239,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     for (const { id, body, signed, behaviour } of receiver.of(name)) {
       bodies.set(id, (bodies.get(id) ?? new Set()).add(body))
       if (behaviour === 'ok' || behaviour === 'slow') taken.add(id)
-      if (!signed) wrong.push(`${name} got ${id} with a signature that is not its own`)
+      if (!signed) wrong.push(`${name} got ${id} with another endpoint's signature`)
     }
     for (const [id, { size }] of bodies) {
       if (size > 1) wrong.push(`${name} received ${id} with ${size} bodies`)

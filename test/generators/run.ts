@@ -15,7 +15,7 @@ import { openApiDocument } from '../../lib/api/openapi.ts'
 import { readOptions } from '../../lib/commands/command.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 
-readOptions('npm run generators    lints the OpenAPI document and compiles the clients of common generators', {})
+readOptions('npm run generators    lints the OpenAPI document and compiles clients from common generators', {})
 
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'generators-'))

@@ -21,7 +21,7 @@ export interface Payment {
 export interface Previewed {
   partner: number | null
   currency: string
-  brought: number
+  earnedSoFar: number
   now: number
   would: number
 }
@@ -69,7 +69,7 @@ interface Customer {
   /** The day on which they signed up. */
   lead: number | null
   /** Their commissions by currency, before reversals. */
-  brought: Map<string, number>
+  earnedSoFar: Map<string, number>
 }
 
 const signedUp = ({ lead, firstBought }: Customer) => lead ?? firstBought
@@ -104,7 +104,7 @@ export function booksOf(
     code: null,
     firstBought: null,
     lead: null,
-    brought: new Map(),
+    earnedSoFar: new Map(),
   }))
 
   const rulesFor = (partner: number): CommissionRule[][] =>
@@ -121,7 +121,7 @@ export function booksOf(
     !!months && dayBefore(0) >= monthsAfter(dayBefore(days), months)
 
   /** The commission of a sale by the current terms, after the customer's earlier commissions. */
-  function commissionOf(sale: Omit<Sold, 'cents'>, brought: number): number {
+  function commissionOf(sale: Omit<Sold, 'cents'>, earnedSoFar: number): number {
     const { base, partner, products, type } = sale
     const isOwn = sale.currency === 'usd'
     const first = customers[sale.customer]?.firstBought ?? sale.day
@@ -133,7 +133,7 @@ export function booksOf(
     for (const { rule, cents } of sharesOf(BigInt(base), lines)) {
       const months = rule ? rule.commission_duration_months : terms.commission_duration_months
       if (isLate(sale.day - first, months)) continue
-      earned += Number(commissionBy(cents, termsOf(rule, terms.commission_bp, isOwn), BigInt(brought + earned)))
+      earned += Number(commissionBy(cents, termsOf(rule, terms.commission_bp, isOwn), BigInt(earnedSoFar + earned)))
     }
     return earned
   }
@@ -152,12 +152,12 @@ export function booksOf(
       const whose = `${partner} ${currency}`
       sums.set(whose, (sums.get(whose) ?? 0) + cents)
     }
-    const brought = new Map<string, number>()
+    const earnedSoFar = new Map<string, number>()
     for (const sale of sold) {
       const whose = `${sale.customer} ${sale.currency}`
-      const before = brought.get(whose) ?? 0
+      const before = earnedSoFar.get(whose) ?? 0
       const cents = isIn(sale.day) ? commissionOf(sale, before) : sale.cents
-      brought.set(whose, before + cents)
+      earnedSoFar.set(whose, before + cents)
       if (isIn(sale.day)) add(sale.partner, sale.currency, cents)
     }
     for (const { lead, partner } of customers)
@@ -184,7 +184,7 @@ export function booksOf(
       return {
         partner: Number(partner),
         currency,
-        brought: was.get(whose) ?? 0,
+        earnedSoFar: was.get(whose) ?? 0,
         now: cents,
         would: would.get(whose) ?? 0,
       }
@@ -195,7 +195,7 @@ export function booksOf(
       return {
         partner: null,
         currency,
-        brought: sum((row) => row.brought),
+        earnedSoFar: sum((row) => row.earnedSoFar),
         now: sum((row) => row.now),
         would: sum((row) => row.would),
       }
@@ -299,13 +299,13 @@ export function booksOf(
       type,
     }
     const asSold = { ...entered, products: sale.products ?? [] }
-    const cents = commissionOf(asSold, customer.brought.get(currency) ?? 0)
+    const cents = commissionOf(asSold, customer.earnedSoFar.get(currency) ?? 0)
     sold.push({ ...asSold, cents })
     if (customer.firstBought === null) {
       customer.firstBought = day
       customer.code ??= whose.code
     }
-    customer.brought.set(sale.currency, (customer.brought.get(sale.currency) ?? 0) + cents)
+    customer.earnedSoFar.set(sale.currency, (customer.earnedSoFar.get(sale.currency) ?? 0) + cents)
     sales.push({ ...fresh(sale.customer, whose.partner, sale.currency, cents), amount: sale.amount })
   }
 

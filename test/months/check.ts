@@ -10,7 +10,8 @@ const textOf = (payments: Payment[] = []) =>
 const previewText = (rows: Previewed[]) =>
   rows
     .map(
-      ({ partner, currency, brought, now, would }) => `${partner ?? 'all'} ${currency}: ${brought}, ${now}, ${would}`,
+      ({ partner, currency, earnedSoFar, now, would }) =>
+        `${partner ?? 'all'} ${currency}: ${earnedSoFar}, ${now}, ${would}`,
     )
     .toSorted()
     .join('; ') || 'nothing'
@@ -34,7 +35,7 @@ export async function checkMonth(
   const books = booksOf(plan, today)
   const wrong = books.runs.flatMap((payments, run) => {
     const [is, should] = [textOf(played.runs[run]), textOf(payments)]
-    return is === should ? [] : [`run ${run + 1} paid ${is}; by the books ${should}`]
+    return is === should ? [] : [`run ${run + 1} paid ${is}; the books have ${should}`]
   })
   const asked = plan.previews.flatMap((change) =>
     [...new Set(calendarOf(today))].map((month) => ({ ...change, month })),
@@ -43,7 +44,7 @@ export async function checkMonth(
     const is = previewText(await played.preview(holder, rules, month))
     const should = previewText(books.preview(holder, rules, month))
     if (is !== should)
-      wrong.push(`the preview of ${JSON.stringify(holder)} in ${month} says ${is}; by the books ${should}`)
+      wrong.push(`the preview of ${JSON.stringify(holder)} in ${month} says ${is}; the books have ${should}`)
   }
   return { wrong, plan, paid: played.runs.flat().length, previews: asked.length }
 }

@@ -284,7 +284,7 @@ export async function playMonth(
     const { totals, partners } = await previewRules(db, programId, holderOf(holder), rules, month)
     const rowOf = ({ currency, brought_cents, now_cents, then_cents }: (typeof totals)[number]) => ({
       currency,
-      brought: brought_cents,
+      earnedSoFar: brought_cents,
       now: now_cents,
       would: then_cents,
     })

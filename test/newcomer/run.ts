@@ -15,7 +15,10 @@ import { readOptions } from '../../lib/commands/command.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import { launchChromium } from '../support/chromium.ts'
 
-readOptions('npm run newcomer    from an empty folder to the first tracked sale, with Express and Next.js from npm', {})
+readOptions(
+  'npm run newcomer    goes from an empty folder to the first tracked sale, with Express and Next.js from npm',
+  {},
+)
 
 const run = promisify(execFile)
 const longestSeconds = 120
@@ -144,7 +147,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
       const started = start(way.serve, folder, { PORT: port })
       await until(
         () => answers(site),
-        'The server does not answer.',
+        "The server doesn't answer.",
         () => started.output,
       )
       return started
@@ -191,7 +194,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
       const answer = await buy(await comeBy(here(link)), 'order-1')
       if (!answer.attributed || !answer.commission_id) throw new Error(JSON.stringify(answer))
     })
-    console.log(`  ${seconds.toFixed(1).padStart(6)} s  in all`)
+    console.log(`  ${seconds.toFixed(1).padStart(6)} s  in total`)
     if (seconds > longestSeconds) throw new Error(`That is more than ${longestSeconds} seconds.`)
   } finally {
     await browser.close()

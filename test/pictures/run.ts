@@ -8,12 +8,12 @@ import { readDemo } from '../../lib/local/state.ts'
 import { readRunningStack } from '../../lib/commands/running-stack.ts'
 import { launchChromium } from '../support/chromium.ts'
 
-readOptions('npm run pictures    takes the pictures of README.md from the demo on the running local stack', {})
+readOptions('npm run pictures    takes the screenshots of README.md from the demo on the running local stack', {})
 
 const maxBytes = 150_000
 const { baseUrl } = readRunningStack()
 const { email, password, programId } = await readDemo(() => {
-  throw new Error('The stack has no demo. Start it on a database of its own, with npm start.')
+  throw new Error('The stack has no demo data. Start it with a new database by npm start.')
 })
 const pictures = [
   ['overview', `/programs/${programId}?period=30d`],

@@ -64,8 +64,8 @@ export async function startCloudflare() {
       binding.type === 'inherit' ? (old.find((other) => other.name === binding.name) ?? binding) : binding,
     )
     const isNew = (other: Binding) => !bindings.some((binding) => binding.name === other.name)
-    const kept = old.filter((other) => metadata.keep_bindings?.includes(other.type) && isNew(other))
-    workers[name] = { crons: [], ...workers[name], bindings: [...bindings, ...kept] }
+    const inherited = old.filter((other) => metadata.keep_bindings?.includes(other.type) && isNew(other))
+    workers[name] = { crons: [], ...workers[name], bindings: [...bindings, ...inherited] }
     return { id: name, startup_time_ms: 1, resources: { script: {} } }
   }
 

@@ -57,9 +57,9 @@ export function termsOf(rule: Rule | undefined, programBp: number, isOwnCurrency
  * Returns the commission on a base: the percentage rounded half up plus the fixed amount, up to the rest of the cap
  * after the customer's earlier sales.
  */
-export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, brought: bigint): bigint {
+export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, earnedSoFar: bigint): bigint {
   const whole = base === 0n ? 0n : halfUp(base * BigInt(bp), 10_000n) + BigInt(fixed)
-  const left = cap === null ? whole : BigInt(cap) - brought
+  const left = cap === null ? whole : BigInt(cap) - earnedSoFar
   return left < 0n ? 0n : left < whole ? left : whole
 }
 

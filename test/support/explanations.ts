@@ -31,18 +31,18 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
     }
     differs('partner', said.partner?.id ?? null, partner_id)
     differs('what is left', commission?.left_cents ?? 0, left)
-    differs('sum of its history', sum(history.map(({ change_cents: change }) => change)), left)
+    differs('sum of the history', sum(history.map(({ change_cents: change }) => change)), left)
     differs('sum of its entries', sum(history.map(({ entry }) => entry?.amount_cents ?? 0)), ledger)
     if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is kept`)
     if (!commission || !sale || !rule || commission.text.includes('earns nothing')) continue
     if (commission.lines) {
       differs(
-        'sum of its lines',
+        'sum of the lines',
         sum(commission.lines.map(({ commission_cents: cents }) => cents)),
         commission.amount_cents,
       )
       differs(
-        'base of its lines',
+        'base of the lines',
         sum(commission.lines.map(({ base_cents: cents }) => cents)),
         sale.commission_base_cents,
       )
@@ -51,12 +51,7 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
     const terms = { bp: rule.commission_bp, fixed: rule.fixed_cents, cap: null }
     const uncapped = Number(commissionOf(BigInt(sale.commission_base_cents), terms, 0n))
     if (rule.cap_cents === null) differs('arithmetic', commission.amount_cents, uncapped)
-    else
-      differs(
-        'what it earns is said',
-        commission.text.includes(formatMoney(commission.amount_cents, sale.currency)),
-        true,
-      )
+    else differs('stated earnings', commission.text.includes(formatMoney(commission.amount_cents, sale.currency)), true)
   }
   return wrong
 }

@@ -47,9 +47,9 @@ export async function join(
   const { version } = await verbs.changeJoinPage(db, programId, { is_open: true })
   const application = { programId, userId: account.id, email: account.email, name, answers: [], seen: { version } }
   const { outcome } = await verbs.apply(db, application)
-  if (!['waiting', 'partner'].includes(outcome)) throw new Error(`An application was answered ${outcome}.`)
+  if (!['waiting', 'partner'].includes(outcome)) throw new Error(`An application got the answer ${outcome}.`)
   const [sent] = await verbs.listApplications(db, programId, { limit: 1, email: account.email })
-  if (!sent) throw new Error('An application that waits is not listed.')
+  if (!sent) throw new Error('A waiting application is missing from the list.')
   await verbs.approveApplications(db, programId, [sent.id], groupId)
 }
 
@@ -71,6 +71,6 @@ export async function findJoined(
     ),
   )
   const [row] = rows
-  if (!row || rows.length > 1) throw new Error(`Somebody who joined has ${rows.length} links.`)
+  if (!row || rows.length > 1) throw new Error(`A joined partner has ${rows.length} links.`)
   return { partnerId: Number(row.id), code: row.code }
 }

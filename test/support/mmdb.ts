@@ -26,9 +26,9 @@ export function mmdb(networks: [address: string, prefix: number, value: Value][]
     let node = root
     for (const bit of path) {
       const next = node[bit]
-      const made: Node = typeof next === 'object' ? next : [undefined, undefined]
-      node[bit] = made
-      node = made
+      const created: Node = typeof next === 'object' ? next : [undefined, undefined]
+      node[bit] = created
+      node = created
     }
     // Negative until the number of nodes is known.
     node[last] = -1 - dataLength

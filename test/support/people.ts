@@ -59,7 +59,7 @@ export function peopleOf(stack: TestStack) {
   }
 
   /** A signed-in person with a confirmed address, without a sign-up mail. */
-  async function makePerson() {
+  async function signedInPerson() {
     return await createPerson(stack.db, env, { name: 'Ada', email: newEmail(), password })
   }
 
@@ -113,5 +113,5 @@ export function peopleOf(stack: TestStack) {
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
 
-  return { env, call, signUp, makePerson, isSignedIn, mailsTo, lastMail, mailedLink, post, isVerified, get }
+  return { env, call, signUp, signedInPerson, isSignedIn, mailsTo, lastMail, mailedLink, post, isVerified, get }
 }

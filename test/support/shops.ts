@@ -76,6 +76,6 @@ export async function createShop(
   settings: Parameters<typeof createShops>[2] = {},
 ): Promise<TestShop> {
   const [shop] = await createShops(client, 1, settings)
-  if (!shop) throw new Error('no shop was made')
+  if (!shop) throw new Error('the shop is missing')
   return shop
 }

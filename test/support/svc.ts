@@ -39,7 +39,7 @@ export async function startSvc(functions: string[], settings: Partial<ProgramSet
     const ended = once(host, 'message')
     host.send({ command, args, folder, environment: { ...bareEnvironment, ...environment } } satisfies Order)
     const [outcome]: Outcome[] = await ended
-    if (!outcome) throw new Error('The host of commands said nothing.')
+    if (!outcome) throw new Error('The command host sent no message.')
     return outcome
   }
 

@@ -65,7 +65,7 @@ export async function startTenants() {
     'another partner of the program': fellow.token,
     'an unverified account': unverified,
     nobody: undefined,
-    'a retired key': revokedKey,
+    'a revoked key': revokedKey,
     "its program's key": victim.apiKey,
     "another program's key": attacker.apiKey,
     "another workspace's owner": attacker.dashboardToken,
@@ -155,9 +155,9 @@ export async function startTenants() {
       [programId, pending],
     )
     const imported = await stack.sql.query<{ import_id: string }>(
-      `with made as (insert into imports (program_id, source, state) values ($1, 'csv', 'planned') returning program_id, id)
+      `with created as (insert into imports (program_id, source, state) values ($1, 'csv', 'planned') returning program_id, id)
       insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
-      select program_id, id, 1, 'partner', 'secret-import', 'a file', '{}', 'create', 'new' from made returning import_id`,
+      select program_id, id, 1, 'partner', 'secret-import', 'a file', '{}', 'create', 'new' from created returning import_id`,
       [programId],
     )
     const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(

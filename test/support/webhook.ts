@@ -109,7 +109,7 @@ export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> 
 }
 
 /** Checks the final state of a test file that sends events. Call it last. */
-export function testWhatIsKept(sql: pg.Client): void {
+export function testStoredState(sql: pg.Client): void {
   test('no e-mail address is stored anywhere, and everything agrees', async () => {
     const { rows: tables } = await sql.query<{ name: string }>(
       `select format('%I', table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`,
