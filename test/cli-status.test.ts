@@ -1,5 +1,6 @@
 import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 import { expect, test } from 'vitest'
+import { changeSecret, createConnection } from '../lib/processors/connections.ts'
 import { createApiKey, rotateProxyKey } from '../lib/access/program-keys.ts'
 import { isValidProxyKey, proxyKey } from '../lib/access/proxy-keys.ts'
 import { clickPath, leadPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
@@ -102,6 +103,19 @@ test('shows received events, live and in test mode', async () => {
     processor_connected: true,
   })
   expect(tested.processor).toEqual({ connected: true, account_id: program.connectedAccountId })
+  await api.stack.sql.query('update programs set processor_account_id = null where id = $1', [program.programId])
+  expect((await statusOf(program.apiKey)).processor.connected).toBe(false)
+  const connection = { processor: 'paddle', livemode: true } as const
+  const accountId = await createConnection(api.stack.db, program.programId, connection)
+  expect((await statusOf(program.apiKey)).processor.connected).toBe(false)
+  await changeSecret(api.stack.db, { EMAIL_HASH_KEY: 'key' }, program.programId, accountId, 'secret')
+  const sells = await statusOf(program.apiKey)
+  expect(sells.processor).toEqual({ connected: true, account_id: null })
+  expect(sells.checks).toContainEqual({
+    name: 'processor_connected',
+    ok: true,
+    message: 'The program is connected to paddle.',
+  })
 
   const click_id = await api.click(program)
   await api.call(leadPath, { customer_key: 'u', click_id }, key)

@@ -3,6 +3,8 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { customer, type Shop } from '../lib/local/stripe-events.ts'
+import { processorFixtures } from '../lib/local/processor-fixture.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
 import { packageFile } from '../tracker/dist/served/package.js'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
@@ -460,6 +462,114 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   await page.getByText('in_3').waitFor()
   expect(complaints).toEqual([])
 })
+
+/** The events of each processor for a checkout, its renewal, a refund of 30.00, and a chargeback of the rest of the first payment. */
+const subscriptions = [
+  {
+    name: 'Paddle',
+    processor: 'paddle',
+    checkout: ['transaction.completed:subscription', 'subscription.created'],
+    renewal: 'transaction.completed:renewal-without-data',
+    refund: 'adjustment.updated',
+    chargeback: 'adjustment.created:chargeback',
+    changes: {},
+    refunded: 3000,
+  },
+  {
+    name: 'Lemon Squeezy',
+    processor: 'lemonsqueezy',
+    checkout: ['order_created', 'subscription_created', 'subscription_payment_success:initial'],
+    renewal: 'subscription_payment_success:without-data',
+    refund: 'order_refunded',
+    chargeback: 'order_refunded',
+    changes: {},
+    refunded: 12_000,
+  },
+  {
+    name: 'Polar',
+    processor: 'polar',
+    checkout: ['order.paid:subscription', 'subscription.created'],
+    renewal: 'order.paid:renewal-without-data',
+    refund: 'refund.updated',
+    chargeback: 'refund.updated',
+    changes: { id: 'disputed', dispute: { id: 'dispute' } },
+    refunded: 9000,
+  },
+] as const
+
+test.each(subscriptions)(
+  'a subscription of $name goes from its connection through renewal, refund and chargeback',
+  { timeout: 60_000 },
+  async ({ name, processor, checkout, renewal, refund, chargeback, changes, refunded }) => {
+    const env = { ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
+    const sandbox = await createSandbox(stack.db, env, { name })
+    await stack.sql.query('update programs set processor_account_id = null where id = $1', [sandbox.programId])
+    const { context, page } = await openBrowser()
+    const { hostname } = new URL(stack.baseUrl)
+    const session = { name: sessionCookie, value: encodeURIComponent(sandbox.dashboardToken), domain: hostname }
+    await context.addCookies([{ ...session, path: '/', secure: true }])
+    const home = `/programs/${sandbox.programId}`
+
+    await page.goto(`${home}/check`)
+    await page.getByRole('link', { name: 'Paddle, Lemon Squeezy or Polar' }).click()
+    await page.getByLabel('Processor').selectOption({ label: name })
+    await page.getByRole('button', { name: 'Continue' }).click()
+    await page.getByLabel('Webhook secret', { exact: true }).fill('shared-secret')
+    await page.getByRole('button', { name: 'Save the secret' }).click()
+    await page.getByText('The secret is saved.').waitFor()
+    const address = (await page.getByLabel('webhook address', { exact: true }).textContent())?.trim() ?? ''
+    await page.goto(`${home}/check`)
+    await page.getByText(`${name} is connected.`).waitFor()
+
+    const { click_id: clickId } = await call('click', {
+      affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
+    })
+    const { events, headersOf } = processorFixtures[processor]
+    const send = async (event: string, seconds: number, sum = 3000, more: object = {}) => {
+      const now = new Date(Date.now() + seconds * 1000)
+      const { programId } = sandbox
+      const sent = Object(
+        events[event]?.({
+          order: name,
+          programId,
+          clickId,
+          customerKey: 'buyer',
+          email: 'buyer@example.com',
+          amount: 12_000,
+          tax: 2000,
+          fee: 0,
+          refunded: sum,
+          currency: 'usd',
+          now,
+          isTest: false,
+        }),
+      )
+      const body = JSON.stringify({ ...sent, data: { ...sent.data, ...more } })
+      const headers = headersOf(body, 'shared-secret', new Date())
+      expect((await fetch(address, { method: 'POST', body, headers })).status).toBe(200)
+    }
+    /** The figures of the overview: 20% of 100.00, the untaxed part of each payment, less the part that went back. */
+    const shows = async (revenue: string, commission: string) => {
+      await page.goto(home)
+      expect([await figure(page, 'Revenue').textContent(), await figure(page, 'Commission').textContent()]).toEqual([
+        revenue,
+        commission,
+      ])
+    }
+    for (const event of checkout) await send(event, 0)
+    await shows('$120.00', '$20.00')
+    await send(renewal, 1)
+    await shows('$240.00', '$40.00')
+    await send(refund, 2)
+    await shows('$240.00', '$35.00')
+    await send(chargeback, 3, refunded, changes)
+    await shows('$240.00', '$20.00')
+    await page.goto(`${home}/commissions`)
+    await page.getByText(/Refund of \$30\.00/).waitFor()
+    await context.close()
+    expect(complaints).toEqual([])
+  },
+)
 
 test('held commissions wait on both sides until somebody presses a button, and the Enter key decides nothing', async () => {
   const { page } = advertiser

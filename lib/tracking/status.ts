@@ -40,6 +40,8 @@ export async function readIntegration(db: Database, programId: number) {
   const [live, test, sale, keys] = [row.live_page[0], row.test_page[0], row.latest_sale[0], row.keys[0]]
   return {
     ...asStatus(row),
+    /** The processors other than Stripe to which the program is connected. */
+    connected_processors: row.connected_processors,
     /** Whether browsers reported signups that did not settle a lead. */
     has_provisional_leads: row.provisional_lead !== null,
     /** The latest click's page. Undefined before the first click. */
@@ -114,6 +116,10 @@ function statusColumns(eb: OfProgram) {
     'p.lead_auth_policy',
     'p.processor_account_id',
     'p.proxy_key_number',
+    sql<string[]>`array(
+      select distinct c.processor from processor_connections c
+      where c.program_id = p.id and c.secret is not null and c.disconnected_at is null order by 1
+    )`.as('connected_processors'),
     eb
       .exists(
         eb
@@ -199,6 +205,7 @@ function asStatus(row: StatusRow) {
   const lead = { live: row.live_lead, test: row.test_lead }
   const sale = { live: row.live_sale, test: row.test_sale }
   const account = row.processor_account_id
+  const connected = row.connected_processors
   return {
     program: {
       id: row.id,
@@ -210,7 +217,7 @@ function asStatus(row: StatusRow) {
       cookie_window_days: row.cookie_window_days,
       lead_auth_policy: row.lead_auth_policy,
     },
-    processor: { connected: account !== null, account_id: account },
+    processor: { connected: account !== null || connected.length > 0, account_id: account },
     activity: {
       last_click: click,
       last_lead: { live: later(row.live_lead, row.provisional_lead), test: row.test_lead },
@@ -246,10 +253,12 @@ function asStatus(row: StatusRow) {
       currencyCheck(row.currency, row.live_currency),
       {
         name: 'processor_connected',
-        ok: account !== null,
+        ok: account !== null || connected.length > 0,
         message: account
           ? `The payment processor account ${account} is connected.`
-          : 'No payment processor is connected. Connect one in the dashboard, or send sales from the server.',
+          : connected.length > 0
+            ? `The program is connected to ${connected.join(', ')}.`
+            : 'No payment processor is connected. Connect one in the dashboard, or send sales from the server.',
       },
     ],
   }

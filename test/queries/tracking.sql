@@ -1,5 +1,10 @@
 -- readStatus
-select "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", "p"."cookie_window_days", "p"."lead_auth_policy", "p"."processor_account_id", "p"."proxy_key_number", exists (
+select "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", "p"."cookie_window_days", "p"."lead_auth_policy", "p"."processor_account_id", "p"."proxy_key_number", array(
+  select distinct c.processor
+  from processor_connections c
+  where c.program_id = p.id and c.secret is not null and c.disconnected_at is null
+  order by 1
+    ) as "connected_processors", exists (
   select
   from "referral_links" as "l"
   where "l"."program_id" = "p"."id" and "l"."partner_id" is not null and "l"."is_active" = $1) as "has_link", (

@@ -6,6 +6,8 @@ import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { Database } from '../../../lib/database.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
+import { isProcessor } from '../../../lib/processors/connections.ts'
+import { processors } from '../../../lib/processors/processors.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
 import { Badge, Card, Copy, LinkButton } from '../components/blocks.tsx'
@@ -14,6 +16,7 @@ import { form } from '../components/form.ts'
 import { Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { connectionsAddress } from './connections.tsx'
 import { keyUse, scopesOf, setUpUses } from './api-keys.tsx'
 import { SetUp } from './set-up-command.tsx'
 
@@ -124,7 +127,7 @@ function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | und
 const states = {
   key: ({ key_used_at: at, processor, program }: Integration) =>
     at !== null || (processor.connected && program.lead_auth_policy === 'browser_allowed'),
-  // A sale without Stripe came from the integrator's server.
+  // A sale without a processor came from the integrator's server.
   money: ({ processor, checks }: Integration) =>
     processor.connected || checks.some(({ name, ok }) => name === 'sale_seen' && ok),
   partner: ({ has_invited: hasInvited }: Integration) => hasInvited,
@@ -172,7 +175,7 @@ const titles: Record<Step, string> = {
   click: 'The tag works: a click from your site',
   key: 'The API key is used',
   lead: 'A lead from your server',
-  money: 'Sales arrive from Stripe or from your server',
+  money: 'Sales arrive from your processor or your server',
   sale: 'A sale',
   partner: 'A partner is invited',
 }
@@ -237,7 +240,7 @@ function State({ step, isDone, program, integration }: StateProps) {
         {integration.key_used_at === null ? (
           <p class="muted small">
             {isDone
-              ? 'Not needed here: browsers report leads, and Stripe reports sales.'
+              ? 'Not needed here: browsers report leads, and your processor reports sales.'
               : "No call with a key of this program has arrived yet. A call with a wrong key can't be shown here, because it names no program. Your server gets the error 401 unauthorized."}
           </p>
         ) : (
@@ -250,12 +253,22 @@ function State({ step, isDone, program, integration }: StateProps) {
     )
   }
   if (step === 'money') {
-    if (integration.processor.connected) return <p class="muted small">Stripe is connected.</p>
+    const { processor, connected_processors: others } = integration
+    if (processor.account_id !== null) return <p class="muted small">Stripe is connected.</p>
+    if (processor.connected) {
+      const names = others.map((name) => (isProcessor(name) ? processors[name].title : name))
+      return (
+        <p class="muted small">
+          {names.join(' and ')} {names.length === 1 ? 'is' : 'are'} connected.
+        </p>
+      )
+    }
     if (isDone) return <p class="muted small">Your server sends its sales.</p>
     return (
       <p class="muted small">
-        <a href={settings}>Connect Stripe</a>, or <a href="/docs/html">have your server send each sale</a>: the first
-        sale completes this step.
+        Connect <a href={settings}>Stripe</a> or{' '}
+        <a href={connectionsAddress(program.id)}>Paddle, Lemon Squeezy or Polar</a>, or{' '}
+        <a href="/docs/html">have your server send each sale</a>: the first sale completes this step.
       </p>
     )
   }
@@ -278,7 +291,7 @@ function waitingFor(kind: Kind, { processor, has_provisional_leads: isProvisiona
       : 'Waiting. Sign up on your site, or run: node_modules/.bin/svc test lead'
   }
   return processor.connected
-    ? "Waiting. Pay on your site in Stripe's test mode, or run: node_modules/.bin/svc test sale"
+    ? "Waiting. Pay on your site in your processor's test mode, or run: node_modules/.bin/svc test sale"
     : 'Waiting. Pay on your site, or run: node_modules/.bin/svc test sale'
 }
 
