@@ -102,7 +102,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['processor.connected', 'acct_audit']],
   ],
   [
-    'somebody is invited',
+    'a person is invited',
     async () => () =>
       inviteMember(db, {
         workspaceId,
@@ -114,7 +114,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['member.invited', 'bob@example.com', { role: 'member' }]],
   ],
   [
-    'somebody joins',
+    'a person joins',
     async () => {
       const token = await invited('bob@example.com')
       return () => acceptInvitation(service.actingAs(other.userId), token, other.userId)
@@ -275,7 +275,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [['data.exported', 'partners-1']],
   ],
   [
-    'somebody signs in',
+    'a person signs in',
     asActor(`insert into sessions (id, user_id, token, expires_at) values ('s', $1, 't', now())`),
     [['member.signed_in', null]],
   ],
@@ -315,7 +315,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
 test.for(acts)('it records the actor and the program of an action: %s', async ([what, prepare, left]) => {
   const act = await prepare()
   const entries = await entriesOf(act)
-  const by = what === 'somebody joins' ? 'bob@example.com' : 'ada@example.com'
+  const by = what === 'a person joins' ? 'bob@example.com' : 'ada@example.com'
   expect(entries.map(({ actor: who, action, subject }) => [who, action, subject])).toEqual(
     left.map(([action, subject]) => [by, action, subject]),
   )

@@ -49,9 +49,9 @@ test('a build is reused until a source or a package changes, and stays inside th
     ['nothing is there', () => {}, built],
     ['nothing changed', () => {}, found],
     ['a function changed', write('functions/a.ts', 'a'), built],
-    ['it has another name', () => renameSync(at('functions/a.ts'), at('functions/b.ts')), built],
-    ['a function came', write('functions/c.ts', 'c'), built],
-    ['it went', () => rmSync(at('functions/c.ts')), found],
+    ['a function was renamed', () => renameSync(at('functions/a.ts'), at('functions/b.ts')), built],
+    ['a function was added', write('functions/c.ts', 'c'), built],
+    ['a function was removed', () => rmSync(at('functions/c.ts')), found],
     ['a package changed', write('node_modules/.package-lock.json', '{}'), built],
     ['the tests changed', write('test.ts', ''), found],
     [
@@ -62,9 +62,9 @@ test('a build is reused until a source or a package changes, and stays inside th
       },
       [2, false],
     ],
-    ['it was read again', () => {}, found],
+    ['the next request', () => {}, found],
     [
-      'the packages lie elsewhere',
+      'the packages are in another folder',
       () => {
         renameSync(at('node_modules'), at('elsewhere'))
         symlinkSync(at('elsewhere'), at('node_modules'))
@@ -72,7 +72,7 @@ test('a build is reused until a source or a package changes, and stays inside th
       rebuilt,
     ],
     [
-      'there is no place',
+      'the cache has no folder',
       () => {
         rmSync(at('node_modules'))
         renameSync(at('elsewhere'), at('node_modules'))

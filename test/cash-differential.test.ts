@@ -124,7 +124,7 @@ type Scenario = [
 ]
 const scenarios: Scenario[] = [
   [
-    'tax on top, and tax inside after a discount',
+    'added tax, and included tax after a discount',
     (account, buyer) => {
       account.checkout(buyer, 'eur', vat, 'on top')
       account.checkout(buyer, 'eur', vatInside, 'inside', { invoiced: true })
@@ -135,7 +135,7 @@ const scenarios: Scenario[] = [
     ],
   ],
   [
-    'a payment that arrives days later, and one that never does',
+    'a payment that arrives days later, and one that never arrives',
     (account, buyer) => {
       account.checkout(buyer, 'eur', vat, 'later', { paid: 'later' })
       account.checkout(buyer, 'eur', vat, 'never', { paid: 'never' })
@@ -143,7 +143,7 @@ const scenarios: Scenario[] = [
     [[11_888, 9990, 0]],
   ],
   [
-    'a subscription, its upgrade with proration, and a renewal of which the balance pays a part',
+    'a subscription, its upgrade with proration, and a renewal that the balance partly pays',
     (account, buyer) => {
       const { subscription } = account.subscribe(buyer, 'eur', vat, 'first')
       account.bill(subscription, 'eur', priceOf(777, { taxBp: 1900 }), 'upgrade', { reason: 'subscription_update' })
@@ -157,7 +157,7 @@ const scenarios: Scenario[] = [
     ],
   ],
   [
-    'a first payment of which the balance pays a part, so that the session names more than was paid',
+    "a first payment that the balance partly pays, so that the session's amount is too high",
     (account, buyer) => {
       account.giveCredit(buyer, 3333)
       account.subscribe(buyer, 'eur', vat, 'first')
@@ -174,7 +174,7 @@ const scenarios: Scenario[] = [
     [[11_888, 9990, 0]],
   ],
   [
-    'refunds of a session in parts, of which one is under way at first and one fails',
+    'partial refunds of a session, with a pending one and a failed one',
     (account, buyer) => {
       const charge = chargeOf(account.checkout(buyer, 'eur', vat, 'bought'))
       account.refund(charge, 3333)
@@ -186,7 +186,7 @@ const scenarios: Scenario[] = [
     [[11_888, 9990, 7666]],
   ],
   [
-    'refunds of invoices, whole and in part',
+    'full and partial refunds of invoices',
     (account, buyer) => {
       const { subscription, payment } = account.subscribe(buyer, 'eur', vat, 'first')
       const renewal = account.bill(subscription, 'eur', vat, 'renewal')
@@ -199,7 +199,7 @@ const scenarios: Scenario[] = [
     ],
   ],
   [
-    'a dispute that is lost, after a refund',
+    'a lost dispute after a refund',
     (account, buyer) => {
       const charge = chargeOf(account.checkout(buyer, 'eur', vat, 'bought'))
       account.refund(charge, 1888)
@@ -208,7 +208,7 @@ const scenarios: Scenario[] = [
     [[11_888, 9990, 11_888]],
   ],
   [
-    'an invoice with metadata of its own that is paid outside of Stripe, and given back there in part',
+    'an invoice with its own metadata that is paid and partly refunded outside Stripe',
     (account, buyer) => {
       const sent = account.sendInvoice(buyer, 'eur', vat, 'sent', { paying: { by: 'outside' } })
       account.credit(sent.invoice, sent.payment, 1888, 'outside')
@@ -216,7 +216,7 @@ const scenarios: Scenario[] = [
     [[11_888, 9990, 1888]],
   ],
   [
-    'krónur, which Stripe writes with two decimals',
+    'krónur, which Stripe sends with two decimals',
     (account, buyer) => {
       const price = priceOf(1_000_000, { taxBp: 2400, step: 100 })
       const charge = chargeOf(account.checkout(buyer, 'isk', price, 'once'))
@@ -229,7 +229,7 @@ const scenarios: Scenario[] = [
     ],
   ],
   [
-    'yen and ariary, which Stripe writes without',
+    'yen and ariary, which Stripe sends without decimals',
     (account, buyer) => {
       account.refund(chargeOf(account.checkout(buyer, 'jpy', priceOf(1000, { taxBp: 1000 }), 'yen')), 550)
       account.checkout(buyer, 'mga', priceOf(1000, { taxBp: 2000 }), 'ariary')

@@ -83,7 +83,7 @@ test('a rotation reaches the functions within a minute', async () => {
   expect(await validAt(122)).toEqual([false, true])
 })
 
-test('shows received events, live and in test mode', async () => {
+test('received events are shown, live and in test mode', async () => {
   const program = await api.program()
   const key = { key: program.apiKey }
   const additional_data = { test_mode: true, program_id: program.programId }
@@ -134,7 +134,7 @@ test('shows received events, live and in test mode', async () => {
   })
 })
 
-test('shows refusals, each with advice', async () => {
+test('refusals are shown, each with advice', async () => {
   const program = await api.program()
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: '1' }, { key: program.apiKey })
   expect((await statusOf(program.apiKey)).refusals).toEqual([
@@ -147,7 +147,7 @@ test('shows refusals, each with advice', async () => {
   ])
 })
 
-test('shows the currency of the last live sale if it differs from the program’s', async () => {
+test('the currency of the last live sale is shown if it differs from the program’s', async () => {
   const program = await api.program({ currency: 'eur' })
   const sell = async (transaction_id: string, currency?: string) =>
     await api.call(salePath, { transaction_id, customer_key: 'u', amount_cents: 1, currency }, { key: program.apiKey })
@@ -163,7 +163,7 @@ test('shows the currency of the last live sale if it differs from the program’
   expect(await check()).toMatchObject({ ok: true })
 })
 
-test('shows a key that lacks a scope, and names the scope', async () => {
+test('a key without a scope is shown, with the name of the scope', async () => {
   const program = await api.program()
   const key = await createApiKey(api.stack.db, program.programId, 'reader', { scopes: ['read'] })
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: 1 }, { key })

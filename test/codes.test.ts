@@ -79,7 +79,7 @@ const coupon = 'JANE20'
 const customerKey = 'ann'
 
 test.each<[string, before: Act[], Parameters<World['sell']>[0], number | null, byCode: boolean, steps: string[]]>([
-  ['a code alone', [], { coupon }, 1, true, ['coupon found']],
+  ['a code without a click', [], { coupon }, 1, true, ['coupon found']],
   ['a code in another case', [], { coupon: 'jane20' }, 1, true, ['coupon found']],
   [
     'a code in another script and another Unicode form',
@@ -278,7 +278,7 @@ describe('a code belongs to one partner forever', () => {
       'This code belonged to Partner 1 and is revoked.',
     ],
     [
-      'for nobody',
+      'for an unknown partner',
       (world) =>
         makeCode(db, world.programId, { partner_id: 1, code: 'NEW', promotion_code_id: null, account_id: null }),
       'This program has no such partner.',

@@ -87,7 +87,7 @@ test.each<Row>([
     /^AWS_REGION is not set|^AWS_ACCESS_KEY_ID is not set/,
   ],
   ['queue without a running service', 'commands/dead-letters.ts dead', queue, /ECONNREFUSED.* Check that it runs/],
-  ['erase of nobody', 'commands/erase.ts', {}, /^Say whom to erase/],
+  ['erase without a customer', 'commands/erase.ts', {}, /^Say whom to erase/],
   ...['replay', 'own-account 1', 'backfill 1', 'erase --program 1 --customer-key a'].flatMap((command) =>
     ['nonsense', 'postgresql://svc:secret@127.0.0.1:1/svc'].map((url): Row => [
       `${command.split(' ')[0]} with ${url} for a database`,

@@ -12,11 +12,11 @@ const most = 9_999_999_999_999
 
 test.for<[what: string, base: number, bp: number, fixed: number | null, left: number | null, cents: number]>([
   ['20% of 49.00', 4900, 2000, null, null, 980],
-  ['half a cent rounds up, where floating point rounds down', 2750, 140, null, null, 39],
+  ['half a cent rounds up, although floating point rounds down', 2750, 140, null, null, 39],
   ['less than half a cent rounds down', 1, 4999, null, null, 0],
   ['half a cent of one cent', 1, 5000, null, null, 1],
-  ['a fixed amount comes on top', 4900, 2000, 300, null, 1280],
-  ['a fixed amount alone', 4900, 0, 300, null, 300],
+  ['a fixed amount is added', 4900, 2000, 300, null, 1280],
+  ['only a fixed amount', 4900, 0, 300, null, 300],
   ['a base of zero earns no fixed amount', 0, 2000, 300, null, 0],
   ['the cap leaves a part', 4900, 2000, 300, 500, 500],
   ['the cap leaves the full amount', 4900, 2000, 300, 5000, 1280],

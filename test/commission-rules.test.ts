@@ -281,7 +281,7 @@ test('each line of an invoice earns by its own rule, and a refund reverses all i
   )
   const lines = [line('prod_a', 100_000), line('prod_b', 1000), line('prod_d', 0), line('prod_c', 500)]
   await world.report({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
-  // 20% of 1,000.00, 80% of 10.00 plus 1.00, and nothing of 5.00.
+  // The first line earns 20% of 1,000.00. The second earns 80% of 10.00 plus 1.00. The third, of 5.00, earns nothing.
   expect((await world.earned())['in_1']).toBe(20_900)
   const asked = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
   const { commission } = await explainSale(db, asked)

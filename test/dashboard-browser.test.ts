@@ -270,7 +270,7 @@ test(
     await page.getByRole('button', { name: 'Add endpoint' }).click()
     receiver.expect('walk', (await page.getByLabel('Webhook secret', { exact: true }).innerText()).trim())
 
-    /** Runs the consumer like its schedule until the receiver got this many requests. */
+    /** Runs the consumer until the receiver has this many requests. */
     async function deliver(requests: number) {
       await expect.poll(() => stack.waitingWebhooks()).toBeGreaterThan(0)
       await stack.scheduled('deliver-webhooks')

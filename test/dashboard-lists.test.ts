@@ -372,7 +372,7 @@ test('the search of a program finds partners, codes, customers, sales and pages'
   expect(await found(customer_key)).toEqual([`${base}/customers/${customer}`])
   expect(await found('LOVELACE ada')).toEqual([expect.stringMatching(/\/partners\/\d+$/)])
   expect(await found('payout')).toEqual([`${base}/payouts`])
-  expect(await found('nothing like it')).toEqual([])
+  expect(await found('no match')).toEqual([])
 })
 
 test('a missing page keeps the navigation of its program', async () => {

@@ -124,7 +124,7 @@ describe('over connections that are held', () => {
     await few.end()
   })
 
-  test('an unreachable database is a failed attempt', async () => {
+  test('an attempt fails if the database is unreachable', async () => {
     const nowhere = openPool('postgresql://postgres@127.0.0.1:9/postgres')
     await expect(new Database({ ...held, POSTGRES: nowhere }).query(one)).rejects.toSatisfy(isTransient)
     await nowhere.end()

@@ -39,7 +39,7 @@ const onDisk = (name: string, run: (folder: string) => Promise<void>, timeout: n
   disk && test(name, async () => await run(disk), timeout)
 
 onDisk(
-  'a full disk is answered 503 and loses nothing, and the service comes back when there is room',
+  'a full disk causes 503 and loses nothing, and the service recovers when space is free',
   async (folder) => {
     const environment = settingsOf(await freePort(), await startMailApi())
     const served = await startServe({ ...environment, ...givenSecrets }, ['--embedded', '--data', folder])

@@ -209,7 +209,7 @@ test('a code is created and used as the codes page says', async () => {
 })
 
 test(
-  'the walk runs unchanged: it tracks from another process, and explains the sale as JSON and in the dashboard',
+  'the walkthrough runs unchanged: it tracks from another process, and explains the sale as JSON and in the dashboard',
   { timeout: 120_000 },
   async () => {
     const shop = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })

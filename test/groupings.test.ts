@@ -480,7 +480,7 @@ describe.each([
 const starts = async (changes: Partial<GroupsQuery>) =>
   (await readGroups(db, programId, { ...whole, ...changes })).total.intervals?.map(({ start: begins }) => begins)
 
-test.for(['Europe/Berlin', 'America/New_York'])('days are in UTC in a session of %s', async (zone) => {
+test.for(['Europe/Berlin', 'America/New_York'])("days are in UTC if the session's time zone is %s", async (zone) => {
   const filters = { country: 'DE', device: 'mobile' }
   const statements = [
     performanceStatement(programId, { period: 'all' }, Date.parse('2026-04-06T12:20:00Z')),

@@ -11,9 +11,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 
-/**
- * Runs `npm start`, `npm run -s sandbox` and the walkthrough of the README like a person, in a separate data folder.
- */
+/** Runs `npm start`, `npm run -s sandbox` and the walkthrough of the README in a separate data folder. */
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-stack-'))
 const port = await freePort()

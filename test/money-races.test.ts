@@ -50,7 +50,7 @@ function expectOnlyConflicts(outcomes: PromiseSettledResult<unknown>[]) {
 
 const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
   {
-    name: 'a deduction reported ten times at once is taken once, and ten different ones all',
+    name: 'ten concurrent copies of a deduction count once, and ten different ones all count',
     run: async () => {
       const { program } = await createCredited()
       const requestId = randomUUID()
@@ -74,7 +74,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'two people who reject the same commissions reject each once, beside approvals and refunds',
+    name: 'two people who reject the same commissions reject each once, during approvals and refunds',
     run: async () => {
       const program = await createLedgerProgram(sql, db)
       const sales = await Promise.all([1, 2, 3, 4].map((number) => program.soldBy(number % 2, 1000)))
@@ -92,7 +92,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'ten equal refunds take one',
+    name: 'ten equal refunds count once',
     run: async () => {
       const { program, sale } = await createCredited()
       await times(10, () => program.refund(sale.id, 1000, 'same'))
@@ -101,7 +101,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'twenty different refunds take no more than the sale and exactly the commission',
+    name: 'twenty different refunds take at most the sale and exactly the commission',
     run: async () => {
       const { program, sale } = await createCredited()
       await times(20, (index) => program.refund(sale.id, 333, `refund-${index}`))
@@ -110,7 +110,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'ten returns of a refund put it back once',
+    name: 'ten returns of a refund restore it once',
     run: async () => {
       const { program, sale } = await createCredited()
       await program.refund(sale.id, 1000, 'failed')
@@ -121,7 +121,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'a refund and its return at once leave nothing taken',
+    name: 'a concurrent refund and its return cancel out',
     run: async () => {
       const { program, sale } = await createCredited()
       await times(10, async (index) => {
@@ -144,7 +144,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'approvals of many at once, in any order, and a rejection of one credit each once',
+    name: 'bulk approvals in any order and a concurrent rejection credit each commission at most once',
     run: async () => {
       const program = await createLedgerProgram(sql, db)
       const ids: number[] = []
@@ -161,7 +161,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'two scheduled approvals and ten refunds at once credit what is left',
+    name: 'two scheduled approvals and ten concurrent refunds credit the rest',
     run: async () => {
       const program = await createLedgerProgram(sql, db, { holdDays: 0 })
       const sales = []
@@ -187,7 +187,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'a rejection, a refund and an approval at once leave nothing',
+    name: 'a concurrent rejection, refund and approval leave nothing',
     run: async () => {
       const program = await createLedgerProgram(sql, db)
       const { id, commissionId } = await program.soldBy(0, 5000)
@@ -236,7 +236,7 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
     },
   },
   {
-    name: 'of a payment and a refusal one happens',
+    name: 'either a payment or a refusal succeeds',
     run: async () => {
       const { program } = await createCredited()
       const id = await ask(program, 400)

@@ -149,7 +149,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     /Sub-id 1[\s\S]*<bdi>footer<\/bdi><\/span><span>\$175\.00/,
     /Sub-id 2/,
   ],
-  ['a sub-id alone', '?sub1=footer', /sub1: <bdi>footer<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$175\.00</],
+  ['only a sub-id', '?sub1=footer', /sub1: <bdi>footer<\/bdi>[\s\S]*<dt>Revenue<\/dt><dd class="value">\$175\.00</],
   [
     'events without a medium',
     '?utm_medium=',

@@ -181,7 +181,7 @@ describe('an invitation', () => {
         sql.query(`update partner_invitations set expires_at = now() where partner_id = $1`, [partnerId]),
     ],
     [
-      'from somebody whose account is gone',
+      'from a deleted account',
       ({ partnerId }) =>
         sql.query(`update partner_invitations set invited_by = null where partner_id = $1`, [partnerId]),
     ],
@@ -204,7 +204,7 @@ describe('an invitation', () => {
       (workspaceId: string, userId: string) => changeMember(db, { workspaceId, userId, role: null, byOwner: true }),
     ],
     [
-      'may add no partners any more',
+      'may no longer add partners',
       'admin',
       (workspaceId: string, userId: string) => changeMember(db, { workspaceId, userId, role: 'member', byOwner: true }),
     ],

@@ -106,7 +106,7 @@ const mistakes: Record<string, Mistake> = {
       reversed_share: `return round(commission_cents::numeric * refunded_cents / greatest(sale_cents, 1));`,
     },
   },
-  'a lost dispute that gives the partner money that the merchant never got back': {
+  "a lost dispute that leaves the partner the merchant's lost money": {
     ways: ['dispute_after_refund'],
     says: /refunded/,
     service: inDisputes((reversals) => {
@@ -139,7 +139,7 @@ const mistakes: Record<string, Mistake> = {
       },
     }),
   },
-  'a partial payment whose untaxed part comes first': {
+  'a partial payment that starts with the untaxed part': {
     ways: ['fractions'],
     seed: 15,
     says: /base/,
@@ -150,7 +150,7 @@ const mistakes: Record<string, Mistake> = {
       },
     }),
   },
-  'a payment outside of Stripe that old payloads hide': {
+  'a payment outside Stripe that is missing in old payloads': {
     ways: ['outside'],
     says: /no sale/,
     service: inAmounts({ paidOfInvoice: (real) => (invoice) => real({ ...invoice, paid_out_of_band: false }) }),
@@ -177,7 +177,7 @@ const mistakes: Record<string, Mistake> = {
           real(changed(object, { metadata: {} }), ...rest),
     ),
   },
-  'an unread credit note outside of Stripe': {
+  'an unread credit note outside Stripe': {
     ways: ['credited'],
     seed: 2,
     says: /refunded 0/,
@@ -188,12 +188,12 @@ const mistakes: Record<string, Mistake> = {
       },
     ),
   },
-  'an amount of a session that its invoice does not correct': {
+  'a session amount that its invoice does not correct': {
     ways: ['balance'],
     says: /sale of/,
     functions: { correct_sale: `return sale;` },
   },
-  'an end that depends on whether the session or the invoice came first': {
+  'a result that depends on the order of session and invoice': {
     ways: ['balance'],
     seed: 14,
     says: /two orders/,
@@ -222,7 +222,7 @@ const mistakes: Record<string, Mistake> = {
       intact();`,
     },
   },
-  'a correction that the balance does not get': {
+  'a correction that skips the balance': {
     ways: ['balance', 'approved'],
     seed: 6,
     says: /balance/,
@@ -259,12 +259,12 @@ const mistakes: Record<string, Mistake> = {
     says: /partner null/,
     functions: { attribute_to_customer: `return;` },
   },
-  'a forgotten session whose payment is under way': {
+  'a forgotten session with a pending payment': {
     ways: ['captured', 'api_attribution'],
     says: /base/,
     functions: { keep_session: `return;` },
   },
-  'a sale call that passes for the word of a session': {
+  'a sale call that counts as a session': {
     ways: ['captured', 'api_sale'],
     seed: 12,
     says: /sale of/,
@@ -275,7 +275,7 @@ const mistakes: Record<string, Mistake> = {
         intact();`,
     },
   },
-  'months that count from the payment that arrived first': {
+  'months from the first arrival instead of the first payment': {
     ways: ['duration'],
     seed: 3,
     says: /commission left/,
@@ -293,13 +293,13 @@ const mistakes: Record<string, Mistake> = {
       return real(changed(object, { amount_received: Object(object).amount }), ...rest)
     }),
   },
-  'a captured payment that does not get the tax of its session': {
+  'a captured payment without the tax of its session': {
     ways: ['captured'],
     seed: 2,
     says: /base/,
     functions: { with_session: `intact(); result := jsonb_set(result, '{sale}', fact->'sale');` },
   },
-  'a hundred times too many krónur': {
+  'an amount in krónur that is a hundred times too large': {
     ways: ['odd_units'],
     seed: 23,
     says: /sale of/,
@@ -307,7 +307,7 @@ const mistakes: Record<string, Mistake> = {
       stripeAmount: (real) => (amount, currency) => (currency === 'isk' ? amount : real(amount, currency)),
     }),
   },
-  'a payment that the sale call does not give a customer': {
+  'a payment without the customer of its sale call': {
     ways: ['api_attribution'],
     says: /partner null/,
     functions: {
@@ -325,24 +325,24 @@ const mistakes: Record<string, Mistake> = {
     says: /2 sales/,
     functions: { known_transaction: `return given.transaction_id;`, merge_sales: `return;` },
   },
-  'two sales of one payment that stay two': {
+  'two sales of one payment that never become one': {
     ways: ['api_sale'],
     seed: 4,
     says: /2 sales/,
     functions: { merge_sales: `return;` },
   },
-  'a refund of the API that the webhook takes again': {
+  'an API refund that the webhook repeats': {
     ways: ['api_refund'],
     seed: 6,
     says: /refunded/,
     functions: { claim_api_refunds: `return;` },
   },
-  'a refund of the webhook that the API takes again': {
+  'a webhook refund that the API repeats': {
     ways: ['api_refund'],
     says: /refunded/,
     functions: { is_processors_own: `return false;` },
   },
-  'one refund of the API that counts for two of the webhook': {
+  'an API refund that hides two webhook refunds': {
     ways: ['api_refund'],
     seed: 24,
     says: /refunded/,
@@ -353,7 +353,7 @@ const mistakes: Record<string, Mistake> = {
       );`,
     },
   },
-  'a refund of the rest that its sale outgrows': {
+  'a refund of the rest that ignores a later correction': {
     ways: ['rest_refund'],
     seed: 15,
     says: /refunded/,
@@ -395,7 +395,7 @@ const mistakes: Record<string, Mistake> = {
     says: /partner/,
     functions: common.codeOverClick,
   },
-  'an unknown discount that Stripe is not asked about': {
+  'an unknown discount that is not looked up in Stripe': {
     ways: ['coded'],
     says: /no sale|partner/,
     service: inModule<typeof import('../lib/processors/stripe/read-discounts.ts')>(
@@ -422,9 +422,14 @@ const mistakes: Record<string, Mistake> = {
     says: /balance/,
     functions: { close_review: `if of_decision = 'released' then return; end if; intact();` },
   },
-  'a rejection that releases': { ways: ['held'], seed: 2, says: /expected 0/, functions: common.rejectionReleases },
+  'a rejection that releases the commission': {
+    ways: ['held'],
+    seed: 2,
+    says: /expected 0/,
+    functions: common.rejectionReleases,
+  },
   'a deduction that is added': { ways: ['adjusted'], seed: 2, says: /balance/, functions: common.deductionIsAdded },
-  'a new partner who does not get their group': {
+  'a new partner without their group': {
     ways: ['joining', 'ruled'],
     seed: 33,
     says: /commission left/,

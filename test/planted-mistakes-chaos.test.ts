@@ -34,7 +34,7 @@ interface Mistake {
 }
 
 const mistakes: Record<string, Mistake> = {
-  'a refunded total from before the lock': {
+  'a refunded total that is read before the lock': {
     known: [1],
     functions: {
       track_refund: `declare
@@ -68,7 +68,7 @@ const mistakes: Record<string, Mistake> = {
       }),
     ],
   },
-  'a notification of a reversal in its own request': {
+  'a notification of a reversal in a separate request': {
     known: [1],
     functions: { notify_reversal: `if starts_with(by_cause, 'refund:') then return; end if; intact();` },
     service: [
@@ -100,7 +100,7 @@ const mistakes: Record<string, Mistake> = {
         intact();`,
     },
   },
-  'a hash of an API key that passes for all keys': {
+  'an API key hash that matches all keys': {
     known: [1],
     service: [
       inModule<typeof import('../lib/access/api-keys.ts')>('lib/access/api-keys.ts', {
@@ -134,7 +134,7 @@ const mistakes: Record<string, Mistake> = {
       }),
     ],
   },
-  'a payout run of whole balances that ignores open requests': {
+  'a payout run that pays whole balances despite open requests': {
     known: [18],
     steps: 40,
     functions: {
@@ -153,7 +153,7 @@ const mistakes: Record<string, Mistake> = {
         intact();`,
     },
   },
-  'a payout run whose payments stay in the balance': {
+  'a payout run that leaves its payments in the balance': {
     known: [6],
     functions: {
       post_payout: `if payout.payout_run_id is null then
@@ -165,7 +165,7 @@ const mistakes: Record<string, Mistake> = {
     },
   },
   'a held commission that is credited': { known: [2], functions: common.heldIsCredited },
-  'a rejection that releases': { known: [10, 16], steps: 40, functions: common.rejectionReleases },
+  'a rejection that releases the commission': { known: [10, 16], steps: 40, functions: common.rejectionReleases },
   'a deduction that is added': { known: [6], functions: common.deductionIsAdded },
   'a repeated request that makes another adjustment': {
     known: [25, 26, 27, 28, 29, 30, 31, 32],
@@ -176,7 +176,7 @@ const mistakes: Record<string, Mistake> = {
         intact();`,
     },
   },
-  'a link of a new partner that belongs to another partner': {
+  "a new partner's link that belongs to another partner": {
     known: [6],
     functions: {
       admit_applicant: `intact();
@@ -185,7 +185,7 @@ const mistakes: Record<string, Mistake> = {
           and (l.program_id, l.partner_id) = (a.program_id, a.partner_id);`,
     },
   },
-  'a mail that is forgotten when the mail API refuses it': {
+  'a mail that is forgotten after a refusal by the mail API': {
     known: [1, 2, 3, 4],
     isOfMail: true,
     service: [

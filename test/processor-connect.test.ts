@@ -195,7 +195,7 @@ describe("connecting the deployment's own account", () => {
       '',
     ],
     [
-      'that nobody signed',
+      'without a valid signature',
       async ({ code }) => {
         const body = JSON.stringify({
           id: 'evt_1',

@@ -111,7 +111,7 @@ test('rules can be previewed and changed, and a removed group moves its partners
   expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
 })
 
-test('a patch changes the sent fields of the join page, and an application by key is mailed, confirmed and decided once', async () => {
+test('a patch changes only the sent fields of the join page, and an application through the API is confirmed by mail and decided once', async () => {
   const questions = [{ label: 'Where?', type: 'short', required: true }]
   const own = { key: other.apiKey }
   expect((await get('/api/v1/join-page', own)).body.join_page).toMatchObject({ slug: null, url: null, is_open: false })
@@ -313,7 +313,7 @@ test.each([
   ['one that is too long', { code: 'x'.repeat(65) }, 'code'],
   ['one with a line break', { code: 'A\nB' }, 'code'],
   ['one that Stripe refuses', { code: 'CAFÉ', stripe: { coupon_id: 'c' } }, 'code'],
-  ['a code beside a promotion code', { code: 'A', stripe: { promotion_code_id: 'promo_1' } }, 'code'],
+  ['a code and a promotion code', { code: 'A', stripe: { promotion_code_id: 'promo_1' } }, 'code'],
   ['an invalid promotion code id', { stripe: { promotion_code_id: 'cou_1' } }, 'stripe'],
   ['no discount', { code: 'A', stripe: { duration: 'once' } }, 'stripe'],
   [

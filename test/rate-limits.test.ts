@@ -189,7 +189,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect(clicks).toBe(1)
   })
 
-  test('an unsigned caller counts by their own address and gets no location, whatever the headers say', async () => {
+  test('an unsigned caller counts by their own address and gets no location, whatever headers they send', async () => {
     const { partnerCode, programId } = await api.program()
     const call = (index: number) => {
       const time = Math.floor(Date.now() / 1000)

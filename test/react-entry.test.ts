@@ -185,19 +185,19 @@ describe('in the browser', () => {
 
   const nested: [what: string, tree: string, tags: number, answers: unknown[]][] = [
     [
-      'of two programs each records the click of its own link',
+      'of two programs record separate clicks',
       `<SvcProvider programId="PROGRAM" baseUrl="BASE"><SvcProvider name="partners" programId="OTHER" baseUrl="BASE"><Child /></SvcProvider></SvcProvider>`,
       2,
       ['there', 'there', true, 'no_attribution'],
     ],
     [
-      'of one program, one inside the other by mistake, load and record once',
+      'of one program, nested by mistake, load and record once',
       `<SvcProvider programId="PROGRAM" baseUrl="BASE"><SvcProvider programId="PROGRAM" baseUrl="BASE"><Child /></SvcProvider></SvcProvider>`,
       1,
       ['there', 'none', true, undefined],
     ],
     [
-      'beside each other load and record once',
+      'side by side load and record once',
       `<><SvcProvider programId="PROGRAM" baseUrl="BASE"><Child /></SvcProvider><SvcProvider programId="PROGRAM" baseUrl="BASE"><i /></SvcProvider></>`,
       1,
       ['there', 'none', true, undefined],

@@ -50,7 +50,7 @@ async function openSold() {
 
 type Opened = Awaited<ReturnType<typeof openShop>>
 
-/** Every order of some steps. */
+/** Returns every order of the steps. */
 function ordersOf<Item>(steps: Item[]): Item[][] {
   if (steps.length < 2) return [steps]
   return steps.flatMap((step, at) => ordersOf(steps.filter((_, other) => other !== at)).map((rest) => [step, ...rest]))

@@ -24,7 +24,7 @@ import { createLedgerProgram, type LedgerProgram, noClick } from './support/ledg
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 
-// Neon's driver is the stricter one.
+// The tests use Neon's driver because it is the stricter one.
 const { db, sql } = await startEndpoint('workers')
 
 const visit = (program: LedgerProgram, visitor: Visitor, partner?: number, customer?: string) =>

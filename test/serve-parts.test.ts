@@ -314,7 +314,7 @@ describe('over HTTP', async () => {
 
   test('bodies of unknown length count as the largest possible, and an address without budget is refused', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.77', 'transfer-encoding': 'chunked' }
-    // Twice the budget and two more, because the minute of the clock can end meanwhile.
+    // Twice the budget and two more, because a new minute can start in between.
     const answers = await Promise.all(
       Array.from({ length: 66 }, () => ask('127.0.0.2', headers, events, Buffer.alloc(1))),
     )

@@ -598,7 +598,7 @@ describe('test click', async () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
   })
 
-  test('a program accepts a thousand keyless clicks and leads a day together, whatever aff is', async () => {
+  test('a program accepts a thousand test clicks and leads without a key a day, with any aff', async () => {
     const full = await api.program()
     const additional_data = { test_mode, program_id: full.programId }
     const send = {

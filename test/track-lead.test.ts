@@ -329,9 +329,13 @@ describe('browser lead', () => {
 
     const flagged = 'unverified_customer'
     const later: [string, (user: string) => Promise<unknown>, [partner: string, review: string | null][]][] = [
-      ['a sale by key alone is attributed, its first commission marked', (user) => sell(user), [['squatter', flagged]]],
       [
-        'a second sale is not marked',
+        'a sale with only the key is attributed, and its first commission is flagged',
+        (user) => sell(user),
+        [['squatter', flagged]],
+      ],
+      [
+        'a second sale is not flagged',
         async (user) => [await sell(user), await sell(user)],
         [
           ['squatter', flagged],
@@ -339,12 +343,12 @@ describe('browser lead', () => {
         ],
       ],
       [
-        'a sale with a valid click takes the key',
+        'a sale with a valid click takes over the key',
         async (user) => sell(user, await api.click(allowed)),
         [['honest', null]],
       ],
       [
-        'a server lead with a valid click takes the key, for the sales by key alone after it',
+        'a server lead with a valid click takes over the key for later sales',
         async (user) => {
           await api.call(leadPath, { customer_key: user, click_id: await api.click(allowed) }, allowedKey)
           await sell(user)
@@ -352,7 +356,7 @@ describe('browser lead', () => {
         [['honest', null]],
       ],
       [
-        'a server lead by key alone verifies nothing',
+        'a server lead with only the key verifies nothing',
         async (user) => {
           await api.call(leadPath, { customer_key: user, email: email(user) }, allowedKey)
           await sell(user)
@@ -364,7 +368,7 @@ describe('browser lead', () => {
         ],
       ],
       [
-        'a sale with the click of somebody with another key takes it, for a second customer',
+        "a sale with the click of another key's customer takes over the key for a second customer",
         async (user) => {
           const click_id = await api.click(allowed)
           await sell(newUser(), click_id)
@@ -373,7 +377,7 @@ describe('browser lead', () => {
         [['honest', null]],
       ],
       [
-        'a click outside the window takes nothing',
+        'a click outside the window takes over nothing',
         async (user) => {
           const click_id = await api.click(allowed)
           await age(click_id, -1)
@@ -382,7 +386,7 @@ describe('browser lead', () => {
         [['squatter', flagged]],
       ],
       [
-        'a sale that is refused as a duplicate takes nothing',
+        'a refused duplicate takes over nothing',
         async (user) => {
           const sale = { transaction_id: crypto.randomUUID(), customer_key: user, amount_cents: 1000 }
           await api.call(salePath, sale, allowedKey)

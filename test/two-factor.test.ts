@@ -327,7 +327,7 @@ async function waysOf(email: string) {
 
 describe.each(['github', 'google'] as const)('a person from %s', (by) => {
   test.each([
-    ['confirmed on both sides', 'is signed in as themselves', true, true],
+    ['confirmed on both sides', 'is signed in', true, true],
     ['confirmed only here', 'is refused', true, false],
     ['confirmed only there', 'is refused', false, true],
     ['confirmed nowhere', 'is refused', false, false],

@@ -67,7 +67,7 @@ const receiver = await startReceiver()
 afterAll(() => receiver.close())
 const queue = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
 const channels = queuesOf(queue, { QUEUE_URL: stack.queue.url, WEBHOOK_QUEUE_URL: stack.queue.webhookUrl })
-/** The used actions of the webhooks' queue, in the names of AWS policies. */
+/** The actions of the webhooks' queue that the service used, in the names of AWS policies. */
 const used = new Set<string>()
 queue.middlewareStack.add(
   (next, { commandName }) =>

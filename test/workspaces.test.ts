@@ -127,7 +127,7 @@ test('removing a member reports the number of API keys that the member created',
 
 test.each([
   [
-    'taken back',
+    'revoked',
     async (workspaceId: string, invitationId: string) =>
       await revokeInvitation(db, { workspaceId, invitationId, byOwner: true }),
   ],

@@ -32,7 +32,7 @@ export function openDesk(
   database: { DATABASE_URL: string; NEON_ENDPOINT: string },
   atOnce = 8,
 ): Desk {
-  // The log of the built service. See test/chaos/bundle.ts.
+  // Receives the log of the built service (test/chaos/bundle.ts).
   Object.assign(globalThis, { svcLog: () => {} })
   const env = {
     ...database,
@@ -330,7 +330,7 @@ interface FoundSale {
 
 interface Found {
   sales: FoundSale[]
-  /** Balances by `partner currency`. */
+  /** Balances in minor units. Each key is a partner and a currency. */
   balances: Map<string, bigint>
 }
 

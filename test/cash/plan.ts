@@ -117,7 +117,7 @@ export interface PurchasePlan {
   /** The captured part of the authorization, in hundredths. */
   captured: number
   captured_by_session: boolean
-  /** If the integrator also reports it by the sale call, the id that it uses. */
+  /** The id that the integrator uses in the sale call, or null without a call. */
   api_sale: number | null
   /** The metadata names no buyer, but the sale call does. */
   api_attribution: boolean

@@ -45,7 +45,7 @@ const desks = await Promise.all(
 
 const started = performance.now()
 console.log(`${seeds} seeds from ${firstSeed}, of ${on.join(', ')}`)
-/** Each with its enabled ways. */
+/** The histories, each with its enabled ways. */
 const histories = (values.each === undefined ? [on] : on.map((way) => [way])).flatMap((of) =>
   Array.from({ length: seeds }, (_, at) => drawPlan(firstSeed + at, of)),
 )

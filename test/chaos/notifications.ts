@@ -6,8 +6,8 @@ import { seeded } from './random.ts'
 import type { World } from './world.ts'
 
 /**
- * Gives the first partner and a workspace member accounts with mail: for the partner at once, for the member daily mail
- * about reviews.
+ * Creates accounts with mail for the first partner and a workspace member. The partner gets mail at once, and the
+ * member gets daily mail about reviews.
  */
 export async function addReaders(world: World, { programId, partnerIds }: LedgerProgram): Promise<void> {
   const { pool, service, db } = world

@@ -214,7 +214,7 @@ async function fileOf(history: History, run: number): Promise<{ id: number; amou
     }))
 }
 
-/** Creates a payout run, which pays everything payable, and another, which is empty. */
+/** Creates a payout run for everything payable. A second run must be empty. */
 export function payoutRun(history: History): Step {
   return {
     touches: [],

@@ -53,7 +53,7 @@ interface Earned {
   found: ReviewRule[]
   isHeld: boolean
   isReleased: boolean
-  /** For a sale: the paid amount, and the amount of each remaining refund and dispute. */
+  /** The paid amount of a sale, and the amount of each remaining refund and dispute. */
   amount: number
   asked: Map<string, number>
 }
@@ -145,7 +145,7 @@ export function booksOf(
     return own?.lead_commission_cents ?? terms.lead_commission_cents
   }
 
-  /** The commissions of these days' sales and leads by the current terms, per partner and currency. */
+  /** Returns the commissions of these days' sales and leads by the current terms, per partner and currency. */
   function byTermsOfNow(isIn: (on: number) => boolean): Map<string, number> {
     const sums = new Map<string, number>()
     const add = (partner: number, currency: string, cents: number) => {

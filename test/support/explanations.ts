@@ -30,10 +30,10 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
         wrong.push(`${programId} ${transaction_id}: ${what} is ${String(is)}, not ${String(expected)}`)
     }
     differs('partner', said.partner?.id ?? null, partner_id)
-    differs('what is left', commission?.left_cents ?? 0, left)
+    differs('remaining amount', commission?.left_cents ?? 0, left)
     differs('sum of the history', sum(history.map(({ change_cents: change }) => change)), left)
     differs('sum of its entries', sum(history.map(({ entry }) => entry?.amount_cents ?? 0)), ledger)
-    if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is kept`)
+    if (steps.length === 0) wrong.push(`${programId} ${transaction_id}: no step is stored`)
     if (!commission || !sale || !rule || commission.text.includes('earns nothing')) continue
     if (commission.lines) {
       differs(

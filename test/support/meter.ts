@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Postgres, type SentStatement, withTimeout } from '../../lib/database.ts'
 import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 
-/** Counts the requests to a database like the Neon endpoint, with faults for the next ones. */
+/** Counts the requests to a database in the same way as the Neon endpoint, and injects faults into the next ones. */
 export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
 
 /** A fault in two meters that hits only one of them. */

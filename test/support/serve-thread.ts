@@ -39,7 +39,7 @@ export interface Done {
 /** Reports that the thread sends without a request. */
 export type Seen = { request: string; statements: number } | { spent: number } | { log: string }
 
-/** Messages to the thread about faults. */
+/** The messages about faults that the thread receives. */
 export type OfFaults = { inject: SharedFault } | { spent: number } | { clear: true }
 
 export interface Ports {

@@ -138,7 +138,7 @@ export interface WorkersStack extends TestStack {
 }
 
 export interface StackOptions {
-  /** For tests that need this way. */
+  /** The way to run the functions, if the test needs a certain one. */
   on?: RunOn
   functions?: string[]
   environment?: Record<string, string>
