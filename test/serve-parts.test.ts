@@ -22,7 +22,7 @@ import { checkSecrets } from '../lib/commands/secrets.ts'
 import { startServer } from '../lib/serve/server.ts'
 import { readSettings, readTrusted } from '../lib/serve/settings.ts'
 import { visitorAddress } from '../lib/serve/visitor-address.ts'
-import { openVisitorBudget } from '../lib/serve/visitor-budget.ts'
+import { openVisitorBudget, type Use } from '../lib/serve/visitor-budget.ts'
 import { readTestFunctions } from './support/functions.ts'
 import { meter } from './support/meter.ts'
 import { mmdb } from './support/mmdb.ts'
@@ -300,23 +300,48 @@ describe('over HTTP', async () => {
     expect((await ask('127.0.0.1', chunked, address, Buffer.alloc(3 * most))).length).toBeGreaterThan(most)
   })
 
-  test('an address has 3,000 requests and 32 MB of bodies a minute, and this machine has no limit', () => {
-    const hasBudget = openVisitorBudget(() => 0)
-    const uses = (address: string, bytes: number) => {
+  describe('the budget of an address', () => {
+    const budget = openVisitorBudget(() => 0)
+    const usesOf = (address: string, pathname: string, more: Partial<Use> = {}) => {
+      const use = { method: 'GET', pathname, authorization: undefined, bodyBytes: 0, ...more }
       let count = 0
-      while (count < 4000 && hasBudget(address, bytes)) count += 1
+      while (count < 50_000 && budget.take(address, use)) count += 1
       return count
     }
-    expect([uses('203.0.113.1', 0), uses('203.0.113.2', 1024 * 1024), uses('127.0.0.1', 0)]).toEqual([3000, 32, 4000])
-    expect(uses('2001:db8:1:2::1', 0)).toBe(3000)
-    expect(hasBudget('2001:db8:1:2::2', 0)).toBe(false)
+
+    test('is common to pages, passwords and refused events, and this machine has no limit', () => {
+      expect([
+        usesOf('203.0.113.1', '/docs'),
+        usesOf('203.0.113.2', '/sign-in', { method: 'POST' }),
+        usesOf('203.0.113.3', events, { method: 'POST', bodyBytes: 1024 * 1024 }),
+        usesOf('127.0.0.1', '/docs'),
+      ]).toEqual([21_875, 115, 1215, 50_000])
+      expect(usesOf('203.0.113.1', '/healthz')).toBe(0)
+      expect(usesOf('2001:db8:1:2::1', '/docs')).toBe(21_875)
+      expect(usesOf('2001:db8:1:2::2', '/docs')).toBe(0)
+    })
+
+    test('does not count clicks and leads of visitors, or keys that worked', () => {
+      expect(usesOf('203.0.113.1', '/api/v1/track/click', { method: 'POST' })).toBe(50_000)
+      expect(usesOf('203.0.113.1', '/api/v1/track/lead', { method: 'POST' })).toBe(50_000)
+      const use = { method: 'POST', pathname: '/api/v1/track/sale', authorization: 'Bearer good', bodyBytes: 100 }
+      expect(budget.take('203.0.113.1', use)).toBe(false)
+      budget.know(use)
+      expect(budget.take('203.0.113.1', use)).toBe(true)
+      expect(budget.take('203.0.113.1', { ...use, pathname: '/api/v1/partners' })).toBe(true)
+      expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
+      // A key pays for no page, and no page proves a key.
+      budget.know({ ...use, pathname: '/docs', authorization: 'Bearer bad' })
+      expect(budget.take('203.0.113.1', { ...use, pathname: '/docs' })).toBe(false)
+      expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
+    })
   })
 
   test('bodies of unknown length count as the largest possible, and an address without budget is refused', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.77', 'transfer-encoding': 'chunked' }
-    // Twice the budget and two more, because a new minute can start in between.
+    // Twice the budget and two more, because a new window can start in between.
     const answers = await Promise.all(
-      Array.from({ length: 66 }, () => ask('127.0.0.2', headers, events, Buffer.alloc(1))),
+      Array.from({ length: 234 }, () => ask('127.0.0.2', headers, '/sign-in', Buffer.alloc(1))),
     )
     expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(2)
   })

@@ -39,8 +39,6 @@ interface Loaded {
 
 export interface Service {
   answer(request: Request, context: Context): Promise<Response>
-  /** Whether the function at this address has its own rate limits. */
-  hasLimits(url: string): boolean
   /** Runs a function's scheduled handler. */
   scheduled(name: string, cron?: string): Promise<void>
   functions: FunctionEntry[]
@@ -122,7 +120,6 @@ export async function loadFunctions(options: {
   return {
     functions: [...loaded.values()].map(({ entry }) => entry),
     channels,
-    hasLimits: (url) => (routeOf(url)?.entry.rateLimits.length ?? 0) > 0,
     async answer(request, context) {
       const route = routeOf(request.url)
       if (!route?.module.default.fetch) return new Response(null, { status: 404 })

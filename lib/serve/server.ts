@@ -10,7 +10,7 @@ import { openBodyReader } from './bodies.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
-import { openVisitorBudget } from './visitor-budget.ts'
+import { openVisitorBudget, type Use } from './visitor-budget.ts'
 
 /** Each costs some kilobytes, and a proxy opens one for each request under way. */
 const mostConnections = 4000
@@ -37,7 +37,7 @@ const backgroundWithinMilliseconds = 10_000
  * proxy, never from the visitor.
  */
 export async function startServer(options: {
-  service: Pick<Service, 'answer'> & Partial<Pick<Service, 'hasLimits'>>
+  service: Pick<Service, 'answer'>
   baseUrl: string
   host: string
   port: number
@@ -56,9 +56,7 @@ export async function startServer(options: {
     passThroughOnException() {},
   }
   const readBody = openBodyReader()
-  const countVisitor = openVisitorBudget()
-  const hasBudget = (visitor: string, bodyBytes: number, url: string) =>
-    service.hasLimits?.(url) || countVisitor(visitor, bodyBytes)
+  const budget = openVisitorBudget()
   let stopping = false
   let requests = 0
   let connections = 0
@@ -72,9 +70,12 @@ export async function startServer(options: {
     const address = addressOf(incoming, baseUrl)
     const answer = async (request: Request): Promise<Response> => {
       if (address === undefined) return badRequest()
-      const cf = await prepare(incoming, { trusted, placeOf, readBody, hasBudget })
+      const use = useOf(incoming, address)
+      const cf = await prepare(incoming, use, { trusted, placeOf, readBody, budget })
       if (!cf) return errorResponse(rateLimited())
-      return await service.answer(Object.assign(request, { cf }), context)
+      const response = await service.answer(Object.assign(request, { cf }), context)
+      if (response.ok) budget.know(use)
+      return response
     }
     incoming.url = address ?? baseUrl
     const listener = getRequestListener(
@@ -174,22 +175,31 @@ function largestBody(pathname: string): number {
   return pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
 }
 
+/** Returns what a request uses at most. A body of unknown length counts as the largest one. */
+function useOf({ headers, method = 'GET' }: IncomingMessage, url: string): Use {
+  const { pathname } = new URL(url)
+  const most = largestBody(pathname)
+  const declared = headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : most
+  return { method, pathname, authorization: headers.authorization, bodyBytes: Math.min(declared, most) }
+}
+
 /** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place, or undefined if their budget is used up. */
 async function prepare(
   incoming: IncomingMessage,
+  use: Use,
   {
     trusted,
     placeOf,
     readBody,
-    hasBudget,
+    budget,
   }: {
     trusted: BlockList
     placeOf: (address: string) => Place
     readBody: ReturnType<typeof openBodyReader>
-    hasBudget: (visitor: string, bodyBytes: number, url: string) => boolean
+    budget: ReturnType<typeof openVisitorBudget>
   },
 ): Promise<Place | undefined> {
-  const { headers, rawHeaders, method, url = '' } = incoming
+  const { headers, rawHeaders, method } = incoming
   const from = incoming.socket.remoteAddress ?? ''
   const address = visitorAddress(from, headers, trusted)
   // If TRUST_PROXY lacks the proxy, all visitors have an address of this machine, so count it like any other.
@@ -198,10 +208,9 @@ async function prepare(
     'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
   }
   const place = isTrusted(from, trusted) ? { ...placeOf(address), ...proxiedPlace(headers) } : placeOf(address)
-  const most = largestBody(new URL(url).pathname)
+  if (!budget.take(address, use)) return undefined
+  const most = largestBody(use.pathname)
   const declared = Number(headers['content-length'] ?? 0)
-  if (!hasBudget(address, headers['transfer-encoding'] === undefined ? Math.min(declared, most) : most, url))
-    return undefined
   if (method !== 'GET' && method !== 'HEAD') {
     // The function refuses it by its declared length.
     const rawBody = declared > most ? Buffer.alloc(0) : await readBody(incoming, most)

@@ -1,26 +1,84 @@
+import { createHash } from 'node:crypto'
 import { countedAddress } from '../access/counted-address.ts'
 
-/** The usage of one address in a minute, summed over all routes without a rate limit. */
-const most = { requests: 3000, bodyBytes: 32 * 1024 * 1024 }
-/** Invented addresses make the process forget counts instead of growing. */
-const mostAddresses = 100_000
+/**
+ * The CPU time, service and Postgres, that the requests of one address may take in a window: 2% of a core. With the limits of clicks and
+ * leads it stays below 5%. A window is as long as that of sign-ins, so that an office can open many pages at once.
+ */
+const most_ms = 17_500
+const windowMinutes = 15
+const windowMilliseconds = windowMinutes * 60_000
+/** The CPU milliseconds that an address has in a minute, on average. */
+export const perMinute = most_ms / windowMinutes
+
+/** A request's CPU milliseconds by its path. The first match counts. `npm run bench -- abuse` compares them with measured ones. */
+const costs: [path: RegExp, milliseconds: number][] = [
+  [/^\/healthz/, 0.3],
+  [/^\/(js|packages)\//, 0.4],
+  [/^\/api\/v1\/webhooks\//, 0.4],
+  [/^\/docs/, 0.8],
+  [/^\/api\/v1\/(reference|openapi)/, 3.5],
+  [/^\//, 1.3],
+]
+/** A posted password is hashed slowly on purpose. */
+const hashesPassword = /^\/(api\/auth\/|sign-in|sign-up|reset-password)/
+const hashing_ms = 150
+const millisecondsOfMegabyte = 14
+
+/** Clicks and leads have limits of their own, because many honest visitors can share an address. */
+const tracking = /^\/api\/v1\/track\/(click|lead)$/
+const keyed = /^\/api\/(v1\/(?!webhooks\/|reference|openapi|track\/click)|tracking\/)/
+
+/** Invented addresses and keys make the process forget counts instead of growing. */
+const mostKept = 100_000
+
+/** What the budget needs to know of a request. `bodyBytes` is the length of its body at most. */
+export interface Use {
+  method: string
+  pathname: string
+  authorization: string | undefined
+  bodyBytes: number
+}
+
+/** Estimates the CPU milliseconds of a request. */
+export function costOf({ method, pathname, bodyBytes }: Use): number {
+  const base = costs.find(([path]) => path.test(pathname))?.[1] ?? 0
+  const hashing = method === 'POST' && hashesPassword.test(pathname) ? hashing_ms : 0
+  return base + hashing + (bodyBytes / 1024 / 1024) * millisecondsOfMegabyte
+}
 
 /**
- * Returns a function that counts a request and its body for a visitor's address, and returns whether the address has budget left. It
- * protects routes without a rate limit, such as scripts and events with a wrong signature. On Cloudflare, the edge protects them.
+ * One budget of each address for everything that a stranger can ask of one box, except clicks and leads. Calls with a key or session that
+ * has worked before do not count. Cloudflare bounds strangers at its edge.
  */
-export function openVisitorBudget(now = Date.now): (address: string, bodyBytes: number) => boolean {
-  let minute = 0
-  let used = new Map<string, { requests: number; bodyBytes: number }>()
-  return (address, bodyBytes) => {
-    const counted = countedAddress(address)
-    if (counted === undefined) return true
-    const current = Math.floor(now() / 60_000)
-    if (current !== minute || used.size >= mostAddresses) used = new Map()
-    minute = current
-    const { requests = 0, bodyBytes: bytes = 0 } = used.get(counted) ?? {}
-    const sum = { requests: requests + 1, bodyBytes: bytes + bodyBytes }
-    used.set(counted, sum)
-    return sum.requests <= most.requests && sum.bodyBytes <= most.bodyBytes
+export function openVisitorBudget(now = Date.now) {
+  let window = 0
+  let used = new Map<string, number>()
+  const knownKeys = new Set<string>()
+  const keyOf = ({ pathname, authorization }: Use) =>
+    authorization !== undefined && keyed.test(pathname)
+      ? createHash('sha256').update(authorization).digest('base64')
+      : undefined
+  return {
+    /** Counts a request. Returns whether its address had the budget for it. */
+    take(address: string, use: Use): boolean {
+      const counted = countedAddress(address)
+      if (counted === undefined || (tracking.test(use.pathname) && use.authorization === undefined)) return true
+      const key = keyOf(use)
+      if (key !== undefined && knownKeys.has(key)) return true
+      const current = Math.floor(now() / windowMilliseconds)
+      if (current !== window || used.size >= mostKept) used = new Map()
+      window = current
+      const sum = (used.get(counted) ?? 0) + costOf(use)
+      used.set(counted, sum)
+      return sum <= most_ms
+    },
+    /** Remembers the key of a successful request. */
+    know(use: Use): void {
+      const key = keyOf(use)
+      if (key === undefined) return
+      if (knownKeys.size >= mostKept) knownKeys.clear()
+      knownKeys.add(key)
+    },
   }
 }
