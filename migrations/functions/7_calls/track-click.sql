@@ -28,13 +28,22 @@ begin
   end if;
 end $$;
 
--- Verifies a program's domain after the program's tag was seen on the host. It does not wait for the program's row: a later click tries again.
+-- Verifies a program's domain after a click with the program's id on the host. Anybody can invent such a click. So it never takes a domain,
+-- with or without `www.`, from the first workspace that was seen there, and never verifies a whole top-level domain. A TXT record still
+-- wins (lib/programs/domain-proof.ts). It does not wait for the program's row: a later click tries again.
 create or replace function verify_domain(of_program_id bigint, host text) returns void language plpgsql as $$
+declare
+  of_domain text;
+  of_workspace_id text;
 begin
-  perform from programs p
+  select split_part(p.domain, ':', 1), p.workspace_id into of_domain, of_workspace_id from programs p
   where p.id = of_program_id and p.domain_verified_at is null and split_part(p.domain, ':', 1) = any (domains_of(host))
   for no key update skip locked;
-  if found then
+  if found and of_domain like '%.%' and not exists (
+    select from programs o
+    where split_part(o.domain, ':', 1) in (of_domain, 'www.' || of_domain, regexp_replace(of_domain, '^www\.', ''))
+      and o.domain_verified_at is not null and o.deleted_at is null and o.workspace_id <> of_workspace_id
+  ) then
     update programs p set domain_verified_at = now() where p.id = of_program_id;
   end if;
 end $$;
