@@ -30,7 +30,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
     RATE_LIMIT: { id: 1002, perMinute: 60_000 },
     UNKNOWN_KEY_RATE_LIMIT: { id: 1038, perMinute: 600 },
     BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },
-    ADDRESS_RATE_LIMIT: { id: 1010, perMinute: 600 },
+    ADDRESS_RATE_LIMIT: { id: 1010, perMinute: 300 },
     PROXY_RATE_LIMIT: { id: 1012, perMinute: 15_000 },
   },
   'track-sale': {

@@ -32,7 +32,7 @@ const keyed = /^\/api\/(v1\/(?!webhooks\/|reference|openapi|track\/click)|tracki
 /** Invented addresses and keys make the process forget counts instead of growing. */
 const mostKept = 100_000
 
-/** What the budget needs to know of a request. `bodyBytes` is the length of its body at most. */
+/** A request as the budget counts it. `bodyBytes` is the greatest possible length of its body. */
 export interface Use {
   method: string
   pathname: string
@@ -47,6 +47,12 @@ export function costOf({ method, pathname, bodyBytes }: Use): number {
   return base + hashing + (bodyBytes / 1024 / 1024) * millisecondsOfMegabyte
 }
 
+/** Returns the hash of the key or session that a call names, if its route needs one. */
+function keyOf({ pathname, authorization }: Use): string | undefined {
+  if (authorization === undefined || !keyed.test(pathname)) return undefined
+  return createHash('sha256').update(authorization).digest('base64')
+}
+
 /**
  * One budget of each address for everything that a stranger can ask of one box, except clicks and leads. Calls with a key or session that
  * has worked before do not count. Cloudflare bounds strangers at its edge.
@@ -55,10 +61,6 @@ export function openVisitorBudget(now = Date.now) {
   let window = 0
   let used = new Map<string, number>()
   const knownKeys = new Set<string>()
-  const keyOf = ({ pathname, authorization }: Use) =>
-    authorization !== undefined && keyed.test(pathname)
-      ? createHash('sha256').update(authorization).digest('base64')
-      : undefined
   return {
     /** Counts a request. Returns whether its address had the budget for it. */
     take(address: string, use: Use): boolean {
