@@ -190,6 +190,100 @@ describe.each(names)('%s', (processor) => {
   })
 })
 
+/** All event types that the processors document. */
+const documented: Record<ProcessorName, string[]> = {
+  paddle: [
+    ...[
+      'completed',
+      'updated',
+      'revised',
+      'billed',
+      'canceled',
+      'created',
+      'paid',
+      'past_due',
+      'payment_failed',
+      'ready',
+    ].map((one) => `transaction.${one}`),
+    ...['created', 'updated'].flatMap((one) => [`adjustment.${one}`, `customer.${one}`]),
+    ...['created', 'activated', 'trialing', 'updated', 'past_due', 'paused', 'resumed', 'canceled', 'imported'].map(
+      (one) => `subscription.${one}`,
+    ),
+  ],
+  lemonsqueezy: [
+    'order_created',
+    'order_refunded',
+    'license_key_created',
+    'license_key_updated',
+    ...['created', 'updated', 'cancelled', 'resumed', 'expired', 'paused', 'unpaused'].map(
+      (one) => `subscription_${one}`,
+    ),
+    ...['success', 'failed', 'recovered', 'refunded'].map((one) => `subscription_payment_${one}`),
+  ],
+  polar: [
+    ...['created', 'updated', 'expired'].map((one) => `checkout.${one}`),
+    ...['created', 'updated', 'deleted', 'state_changed'].map((one) => `customer.${one}`),
+    ...[
+      'created',
+      'active',
+      'updated',
+      'canceled',
+      'uncanceled',
+      'cycled',
+      'past_due',
+      'paused',
+      'resumed',
+      'revoked',
+    ].map((one) => `subscription.${one}`),
+    ...['created', 'updated', 'paid', 'refunded'].map((one) => `order.${one}`),
+    'refund.created',
+    'refund.updated',
+    'benefit_grant.created',
+    'product.updated',
+    'discount.created',
+    'organization.updated',
+  ],
+}
+
+const otherForms = [null, [], {}, 'x\u0000', -1, 1e300, true]
+
+/** Returns an event once for each value down to this depth, with another form in the value's place. */
+function* distorted(value: unknown, depth: number, at = 0): Generator {
+  yield otherForms[at % otherForms.length]
+  if (depth === 0 || typeof value !== 'object' || value === null) return
+  for (const [place, [key, inner]] of Object.entries(value).entries()) {
+    for (const other of distorted(inner, depth - 1, at + place)) {
+      yield Array.isArray(value) ? [other] : { ...value, [key]: other }
+    }
+  }
+}
+
+test.each(names)(
+  '%s: each documented event in the form of each object is answered, whole and distorted',
+  async (processor) => {
+    const shop = await connect(processor)
+    const { events } = processorFixtures[processor]
+    const named = (event: object, type: string) => {
+      const { meta } = Object(event)
+      const id = `evt_${crypto.randomUUID()}`
+      return processor === 'lemonsqueezy'
+        ? { ...event, meta: { ...meta, event_name: type } }
+        : { ...event, ...(processor === 'paddle' ? { event_id: id, event_type: type } : { type }) }
+    }
+    const statuses = new Set<number>()
+    const receive = async (body: object) => statuses.add((await send(shop, body)).status)
+    for (const type of documented[processor]) {
+      for (const name of ['', ':subscription', ':chargeback'].map((feature) => `${saleEvent[processor]}${feature}`)) {
+        const event = events[name]
+        if (event) await receive(named(event(storyOf(shop)), type))
+      }
+      const own = events[type]
+      if (own) for (const body of distorted(own(storyOf(shop)), 4)) await receive(Object(body))
+    }
+    expect(statuses).toEqual(new Set([200, 400]))
+  },
+)
+
 /** Turns the event of a fixture into another event, with other fields in its object. */
 function changed(shop: ConnectedShop, name: string, data: object): object {
   const event = Object(processorFixtures[shop.processor].events[name]?.(storyOf(shop)))
