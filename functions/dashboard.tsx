@@ -79,7 +79,7 @@ const app = createApp<DashboardEnv>()
 app.get('/assets/:file', (c) => {
   const asset = Object.values(assets).find(({ path }) => path === c.req.path)
   if (!asset) return c.notFound()
-  return c.body(asset.text, 200, {
+  return c.body(asset.content, 200, {
     'Content-Type': asset.type,
     'Cache-Control': 'public, max-age=31536000, immutable',
     'X-Content-Type-Options': 'nosniff',
@@ -108,6 +108,7 @@ pages.use(async (c, next) => {
       scriptSrc: ["'self'", ...challenge],
       frameSrc: isChallenged ? challenge : ["'none'"],
       connectSrc: ["'self'"],
+      fontSrc: ["'self'"],
       imgSrc: ["'self'", ...(image === undefined ? [] : [new URL(image).origin])],
       // Browsers also apply this to the redirect after a form post, so it lists the sign-in providers.
       formAction: [

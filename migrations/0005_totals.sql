@@ -75,7 +75,8 @@ create table grouped_totals (
   primary key (program_id, grouping_name, span, starts, value, currency)
 ) with (fillfactor = 70);
 
--- The months of one link or code, for the figures in lists.
+-- The months of one partner, link or code, for the figures in lists.
+create index grouped_totals_partner_idx on grouped_totals (program_id, value) where grouping_name = 'partner' and span = 'month';
 create index grouped_totals_link_idx on grouped_totals (program_id, value) where grouping_name = 'link' and span = 'month';
 create index grouped_totals_code_idx on grouped_totals (program_id, value) where grouping_name = 'code' and span = 'month';
 

@@ -537,6 +537,7 @@ create table grouped_totals (
 ) with (fillfactor=70);
 CREATE INDEX grouped_totals_code_idx ON public.grouped_totals USING btree (program_id, value) WHERE ((grouping_name = 'code'::grouping_name) AND (span = 'month'::total_span));
 CREATE INDEX grouped_totals_link_idx ON public.grouped_totals USING btree (program_id, value) WHERE ((grouping_name = 'link'::grouping_name) AND (span = 'month'::total_span));
+CREATE INDEX grouped_totals_partner_idx ON public.grouped_totals USING btree (program_id, value) WHERE ((grouping_name = 'partner'::grouping_name) AND (span = 'month'::total_span));
 
 create table idempotency_keys (
   program_id bigint not null,

@@ -47,9 +47,9 @@ test.each(pages)("%s is not cached, runs no inline script and can't be framed", 
 test('page assets are cached forever, under an address that changes with the content', async () => {
   const { text } = await get('/sign-in')
   const assets = [...text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
-  expect(assets).toHaveLength(3)
+  expect(assets).toHaveLength(4)
   for (const path of assets) {
-    expect(path).toMatch(/-[0-9a-z]{5,}\.(css|js|svg)$/)
+    expect(path).toMatch(/-[0-9a-z]{5,}\.(css|js|svg|woff2)$/)
     const { status, headers } = await get(path)
     expect(status).toBe(200)
     expect(headers.get('cache-control')).toBe('public, max-age=31536000, immutable')

@@ -134,7 +134,8 @@ test(
     await page.getByLabel('E-mail').fill(partnerEmail)
     await page.getByRole('button', { name: 'Add partner' }).click()
     await page.getByText('An invitation is on its way.').waitFor()
-    await page.getByRole('button', { name: 'Copy link with the code' }).click()
+    await page.getByLabel('Actions on Grace').click()
+    await page.getByRole('button', { name: 'Copy link' }).click()
     const link = await page.evaluate(() => navigator.clipboard.readText())
     expect(link).toMatch(/^https:\/\/engine\.example\.com\/\?aff=grace\d{4}$/)
     await goTo(page, 'Set up')
@@ -308,12 +309,12 @@ test(
       .waitFor()
     await page.getByRole('link', { name: 'Deliveries', exact: true }).click()
     await page.getByLabel('State').selectOption({ label: 'Failed' })
-    await page.getByRole('button', { name: 'Show' }).click()
     await page.getByText('No results').waitFor()
     expect(new URL(page.url()).search).toBe('?status=failed&type=&endpoint=')
     await page.getByLabel('State').selectOption({ label: 'Delivered' })
+    await page.waitForURL(/status=delivered/)
     await page.getByLabel('Event').selectOption({ label: 'webhook.test' })
-    await page.getByRole('button', { name: 'Show' }).click()
+    await page.waitForURL(/type=webhook.test/)
     await page.getByRole('cell', { name: url }).getByRole('link').click()
 
     await page.getByLabel('Which deliveries', { exact: true }).selectOption({ label: 'All finished ones' })
@@ -649,7 +650,8 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     [
       '',
       ...`
-        ?period=90d /events /partners /partners/1 /applications /applications/1 /join-page /join-page/preview
+        ?period=90d /events /partners /partners/1 /partners/1?tab=commissions /partners/1?tab=links
+        /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /join-page/preview
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /sales/t1
         /payout-runs /payouts /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /check
@@ -673,7 +675,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
 
 /** Finds buttons that are not aligned with the field beside them. */
 const askewButtons = (page: Page) =>
-  page.locator('form.row > .field + button').evaluateAll((buttons) =>
+  page.locator('form.row:not(.find, .bulk) > .field + button').evaluateAll((buttons) =>
     buttons.flatMap((button) => {
       const field = button.previousElementSibling?.querySelector('input, select')?.getBoundingClientRect()
       const own = button.getBoundingClientRect()

@@ -122,8 +122,9 @@ test('the overview and its CSV file match the performance API', async () => {
     const { data, metrics } = await response.json()
     if (query.includes('dateFrom')) expect(metrics).toMatchObject({ totalClicks: 320, otherCurrencies: { eur: {} } })
     const values = Array.from((await get(base + query)).matchAll(/<dd class="value">([^<]+)</g), ([, value]) => value)
-    expect(values.slice(0, 4)).toEqual(
-      [metrics.totalClicks, metrics.totalLeads, metrics.totalConversions, metrics.totalSales].map(String),
+    const [clicks, leads, sales, , , customers] = values
+    expect([clicks, leads, sales, customers]).toEqual(
+      [metrics.totalClicks, metrics.totalLeads, metrics.totalSales, metrics.totalConversions].map(String),
     )
     const [, ...lines] = (await get(`${base}/performance.csv${query}`)).trimEnd().split('\r\n')
     expect(lines).toEqual(
@@ -179,10 +180,11 @@ test('a page approves the selected commissions or all that it shows, and no othe
 })
 
 test("a manual commission and a deduction are added on a partner's page, and the partner reads the note", async () => {
-  const page = `${base}/partners/${sandbox.partnerId}`
+  const partner = `${base}/partners/${sandbox.partnerId}`
+  const page = `${partner}?tab=commissions`
   const adjust = (fields: Record<string, string>) =>
     post(
-      `${page}/adjust`,
+      `${partner}/adjust`,
       {
         request_id: crypto.randomUUID(),
         kind: 'commission',
@@ -205,7 +207,7 @@ test("a manual commission and a deduction are added on a partner's page, and the
     expect(await adjust({ transaction_id: id, adjust_note: 'Of a sale' })).toEqual([303, page])
   const linked = (html: string) => sold.map(({ transaction_id: id }) => html.includes(`/${id}">${id}</a>`))
   expect(linked(await get(`${base}/adjustments`))).toEqual([true, true])
-  expect(linked(await get(`${base}/partners/${sandbox.partnerId}`))).toEqual([true, true])
+  expect(linked(await get(page))).toEqual([true, true])
   const refusals: Record<string, string>[] = [
     { amount: '0' },
     { amount: '1.234' },
@@ -389,18 +391,39 @@ test("a partner's page shows their referrals and earnings, and edits the program
     code: null,
   })
   const page = `${base}/partners/${partnerId}`
-  expect(await get(page)).toContain(code)
+  expect(await get(`${page}?tab=links`)).toContain(code)
   const { rows } = await stack.sql.query<{ partner_id: string }>(
     'select partner_id from commissions where program_id = $1 limit 1',
     [sandbox.programId],
   )
-  const html = await get(`${base}/partners/${rows[0]?.partner_id}`)
+  const html = await get(`${base}/partners/${rows[0]?.partner_id}?tab=commissions`)
   expect(html.match(/<caption class="hidden">Their newest commissions<\/caption>/)).not.toBeNull()
   expect(html).toContain('€0.01')
   const typed = { name: 'Mona Lisa', email: 'Mona@example.com', payout_email: '' }
-  expect(await post(page, typed)).toEqual([303, page])
-  const changed = await get(page)
+  const settings = `${page}?tab=settings`
+  expect(await post(page, typed)).toEqual([303, settings])
+  const changed = await get(settings)
   for (const text of ['Mona Lisa', 'mona@example.com']) expect(changed).toContain(text)
+})
+
+test("a partner's links are added, changed, disabled and enabled on the partner's page", async () => {
+  const partner = `${base}/partners/${sandbox.partnerId}`
+  const page = `${partner}?tab=links`
+  expect(await post(`${partner}/links`, { page: 'https://elsewhere.example.org/', code: 'added' }, page)).toEqual([
+    303,
+    page,
+  ])
+  expect(await get(page)).not.toContain('<code>added</code>')
+  expect(await post(`${partner}/links`, { page: '', code: 'added' }, page)).toEqual([303, page])
+  const [, id] = /<code>added<.*?\/links\/(\d+)"/s.exec(await get(page)) ?? []
+  expect(await post(`${partner}/links/${id}`, { page: 'https://shop.example.com/sale' }, page)).toEqual([303, page])
+  expect(await get(page)).toContain('opens https://shop.example.com/sale')
+  const isOff = async () => />Disabled</.test(await get(page))
+  expect(await isOff()).toBe(false)
+  expect(await post(`${partner}/links/${id}/disable`, {}, page)).toEqual([303, page])
+  expect(await isOff()).toBe(true)
+  expect(await post(`${partner}/links/${id}/enable`, {}, page)).toEqual([303, page])
+  expect(await isOff()).toBe(false)
 })
 
 test("a partner's note is visible to the program only, and the log records that it changed", async () => {
@@ -408,7 +431,7 @@ test("a partner's note is visible to the program only, and the log records that 
   expect(await post(`${page}/note`, { note: ' Called twice.\r\nPrefers <mail>. ' }, page)).toEqual([303, page])
   const shown = await get(page)
   expect(shown).toContain('Called twice.\nPrefers &lt;mail&gt;.</textarea>')
-  expect(shown).toContain('partner note changed')
+  expect(await get(`${page}?tab=activity`)).toContain('partner note changed')
   const cookie = `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}`
   for (const path of ['/partner', '/partner/links', '/partner/commissions', '/partner/payouts']) {
     const response = await fetch(stack.baseUrl + path, { headers: { cookie } })

@@ -99,7 +99,7 @@ test('a partner sees the same number of sales on every page, before and after co
     ]).toEqual([when, '5', '4', '4', '4', '5', '4', '4', '4', '4'])
     if (when === 'waiting') while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
   }
-  expect(cellIn(await get(`${address}/partners/${partnerId}`), '<code>nora</code>', 'Sales')).toBe('4')
+  expect(cellIn(await get(`${address}/partners/${partnerId}?tab=links`), '<code>nora</code>', 'Sales')).toBe('4')
   const list = await get(`${address}/partners?sort=sales`)
   expect(list.indexOf('>Nora<')).toBeLessThan(list.indexOf('>Tom<'))
 })

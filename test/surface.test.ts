@@ -88,7 +88,7 @@ test.each(pages)("other pages can't frame, cache or read the page %s, or run scr
     'x-frame-options': 'DENY',
   })
   expect(policy).toBe(
-    "default-src 'none'; style-src 'self'; script-src 'self'; frame-src 'none'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "default-src 'none'; style-src 'self'; script-src 'self'; frame-src 'none'; connect-src 'self'; font-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
   )
   if (status !== 303) expect(type).toMatch(/^text\/(html|csv)/)
 })

@@ -1,4 +1,5 @@
-import type { Expression, InferResult } from 'kysely'
+import { type Expression, type InferResult, sql } from 'kysely'
+import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import { kysely } from '../kysely.ts'
 
 /** A partner's debt to the program in one currency, with its start. */
@@ -93,5 +94,32 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
       ])
       .groupBy('currency')
       .orderBy('currency')
+  )
+}
+
+/** Column: the next UTC day on which pending commissions in `currency` become available to a partner, with their sum. */
+export function nextCreditOf(
+  programId: Expression<number>,
+  partnerId: Expression<number>,
+  currency: Expression<string>,
+) {
+  return jsonObjectFrom(
+    kysely
+      .selectFrom('commissions')
+      .select([
+        sql<string>`utc_day(hold_until)`.as('day'),
+        sql<number>`sum(amount_cents - reversed_cents)::bigint`.as('amount_cents'),
+      ])
+      .where('program_id', '=', programId)
+      .where('partner_id', '=', partnerId)
+      .where('currency', '=', currency)
+      .where('credited_at', 'is', null)
+      .where('rejected_at', 'is', null)
+      .where('held_at', 'is', null)
+      .where('hold_until', '>', sql<Date>`now()`)
+      .where((eb) => eb('amount_cents', '>', eb.ref('reversed_cents')))
+      .groupBy(sql`1`)
+      .orderBy(sql`1`)
+      .limit(sql.lit(1)),
   )
 }

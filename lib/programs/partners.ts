@@ -189,11 +189,12 @@ export async function listPartners(db: Database, programId: number, list: Partne
 export type PartnerWithCodes = Awaited<ReturnType<typeof listPartnersWithCodes>>[number]
 
 /**
- * Lists partners with the clicks and the codes of all their links. Codes are separated by spaces, oldest first. The
- * partner whose link has exactly the searched code comes first.
+ * Lists partners with the clicks and the codes of all their links, and their {@link earningsOf}. Codes are separated by
+ * spaces, oldest first. The partner whose link has exactly the searched code comes first.
  */
 export async function listPartnersWithCodes(db: Database, programId: number, list: PartnerList) {
-  const statement = (part: PartnerList) => partnersStatement(programId, part).select([allClicks, allCodes])
+  const statement = (part: PartnerList) =>
+    partnersStatement(programId, part).select([allClicks, allCodes, ...earningsOf, lastSale])
   const { search, before, after, limit } = list
   if (search === undefined) return await db.query(statement(list))
   const others = statement(list).where('p.id', 'is distinct from', partnerOfCode(programId, search))
@@ -362,3 +363,34 @@ const allCodes = kysely
   .where('l.program_id', '=', ofPartner[0])
   .where('l.partner_id', '=', ofPartner[1])
   .as('codes')
+
+/** The days of a partner's line in a list. */
+export const daysOfLine = 30
+
+const ofTotals = sql`grouped_totals t where t.program_id = p.program_id and t.grouping_name = 'partner' and t.value = p.id::text
+  and t.currency = (select g.currency from programs g where g.id = p.program_id)`
+
+/**
+ * Columns: the revenue and the commission of the partner `p` in the program's currency, and the revenue of each of the
+ * last 30 days, oldest first. They are up to a minute old.
+ */
+const earningsOf = [
+  ...(['revenue_cents', 'commission_cents'] as const).map((metric) =>
+    sql<number>`(select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from ${ofTotals} and t.span = 'month')`.as(
+      metric,
+    ),
+  ),
+  sql<number[]>`array(
+    select coalesce((select t.revenue_cents from ${ofTotals} and t.span = 'day' and t.starts = d.day), 0)
+    from (select utc_day(now()) - n as day from generate_series(${sql.lit(daysOfLine - 1)}, 0, -1) n) d
+  )`.as('revenue_by_day'),
+] as const
+
+/** Column: the time of the last sale of the partner `p`. */
+const lastSale = kysely
+  .selectFrom('sales as s')
+  .select((eb) => eb.fn.max('s.sale_date').as('last_sale_at'))
+  .where('s.program_id', '=', ofPartner[0])
+  .where('s.partner_id', '=', ofPartner[1])
+  .where((eb) => eb.not('s.is_test'))
+  .as('last_sale_at')

@@ -3,7 +3,7 @@ import type { Database } from '../database.ts'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
-import { balancesOf } from '../money/balances.ts'
+import { balancesOf, nextCreditOf } from '../money/balances.ts'
 import { rulesForPartner } from './commission-rules.ts'
 import { codesOf } from './codes.ts'
 import { linkFiguresOf, linksFollow } from './links.ts'
@@ -34,6 +34,7 @@ export async function listProgramsOfPartner(
       jsonArrayFrom(codesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('codes'),
       jsonArrayFrom(rulesForPartner(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('p.group_id'))).as('rules'),
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
+      nextCreditOf(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('g.currency')).as('next_credit'),
     ])
     .where('p.user_id', '=', userId)
   if (programId !== undefined) query = query.where('p.program_id', '=', programId)

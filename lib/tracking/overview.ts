@@ -94,6 +94,8 @@ export interface Overview {
   /** The start of the kept clicks, if the breakdowns or all figures lack earlier ones. */
   clicksSince: Date | undefined
   points: Point[]
+  /** All figures of each point. */
+  figures: Figures[]
   /** The totals of the range, and of the previous period up to the same point. */
   total: Figures
   before: Figures
@@ -184,17 +186,17 @@ export function asOverview(
     sum[figure] += amount ?? 0
   }
   const begins = Math.max(from, seriesFrom ?? from)
-  const points = startsOf(interval, from, until).flatMap((start, index, starts): Point[] => {
+  const shown = startsOf(interval, from, until).flatMap((start, index, starts) => {
     const ends = starts[index + 1] ?? until
     if (ends <= begins || start > now) return []
-    return [
-      {
-        start: new Date(Math.max(start, from)),
-        isOpen: ends > now,
-        value: valueOf(metric, current.get(index + 1)),
-        before: isCompared ? valueOf(metric, previous.get(index + 1)) : undefined,
-      },
-    ]
+    const figures = current.get(index + 1) ?? noFigures()
+    const point: Point = {
+      start: new Date(Math.max(start, from)),
+      isOpen: ends > now,
+      value: valueOf(metric, figures),
+      before: isCompared ? valueOf(metric, previous.get(index + 1)) : undefined,
+    }
+    return [{ point, figures }]
   })
   const rowsOf = (name: BreakdownName) => {
     const rows = groups.filter(({ breakdown }) => breakdown === name)
@@ -216,7 +218,8 @@ export function asOverview(
     isCompared,
     readFrom: readFrom === undefined ? undefined : new Date(readFrom),
     clicksSince: lacksClicks ? clicksKept : undefined,
-    points,
+    points: shown.map(({ point }) => point),
+    figures: shown.map(({ figures }) => figures),
     total,
     before,
     labels: Object.fromEntries(

@@ -128,7 +128,36 @@ limit $5;
   select string_agg(l.code, ' '
     order by l.id) as "codes"
   from "referral_links" as "l"
-  where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id") as "codes"
+  where "l"."program_id" = "p"."program_id" and "l"."partner_id" = "p"."id") as "codes", (
+  select coalesce(sum(t."revenue_cents"), 0)::bigint
+  from grouped_totals t
+  where t.program_id = p.program_id and t.grouping_name = 'partner' and t.value = p.id::text
+  and t.currency = (
+    select g.currency
+    from programs g
+    where g.id = p.program_id) and t.span = 'month') as "revenue_cents", (
+  select coalesce(sum(t."commission_cents"), 0)::bigint
+  from grouped_totals t
+  where t.program_id = p.program_id and t.grouping_name = 'partner' and t.value = p.id::text
+  and t.currency = (
+    select g.currency
+    from programs g
+    where g.id = p.program_id) and t.span = 'month') as "commission_cents", array(
+  select coalesce((
+      select t.revenue_cents
+      from grouped_totals t
+      where t.program_id = p.program_id and t.grouping_name = 'partner' and t.value = p.id::text
+  and t.currency = (
+        select g.currency
+        from programs g
+        where g.id = p.program_id) and t.span = 'day' and t.starts = d.day), 0)
+  from (
+    select utc_day(now()) - n as day
+    from generate_series(29, 0, -1) n) d
+  ) as "revenue_by_day", (
+  select max("s"."sale_date") as "last_sale_at"
+  from "sales" as "s"
+  where "s"."program_id" = "p"."program_id" and "s"."partner_id" = "p"."id" and not "s"."is_test") as "last_sale_at"
 from "partners" as "p"
 where "p"."program_id" = $3 and "p"."id" < $4
 order by "p"."id" desc
@@ -196,7 +225,15 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
       from "payouts"
       where "program_id" = "p"."program_id" and "partner_id" = "p"."id") as "part"
     group by "currency"
-    order by "currency") as agg) as "balances"
+    order by "currency") as agg) as "balances", (
+  select to_json(obj)
+  from (
+    select utc_day(hold_until) as "day", sum(amount_cents - reversed_cents)::bigint as "amount_cents"
+    from "commissions"
+    where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "currency" = "g"."currency" and "credited_at" is null and "rejected_at" is null and "held_at" is null and "hold_until" > now() and "amount_cents" > "reversed_cents"
+    group by 1
+    order by 1
+    limit 1) as obj) as "next_credit"
 from "partners" as "p"
 inner join "programs" as "g" on "g"."id" = "p"."program_id"
 where "p"."user_id" = $2 and "p"."id" < $3

@@ -1,10 +1,8 @@
-import { raw } from 'hono/html'
-import { encodeQR } from 'qr'
 import * as z from 'zod/mini'
 import { readRecoveryCode } from '../../../lib/access/recovery-codes.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { Card, Copy } from '../components/blocks.tsx'
+import { Card, Copy, QrCode } from '../components/blocks.tsx'
 import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText, refuseForm } from '../components/form.ts'
@@ -107,9 +105,7 @@ function renderConfirm(c: ViewerContext, made?: { totpURI: string; backupCodes: 
     <AccountPage title="Two-factor codes">
       {made && (
         <Card title="Scan this with your app">
-          <div class="qr" role="img" aria-label="QR code for your app. Its key is below as text.">
-            {raw(encodeQR(made.totpURI, 'svg'))}
-          </div>
+          <QrCode text={made.totpURI} label="QR code for your app. Its key is below as text." />
           <p>Or type this key into it:</p>
           <Copy text={new URL(made.totpURI).searchParams.get('secret') ?? ''} label="key for the app" />
         </Card>

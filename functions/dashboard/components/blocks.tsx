@@ -1,4 +1,6 @@
+import { raw } from 'hono/html'
 import type { Child, PropsWithChildren } from 'hono/jsx'
+import { encodeQR } from 'qr'
 
 /** The heading of a page, with its actions. */
 export function Heading({ title, lead, children }: PropsWithChildren<{ title: string; lead?: Child }>) {
@@ -106,16 +108,33 @@ export function LinkButton({ href, text, class: look, label, rel }: LinkButtonPr
   )
 }
 
+interface CopyProps {
+  text: string
+  label: string
+  wrap?: boolean
+  /** Whether copying is the main action of the page. */
+  isPrimary?: boolean
+}
+
 /** Text with a copy button. It stays on one line unless `wrap` is set. */
-export function Copy({ text, label, wrap }: { text: string; label: string; wrap?: boolean }) {
+export function Copy({ text, label, wrap, isPrimary }: CopyProps) {
   return (
     <div class="copy">
       <pre tabindex={0} aria-label={label} class={wrap ? 'wrap' : undefined}>
         {text}
       </pre>
-      <button type="button" data-copy={text} aria-label={`Copy ${label}`}>
+      <button type="button" class={isPrimary ? 'primary' : undefined} data-copy={text} aria-label={`Copy ${label}`}>
         Copy
       </button>
+    </div>
+  )
+}
+
+/** A picture that phones scan. */
+export function QrCode({ text, label }: { text: string; label: string }) {
+  return (
+    <div class="qr" role="img" aria-label={label}>
+      {raw(encodeQR(text, 'svg'))}
     </div>
   )
 }

@@ -75,6 +75,24 @@ function labelled(points: ChartPoint[], interval: Interval): { index: number; te
   })
 }
 
+/** A small line without numbers, beside the figure that it explains. */
+export function Sparkline({ values }: { values: number[] }) {
+  const highest = Math.max(...values, 0)
+  if (highest === 0 || values.length < 2) return null
+  const line = values.map((value, index) => `${index === 0 ? 'M' : 'L'}${index} ${sparkY(value, highest)}`).join('')
+  const last = values.length - 1
+  return (
+    <svg class="sparkline" viewBox={`0 0 ${last} ${sparkHeight}`} preserveAspectRatio="none" aria-hidden="true">
+      <path class="fill" d={`${line}L${last} ${sparkHeight}L0 ${sparkHeight}Z`} />
+      <path class="line" d={line} />
+    </svg>
+  )
+}
+
+const sparkHeight = 20
+const sparkY = (value: number, highest: number) =>
+  Number((sparkHeight - (Math.max(value, 0) / highest) * (sparkHeight - 2) - 1).toFixed(1))
+
 /**
  * A line chart drawn on the server, with a second line for the previous period. Each point shows its value on hover, on touch, and with the
  * arrow keys. It is a radio button, so it needs no script. A table repeats the numbers.

@@ -19,17 +19,24 @@ export const commissionStates: States<CommissionStatus> = {
 export const commissionColumns = {
   made: {
     label: 'Created',
+    phone: 'plain',
     sorts: { descending: 'newest', ascending: 'oldest' },
     cell: ({ created_at: at }) => <Day at={at} />,
   },
-  state: { label: 'State', cell: (commission) => <State commission={commission} /> },
-  amount: { label: 'Commission', right: true, cell: (commission) => <Amount commission={commission} /> },
+  state: { label: 'State', phone: 'plain', cell: (commission) => <State commission={commission} /> },
+  amount: {
+    label: 'Commission',
+    right: true,
+    phone: 'amount',
+    cell: (commission) => <Amount commission={commission} />,
+  },
 } satisfies Record<string, Column<ListedCommission>>
 
 /** The sale or signup behind the commission. It links to `explanationOf`, the address of the explanation. */
 export function causeColumn(explanationOf: (of: { programId: number; transactionId: string }) => string) {
   return {
     label: 'Earned for',
+    phone: 'title',
     cell: (commission) => <Cause commission={commission} explanationOf={explanationOf} />,
   } satisfies Column<ListedCommission>
 }
@@ -66,15 +73,16 @@ function State({ commission }: { commission: ListedCommission }) {
     <div class="stack tight">
       <span>
         <Badge tone={tone}>{rejectedAt ? 'Rejected' : name}</Badge>
+        {status === 'pending' && !commission.held_at && (
+          <span class="muted small">
+            {' '}
+            credited on <Day at={holdUntil} />
+          </span>
+        )}
       </span>
       {commission.held_at && (
         <span class="small">
           <Badge tone="warn">Held for review</Badge> {(commission.flags ?? []).map(wordsOfRule).join(' ')}
-        </span>
-      )}
-      {status === 'pending' && !commission.held_at && (
-        <span class="muted small">
-          credited on <Day at={holdUntil} />
         </span>
       )}
       {rejectedAt && reason && <span class="small">{commissionReason(reason)}</span>}

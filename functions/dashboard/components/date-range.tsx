@@ -16,7 +16,7 @@ interface DateRangeProps {
 export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">
-      <form method="get" action={action} class="row end inline">
+      <form method="get" action={action} class="row find">
         <Hidden fields={keep} />
         <Field name="dateFrom" label="From" type="date" value={from} required />
         <Field name="dateTo" label="To" type="date" value={to} required />

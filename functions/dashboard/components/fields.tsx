@@ -1,6 +1,7 @@
 import type { PropsWithChildren } from 'hono/jsx'
 import { LinkButton } from './blocks.tsx'
 import { emptyForm, FormContext, useForm, useFormOf } from './form.ts'
+import { Icon } from './icon.tsx'
 
 interface FieldProps {
   name: string
@@ -145,12 +146,27 @@ interface FormDetailsProps extends FormProps {
   open?: boolean
 }
 
-/** A form behind a summary. It is open after a refusal. */
-export function FormDetails({ summary, open, children, ...props }: PropsWithChildren<FormDetailsProps>) {
+/** A button that opens a form with several fields over the page. It is open after a refusal, and `primary` if the page is about it. */
+export function FormDetails({ summary, open, primary, children, ...props }: PropsWithChildren<FormDetailsProps>) {
   return (
-    <details class="more" open={open || useFormOf(props.action) !== emptyForm}>
-      <summary>{summary}</summary>
-      <Form {...props}>{children}</Form>
+    <details class="switcher" open={open || useFormOf(props.action) !== emptyForm}>
+      <summary class={primary ? 'button primary' : 'button'}>{summary}</summary>
+      <div class="menu panel">
+        <Form {...props}>{children}</Form>
+      </div>
+    </details>
+  )
+}
+
+/** The actions on a row, behind one button. Its children are links and forms of one button. */
+export function RowMenu({ label, children }: PropsWithChildren<{ label: string }>) {
+  if (![children].flat().some(Boolean)) return null
+  return (
+    <details class="switcher row-menu">
+      <summary aria-label={label}>
+        <Icon name="more" />
+      </summary>
+      <div class="menu">{children}</div>
     </details>
   )
 }

@@ -54,6 +54,15 @@ export function Time({ at }: { at: Date | string }) {
   )
 }
 
+/** A time in the reader's own time zone and language. Without scripts, it is in UTC. */
+export function LocalTime({ at }: { at: Date }) {
+  return (
+    <time class="number" datetime={at.toISOString()} title={at.toISOString()} data-local>
+      {formatTime(at)}
+    </time>
+  )
+}
+
 export function Day({ at }: { at: Date | string }) {
   return (
     <time class="number" datetime={new Date(at).toISOString()}>

@@ -33,6 +33,7 @@ function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<Pa
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
         <title>{`${title} · ${productName}`}</title>
+        <link rel="preload" href={assets.font.path} as="font" type="font/woff2" crossorigin="anonymous" />
         <link rel="stylesheet" href={assets.style.path} />
         <link rel="icon" href={assets.icon.path} type="image/svg+xml" />
         <script src={assets.script.path} defer></script>

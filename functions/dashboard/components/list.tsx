@@ -6,7 +6,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import type { Part, Totals } from '../../../lib/keyset.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { addressOf, cut, positiveInteger } from './address.ts'
-import { Badge, Card, Empty, LinkButton, Segments, type Tone } from './blocks.tsx'
+import { Badge, Empty, LinkButton, Segments, type Tone } from './blocks.tsx'
 import { Field, Hidden } from './fields.tsx'
 import { emptyForm, FormContext } from './form.ts'
 import { formatNumber } from './format.tsx'
@@ -94,7 +94,8 @@ interface ListProps<Row> {
 export function List<Row>({ title, page, empty, position, ...table }: ListProps<Row> & { title?: string }) {
   const { rows, newer, older } = page
   return (
-    <Card title={title}>
+    <section class="list">
+      {title && <h2>{title}</h2>}
       {rows.length === 0 ? (
         <Empty title={empty.title}>
           <p>{empty.text}</p>
@@ -107,7 +108,7 @@ export function List<Row>({ title, page, empty, position, ...table }: ListProps<
           </Pager>
         </>
       )}
-    </Card>
+    </section>
   )
 }
 
@@ -142,8 +143,10 @@ interface Shown<Row> extends Omit<ListProps<Row>, 'page'>, Omit<FindProps, 'addr
   /** A choice between views of the page. */
   views?: Child
   actions?: Child
-  /** Shown above the rows. */
+  /** Shown between the filters and the rows: the actions on several rows. */
   above?: Child
+  /** Shown below the rows. */
+  below?: Child
 }
 
 /** Returns the filters in the address with an unknown value, such as `status=lost`. */
@@ -166,7 +169,9 @@ async function renderList<Row, Cursor, More>(
   list: ListOf<Row, Cursor, More>,
   Page: typeof ProgramPage | typeof PartnerPage | typeof AccountPage,
 ) {
-  const { title, heading, current, query = {}, states } = list
+  const { title, heading, current, states } = list
+  const hidden = (c.req.query('hide') ?? '').split(',').filter(Boolean)
+  const query: Query = { ...list.query, ...(hidden.length > 0 && { hide: cut(hidden.join(','), 200) }) }
   let totals: Totals[] = []
   const read = async (part: Part<Cursor>) => {
     if (!list.readWithTotals) return await list.read(part)
@@ -175,18 +180,18 @@ async function renderList<Row, Cursor, More>(
     return rows
   }
   const [page, more] = await Promise.all([readPage(c, list.cursor, read, query), list.more?.()])
-  const { lead, views, actions, above, what, sorts, choices, empty, ...shown } = list.show(
+  const { lead, views, actions, above, below, columns, what, sorts, choices, empty, ...shown } = list.show(
     page.rows,
     more,
     countOf(totals),
   )
   const address = c.req.path
   const unknown = unknownFilters(c, query)
-  const isFiltered = Object.entries(query).some(([name, value]) => value && name !== 'sort')
+  const isFiltered = Object.entries(list.query ?? {}).some(([name, value]) => value && name !== 'sort')
   const besideHeading = (
     <>
       {views}
-      {states && <StateFilter address={address} query={query} states={states} />}
+      {page.rows.length > 0 && <ColumnChoice address={address} query={query} columns={columns} hidden={hidden} />}
       {page.rows.length > 0 && <ExportLink href={addressOf(`${address}.csv`, query)} />}
       {actions}
     </>
@@ -198,8 +203,13 @@ async function renderList<Row, Cursor, More>(
           The filter {unknown.join(', ')} is unknown here and not applied. <a href={address}>Show all {list.rows}</a>
         </p>
       )}
+      {(what ?? choices ?? states) && (
+        <div class="toolbar">
+          {(what ?? choices) && <Find address={address} query={query} what={what} sorts={sorts} choices={choices} />}
+          {states && <StateFilter address={address} query={query} states={states} />}
+        </div>
+      )}
       {above}
-      {(what ?? choices) && <Find address={address} query={query} what={what} sorts={sorts} choices={choices} />}
       <List
         page={page}
         empty={isFiltered ? noneFits(address, list.rows) : empty}
@@ -207,9 +217,41 @@ async function renderList<Row, Cursor, More>(
         sorting={
           sorts && { sort: query['sort'] ?? 'newest', addressBy: (sort) => addressOf(address, { ...query, sort }) }
         }
+        columns={columns.filter((column) => column && !(column.label && hidden.includes(column.label)))}
         {...shown}
       />
+      {below}
     </Page>,
+  )
+}
+
+interface ColumnChoiceProps<Row> {
+  address: string
+  query: Query
+  columns: (Column<Row> | false)[]
+  hidden: string[]
+}
+
+/** Hides columns and shows them again. The first one always stays. */
+function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProps<Row>) {
+  const labels = columns.flatMap((column) =>
+    column && column.label && column.label !== 'Select' ? [column.label] : [],
+  )
+  return (
+    <details class="switcher">
+      <summary class="button">Columns</summary>
+      <div class="menu">
+        {labels.slice(1).map((label) => {
+          const isHidden = hidden.includes(label)
+          const next = isHidden ? hidden.filter((one) => one !== label) : [...hidden, label]
+          return (
+            <a href={addressOf(address, { ...query, hide: next.join(',') })} class="check" aria-current={!isHidden}>
+              {label}
+            </a>
+          )
+        })}
+      </div>
+    </details>
   )
 }
 

@@ -1,10 +1,12 @@
 import { type Action, may } from '../../../lib/access/roles.ts'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { Segments } from './blocks.tsx'
+import { Icon, type IconName } from './icon.tsx'
 
 export interface NavItem {
   href: string
   label: string
+  icon?: IconName
   action?: Action
   count?: number
   /** Whether phones show it as a tab. Other entries are behind "More". */
@@ -22,40 +24,52 @@ export function programNav(program: ViewerProgram): NavGroup[] {
   const groups: NavGroup[] = [
     {
       items: [
-        { href: base, label: 'Overview', action: 'performance:read', isTab: true },
-        { href: `${base}/notices`, label: 'Notifications', action: 'notice:list', count: program.unread },
+        { href: base, label: 'Overview', icon: 'overview', action: 'performance:read', isTab: true },
+        {
+          href: `${base}/notices`,
+          label: 'Notifications',
+          icon: 'notifications',
+          action: 'notice:list',
+          count: program.unread,
+        },
       ],
     },
     {
       label: 'Partners',
       items: [
-        { href: `${base}/partners`, label: 'All partners', action: 'partner:list', isTab: true },
-        { href: `${base}/applications`, label: 'Applications', action: 'partner:list' },
-        { href: `${base}/groups`, label: 'Groups', action: 'partner:list' },
-        { href: `${base}/codes`, label: 'Codes', action: 'partner:list' },
+        { href: `${base}/partners`, label: 'All partners', icon: 'partners', action: 'partner:list', isTab: true },
+        { href: `${base}/applications`, label: 'Applications', icon: 'applications', action: 'partner:list' },
+        { href: `${base}/groups`, label: 'Groups', icon: 'groups', action: 'partner:list' },
+        { href: `${base}/codes`, label: 'Codes', icon: 'codes', action: 'partner:list' },
       ],
     },
     {
       label: 'Money',
       items: [
-        { href: `${base}/commissions`, label: 'Commissions', action: 'commission:list', isTab: true },
-        { href: `${base}/reviews`, label: 'Reviews', action: 'commission:list' },
-        { href: `${base}/payouts`, label: 'Payouts', action: 'payout:list', isTab: true },
-        { href: `${base}/adjustments`, label: 'Adjustments', action: 'commission:list' },
+        {
+          href: `${base}/commissions`,
+          label: 'Commissions',
+          icon: 'commissions',
+          action: 'commission:list',
+          isTab: true,
+        },
+        { href: `${base}/reviews`, label: 'Reviews', icon: 'reviews', action: 'commission:list' },
+        { href: `${base}/payouts`, label: 'Payouts', icon: 'payouts', action: 'payout:list', isTab: true },
+        { href: `${base}/adjustments`, label: 'Adjustments', icon: 'adjustments', action: 'commission:list' },
       ],
     },
     {
       label: 'Developers',
       items: [
-        { href: `${base}/events`, label: 'Events', action: 'tracking:list' },
-        { href: `${base}/deliveries`, label: 'Stripe events', action: 'delivery:list' },
-        { href: `${base}/webhooks`, label: 'Webhooks', action: 'webhook:list' },
-        { href: `${base}/settings#keys`, label: 'API keys', action: 'api-key:manage' },
-        { href: `${base}/check`, label: 'Set up', action: 'program:read' },
-        { href: '/docs', label: 'Documentation' },
+        { href: `${base}/events`, label: 'Events', icon: 'events', action: 'tracking:list' },
+        { href: `${base}/deliveries`, label: 'Stripe events', icon: 'processor', action: 'delivery:list' },
+        { href: `${base}/webhooks`, label: 'Webhooks', icon: 'webhooks', action: 'webhook:list' },
+        { href: `${base}/settings#keys`, label: 'API keys', icon: 'keys', action: 'api-key:manage' },
+        { href: `${base}/check`, label: 'Set up', icon: 'setUp', action: 'program:read' },
+        { href: '/docs', label: 'Documentation', icon: 'docs' },
       ],
     },
-    { items: [{ href: `${base}/settings`, label: 'Settings', action: 'program:read' }] },
+    { items: [{ href: `${base}/settings`, label: 'Settings', icon: 'settings', action: 'program:read' }] },
   ]
   const mayOpen = ({ action }: NavItem) => action === undefined || may(program.roles, action)
   return groups
@@ -100,24 +114,29 @@ export function partnerNav(viewer: Viewer): NavGroup[] {
   return [
     {
       items: [
-        { href: '/partner', label: 'Earnings', isTab: true },
-        { href: '/partner/links', label: 'Links', isTab: true },
-        { href: '/partner/campaigns', label: 'Campaigns' },
-        { href: '/partner/notifications', label: 'Notifications', count: viewer.partner?.unread ?? 0 },
+        { href: '/partner', label: 'Earnings', icon: 'earnings', isTab: true },
+        { href: '/partner/links', label: 'Links', icon: 'links', isTab: true },
+        { href: '/partner/campaigns', label: 'Campaigns', icon: 'campaigns' },
+        {
+          href: '/partner/notifications',
+          label: 'Notifications',
+          icon: 'notifications',
+          count: viewer.partner?.unread ?? 0,
+        },
       ],
     },
     {
       label: 'Money',
       items: [
-        { href: '/partner/commissions', label: 'Commissions', isTab: true },
-        { href: '/partner/payouts', label: 'Payouts', isTab: true },
+        { href: '/partner/commissions', label: 'Commissions', icon: 'commissions', isTab: true },
+        { href: '/partner/payouts', label: 'Payouts', icon: 'payouts', isTab: true },
       ],
     },
     {
       label: 'Programs',
       items: [
-        { href: '/partner/invitations', label: 'Invitations', count: viewer.invitations },
-        { href: '/partner/applications', label: 'Applications' },
+        { href: '/partner/invitations', label: 'Invitations', icon: 'invitations', count: viewer.invitations },
+        { href: '/partner/applications', label: 'Applications', icon: 'applications' },
       ],
     },
   ]
@@ -176,7 +195,9 @@ export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
 export function SearchLink({ programId }: { programId: number }) {
   return (
     <a class="button search-link" href={searchOf(programId)} data-search aria-keyshortcuts="Meta+K Control+K">
-      Search <kbd class="muted small">⌘K</kbd>
+      <Icon name="search" />
+      Search
+      <kbd class="muted tiny">⌘K</kbd>
     </a>
   )
 }
@@ -234,6 +255,7 @@ export function Navigation({ groups, current }: NavigationProps) {
           ))}
           <li>
             <button type="button" popovertarget="navigation">
+              <Icon name="menu" />
               More
             </button>
           </li>
@@ -243,10 +265,11 @@ export function Navigation({ groups, current }: NavigationProps) {
   )
 }
 
-function NavLink({ item: { href, label, count = 0 }, current }: { item: NavItem; current: string | undefined }) {
+function NavLink({ item: { href, label, icon, count = 0 }, current }: { item: NavItem; current: string | undefined }) {
   return (
     <li>
       <a href={href} aria-current={href === current ? 'page' : undefined}>
+        {icon && <Icon name={icon} />}
         {label}
         {count > 0 && (
           <span class="badge warn">

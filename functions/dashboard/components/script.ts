@@ -1,7 +1,7 @@
 /**
- * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard, asks for confirmation, refreshes parts
- * marked `data-poll`, sets the address from `data-address`, opens the search, and sends
- * the next part of a job.
+ * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard and shares, shows times in the reader's time zone, asks for confirmation, refreshes parts
+ * marked `data-poll`, sets the address from `data-address`, applies filters, opens the search, and sends the next part of a
+ * job.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -13,11 +13,27 @@ document.addEventListener('click', async (event) => {
   setTimeout(() => { button.textContent = label }, 1500)
 })
 
+for (const button of document.querySelectorAll('[data-share]')) {
+  button.hidden = !navigator.share
+  // A closed share sheet is no fault.
+  button.addEventListener('click', () => navigator.share({ url: button.dataset.share }).catch(() => {}))
+}
+
+for (const time of document.querySelectorAll('time[data-local]')) {
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+  time.textContent = format.format(new Date(time.dateTime))
+}
+
 document.addEventListener('submit', (event) => {
   const question = event.submitter?.dataset.confirm ?? event.target.dataset.confirm
   if (question && !confirm(question)) return event.preventDefault()
   if (event.target.dataset.sent) return event.preventDefault()
   if (event.target.method === 'post') event.target.dataset.sent = 'yes'
+})
+
+// Filters apply when they change.
+document.addEventListener('change', ({ target }) => {
+  if (target.matches('form.find select')) target.form.requestSubmit()
 })
 
 // Makes forms sendable again if the browser shows a cached page.

@@ -25,7 +25,7 @@ export function SelectionForm({ action, ids, children }: PropsWithChildren<{ act
   return (
     <FormContext.Provider value={useFormOf(action)}>
       <Problem />
-      <form method="post" action={action} id={formId} class="row end">
+      <form method="post" action={action} id={formId} class="row bulk">
         <NoDefault />
         <Hidden fields={{ shown: ids.join(' ') }} />
         {children}

@@ -8,6 +8,8 @@ export interface Column<Row> {
   right?: boolean
   /** The orders of the list that use this column. */
   sorts?: { ascending?: string; descending?: string }
+  /** The place on a phone. The title and the amount are the first line of a row, and all other columns are the second. `plain` ones have no label there. */
+  phone?: 'title' | 'amount' | 'plain' | 'hidden'
 }
 
 /** The order of a list, and the address of the list in another order. */
@@ -16,7 +18,10 @@ export interface Sorting {
   addressBy: (sort: string) => string
 }
 
-/** A table that becomes cards on a phone. `caption` is its name for screen readers. */
+const classOf = <Row,>({ label, right = !label, phone }: Column<Row>) =>
+  [right && 'right', phone && `phone-${phone}`].filter(Boolean).join(' ') || undefined
+
+/** A table. On a phone, each row has two lines if a column is its title, and a line for each column if not. `caption` is its name for screen readers. */
 export function Table<Row>({
   caption,
   columns,
@@ -29,15 +34,16 @@ export function Table<Row>({
   sorting?: Sorting | undefined
 }) {
   const shown = columns.filter((column) => column !== false)
+  const hasTitle = shown.some(({ phone }) => phone === 'title')
   return (
-    <table class="cards-on-phone">
+    <table class={hasTitle ? 'lines-on-phone' : 'cards-on-phone'}>
       <caption class="hidden">{caption}</caption>
       <thead>
         <tr>
-          {shown.map(({ label, sorts, right = !label }) => (
+          {shown.map(({ label, sorts, ...column }) => (
             <th
               scope="col"
-              class={right ? 'right' : undefined}
+              class={classOf({ label, ...column })}
               aria-sort={sorts && sorting && directionOf(sorts, sorting)}
             >
               {sorts && sorting ? (
@@ -52,9 +58,9 @@ export function Table<Row>({
       <tbody>
         {rows.map((row) => (
           <tr>
-            {shown.map(({ label, cell, right = !label }) => (
-              <td data-label={label ?? ''} class={right ? 'right' : undefined}>
-                {cell(row)}
+            {shown.map((column) => (
+              <td data-label={column.label ?? ''} class={classOf(column)}>
+                {column.cell(row)}
               </td>
             ))}
           </tr>
@@ -79,7 +85,7 @@ function SortLink({ sorts, sorting, label }: { sorts: Sorts; sorting: Sorting; l
   return (
     <a href={sorting.addressBy(next ?? '')}>
       {label}
-      {direction && <span aria-hidden="true">{direction === 'ascending' ? ' ▴' : ' ▾'}</span>}
+      {direction && <span aria-hidden="true">{direction === 'ascending' ? ' ↑' : ' ↓'}</span>}
     </a>
   )
 }

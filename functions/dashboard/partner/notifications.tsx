@@ -1,5 +1,6 @@
 import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../components/flash.tsx'
+import { LocalTime } from '../components/format.tsx'
 import { byId, partnerList } from '../components/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
@@ -22,9 +23,9 @@ partnerList(pages, address, (c) => {
       actions: <MarkRead address={address} unread={c.get('partner').unread} />,
       caption: 'Notifications, newest first',
       columns: [
-        notificationColumns.at,
-        notificationColumns.program,
-        notificationColumns.text,
+        { label: 'When', phone: 'plain', cell: ({ created_at: at }) => <LocalTime at={at} /> },
+        { ...notificationColumns.program, phone: 'plain' },
+        { ...notificationColumns.text, phone: 'title' },
         notificationColumns.state,
       ],
       empty: {

@@ -18,7 +18,7 @@ import { form, optionalText, refuseForm, shortText } from '../components/form.ts
 import { askedOf, asQuery, byId, programList } from '../components/list.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
-import { partnerAddress, partnerColumn, partnerIn, partnerPageOf } from './partner-columns.tsx'
+import { partnerAddress, partnerColumn, partnerIn, partnerTabOf } from './partner-columns.tsx'
 
 /** Lists a program's manual commissions and deductions, and creates one for a partner. */
 export const pages = createProgramPages()
@@ -120,7 +120,7 @@ const withMinus = 'Enter the amount without a minus sign, and choose a deduction
 pages.post(
   '/partners/:partnerId/adjust',
   requireProgram('commission:decide'),
-  form(adjustForm, partnerPageOf),
+  form(adjustForm, partnerTabOf('commissions')),
   async (c) => {
     const { kind, amount, currency, adjust_note: note, transaction_id, request_id } = c.req.valid('form')
     const cents = smallestUnits(amount, currency)
@@ -129,7 +129,7 @@ pages.post(
       const text = isTooMuch
         ? `Enter ${formatMoney(maxAmountCents, currency)} at most.`
         : amountProblem(amount, currency, withMinus)
-      return await refuseForm(c, partnerPageOf(c), { errors: { amount: text } })
+      return await refuseForm(c, partnerTabOf('commissions')(c), { errors: { amount: text } })
     }
     const outbox: RelayMessage[] = []
     const amountCents = kind === 'deduction' ? -cents : cents
@@ -144,10 +144,16 @@ pages.post(
       await createAdjustment(c.get('db'), c.get('program').id, adjustment, request_id, outbox)
     } catch (error) {
       if (!(error instanceof ApiError) || error.details?.[0]?.field !== 'transaction_id') throw error
-      return await refuseForm(c, partnerPageOf(c), { errors: { transaction_id: 'This program has no such sale.' } })
+      return await refuseForm(c, partnerTabOf('commissions')(c), {
+        errors: { transaction_id: 'This program has no such sale.' },
+      })
     }
     await sendSoon(c.env, outbox)
     const done = kind === 'deduction' ? 'is deducted from the balance' : 'is in the balance'
-    return redirectWith(c, partnerPageOf(c), `${formatMoney(cents, currency)} ${done}. The partner is notified.`)
+    return redirectWith(
+      c,
+      partnerTabOf('commissions')(c),
+      `${formatMoney(cents, currency)} ${done}. The partner is notified.`,
+    )
   },
 )

@@ -14,7 +14,7 @@ import { form, FormRefusal, optionalText } from '../components/form.ts'
 import { askedOf, byId, programList } from '../components/list.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
-import { partnerAddress, partnerColumn, partnerIn, partnerPageOf } from './partner-columns.tsx'
+import { partnerAddress, partnerColumn, partnerIn, partnerTabOf } from './partner-columns.tsx'
 
 /** Lists the codes of a program's partners, and adds and revokes them. */
 export const pages = createProgramPages()
@@ -178,7 +178,7 @@ function promotionOf(typed: z.output<typeof codeForm>): Promotion | undefined {
 pages.post(
   '/partners/:partnerId/codes',
   requireProgram('partner:manage'),
-  form(codeForm, partnerPageOf, 'new_code'),
+  form(codeForm, partnerTabOf('links'), 'new_code'),
   async (c) => {
     const typed = c.req.valid('form')
     const { code } = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
@@ -186,7 +186,7 @@ pages.post(
       code: typed.new_code || undefined,
       stripe: promotionOf(typed),
     })
-    return redirectWith(c, partnerPageOf(c), `The code ${code} now belongs to this partner.`)
+    return redirectWith(c, partnerTabOf('links')(c), `The code ${code} now belongs to this partner.`)
   },
 )
 

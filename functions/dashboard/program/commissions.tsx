@@ -108,9 +108,9 @@ programList(pages, '/commissions', 'commission:list', (c) => {
           made,
           partnerColumn(programId),
           {
-            label: 'Earned for',
+            ...cause,
             cell: (row) => (
-              <div>
+              <div class="row">
                 {cause.cell(row)}
                 {seesCustomers && <TimelineLink programId={programId} of={row} commissionId={row.id} />}
               </div>

@@ -15,10 +15,15 @@ import { partnerAddress } from './partner-columns.tsx'
 export function eventColumns(program: ViewerProgram, isTest: boolean): (Column<ListedEvent> | false)[] {
   return [
     { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },
-    { label: 'Type', cell: (event) => <Kind event={event} /> },
+    { label: 'Type', phone: 'title', cell: (event) => <Kind event={event} /> },
     !isTest && { label: 'Partner', cell: (event) => <Partner event={event} program={program} /> },
     { label: 'Details', cell: (event) => <What event={event} program={program} isTest={isTest} /> },
-    { label: 'Amount', right: true, cell: (event) => <Amount event={event} currency={program.currency} /> },
+    {
+      label: 'Amount',
+      right: true,
+      phone: 'amount',
+      cell: (event) => <Amount event={event} currency={program.currency} />,
+    },
     { label: 'From', cell: (event) => <From event={event} /> },
     { label: 'Customer', cell: (event) => <Customer event={event} program={program} isTest={isTest} /> },
   ]

@@ -53,14 +53,20 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
       title="Groups"
       current="/groups"
       lead="Partners in a group earn under its rules instead of the program’s."
-    >
-      {manages && (
-        <Card>
-          <FormDetails summary="Create a group" action={address} submit="Create group" open={page.rows.length === 0}>
+      actions={
+        manages && (
+          <FormDetails
+            summary="Create a group"
+            action={address}
+            submit="Create group"
+            open={page.rows.length === 0}
+            primary
+          >
             <Field name="name" label="Name" placeholder="Gold" required />
           </FormDetails>
-        </Card>
-      )}
+        )
+      }
+    >
       <List
         page={page}
         caption="Groups of partners, newest first"

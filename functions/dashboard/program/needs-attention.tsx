@@ -1,7 +1,6 @@
 import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { Needs } from '../../../lib/programs/needs-attention.ts'
-import { Card } from '../components/blocks.tsx'
 import { counted } from '../components/format.tsx'
 
 const of = (count: number | null) => count ?? 0
@@ -85,14 +84,15 @@ export function NeedsAttention({ needs, program }: { needs: Needs; program: View
   const lines = linesOf(needs, program)
   if (lines.length === 0) return null
   return (
-    <Card title="Needs attention">
-      <ul class="bullets">
+    <section class="needs message warn" aria-label="Needs attention">
+      <strong>Needs attention</strong>
+      <ul>
         {lines.map(({ text, href }) => (
           <li>
             <a href={href}>{text}</a>
           </li>
         ))}
       </ul>
-    </Card>
+    </section>
   )
 }

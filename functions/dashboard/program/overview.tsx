@@ -15,8 +15,8 @@ import {
 import { readPerformance } from '../../../lib/tracking/performance.ts'
 import { averageOf, type Performance, ratio, type Trend, trendOf } from '../../../lib/tracking/performance-answer.ts'
 import { cut } from '../components/address.ts'
-import { Heading, Metric, Segments } from '../components/blocks.tsx'
-import { Chart } from '../components/chart.tsx'
+import { Card, Heading, Metric, Segments } from '../components/blocks.tsx'
+import { Chart, Sparkline } from '../components/chart.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { DateRange } from '../components/date-range.tsx'
 import { formatAmount, formatAxis, formatDate, formatNumber, formatTime } from '../components/format.tsx'
@@ -49,12 +49,15 @@ pages.get('/', requireProgram('performance:read'), async (c) => {
   const page: PageProps = { ...figures, program, asked, given: c.req.query() }
   return c.render(
     <ProgramPage title={program.name} current="" heading={null}>
-      {needs && <NeedsAttention needs={needs} program={program} />}
       <Range {...page} />
+      {needs && <NeedsAttention needs={needs} program={program} />}
       <Filters {...page} />
       <Excluded {...page} />
       <Tiles {...page} />
-      <ChartCard {...page} />
+      <div class="main-and-side">
+        <ChartCard {...page} />
+        <Funnel {...page} />
+      </div>
       <BreakdownCards {...page} />
       <CountingHelp note="Days and hours are in UTC. The range is compared with the previous period of the same length. An unfinished period is compared with the same part of the previous one, to the nearest quarter hour." />
     </ProgramPage>,
@@ -176,7 +179,14 @@ function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   )
 }
 
-type Tile = [label: string, value: string, beside?: { trend: Trend; hasBaseline: boolean } | string | undefined]
+interface Tile {
+  label: string
+  value: string
+  /** A change, or a note. */
+  beside?: { trend: Trend; hasBaseline: boolean } | string | undefined
+  /** The figure in each interval of the chart. */
+  line?: number[]
+}
 
 /** The figures of the filtered sales or of the whole program. */
 function Tiles(props: PageProps) {
@@ -187,13 +197,20 @@ function Tiles(props: PageProps) {
   const currencies = [...new Set([program.currency, currency, ...others])]
   return (
     <section class="stack" aria-label="Figures">
-      <dl class="cards">
-        {tiles.map(([label, value, beside]) => (
-          <Metric label={label} value={value}>
-            {typeof beside === 'string' ? <dd class="trend">{beside}</dd> : beside && <TrendOf {...beside} />}
-          </Metric>
-        ))}
-      </dl>
+      {[tiles.filter(({ line }) => line), tiles.filter(({ line }) => !line)].map((some, index) => (
+        <dl class={index === 0 ? 'cards five' : 'cards more'}>
+          {some.map(({ label, value, beside, line }) => (
+            <Metric label={label} value={value}>
+              {typeof beside === 'string' ? <dd class="trend">{beside}</dd> : beside && <TrendOf {...beside} />}
+              {line && (
+                <dd>
+                  <Sparkline values={line} />
+                </dd>
+              )}
+            </Metric>
+          ))}
+        </dl>
+      ))}
       {currencies.length > 1 && (
         <Segments
           label="Currency"
@@ -225,27 +242,68 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
     count === 0 ? '—' : formatAmount(averageOf(total.revenue_cents, count, currency), currency)
   const trend = (name: keyof Figures) =>
     isCompared ? beside(trendOf(total[name], before[name]), before[name]) : undefined
+  const counted = (label: string, name: 'clicks' | 'leads' | 'sales' | 'conversions') => ({
+    label,
+    value: formatNumber(total[name]),
+    beside: trend(name),
+  })
+  const lineOf = (name: keyof Figures) => overview.figures.map((figures) => figures[name])
+  const money = (label: string, name: 'revenue_cents' | 'commission_cents') => ({
+    label,
+    value: formatMoney(total[name], currency),
+    beside: trend(name),
+    line: lineOf(name),
+  })
   return [
-    ['Clicks', formatNumber(total.clicks), trend('clicks')],
-    ['Leads', formatNumber(total.leads), trend('leads')],
-    ['Customers', formatNumber(total.conversions), trend('conversions')],
-    ['Sales', formatNumber(total.sales), trend('sales')],
-    ['Revenue', formatMoney(total.revenue_cents, currency), trend('revenue_cents')],
-    ['Refunds', formatMoney(total.refunded_cents, currency), 'of this revenue'],
-    ['Commission', formatMoney(total.commission_cents, currency), trend('commission_cents')],
-    ['Conversion', total.clicks === 0 ? '–' : `${formatNumber(ratio(total.conversions * 100, total.clicks, 2))}%`],
-    ['Revenue per customer', average(total.conversions)],
-    ['Average order', average(salesInCurrency)],
+    { ...counted('Clicks', 'clicks'), line: lineOf('clicks') },
+    { ...counted('Leads', 'leads'), line: lineOf('leads') },
+    { ...counted('Sales', 'sales'), line: lineOf('sales') },
+    money('Revenue', 'revenue_cents'),
+    money('Commission', 'commission_cents'),
+    counted('Customers', 'conversions'),
+    { label: 'Refunds', value: formatMoney(total.refunded_cents, currency), beside: 'of this revenue' },
+    { label: 'Conversion', value: share(total.conversions, total.clicks) },
+    { label: 'Revenue per customer', value: average(total.conversions) },
+    { label: 'Average order', value: average(salesInCurrency) },
     ...(isFiltered(asked)
       ? []
       : [
-          [
-            'New partners',
-            formatNumber(metrics.totalPartners),
-            isCompared ? beside(metrics.partnersTrend, partnersBefore) : undefined,
-          ] satisfies Tile,
+          {
+            label: 'New partners',
+            value: formatNumber(metrics.totalPartners),
+            beside: isCompared ? beside(metrics.partnersTrend, partnersBefore) : undefined,
+          },
         ]),
   ]
+}
+
+const share = (count: number, of: number) => (of === 0 ? '–' : `${formatNumber(ratio(count * 100, of, 2))}%`)
+
+/** How many clicks become signups and customers. */
+function Funnel({ overview: { total } }: PageProps) {
+  const steps: [label: string, count: number][] = [
+    ['Clicks', total.clicks],
+    ['Leads', total.leads],
+    ['Customers', total.conversions],
+  ]
+  const most = Math.max(...steps.map(([, count]) => count), 1)
+  return (
+    <Card title="Funnel">
+      <ol class="funnel">
+        {steps.map(([label, count], index) => (
+          <li>
+            <span>
+              {formatNumber(count)} {label.toLowerCase()}
+            </span>
+            {index > 0 && <span class="muted">{share(count, total.clicks)} of clicks</span>}
+            <svg aria-hidden="true">
+              <rect height="100%" width={`${Math.round((count / most) * 100)}%`} rx="3" />
+            </svg>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  )
 }
 
 /** A change in percent, or as a factor if it is above 999%. */

@@ -4,26 +4,36 @@ import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, majorUnits } from '../../../lib/money.ts'
-import { linksListed } from '../../../lib/programs/links.ts'
-import type { PartnerOfProgram, PartnerWithCodes } from '../../../lib/programs/partners.ts'
+import { linkAddress } from '../../../lib/programs/links.ts'
+import { daysOfLine, type PartnerOfProgram, type PartnerWithCodes } from '../../../lib/programs/partners.ts'
 import { Badge } from '../components/blocks.tsx'
-import { PostButton } from '../components/fields.tsx'
-import { formatNumber } from '../components/format.tsx'
-import { CopyLink } from '../components/link.tsx'
+import { PostButton, RowMenu } from '../components/fields.tsx'
+import { Sparkline } from '../components/chart.tsx'
+import { Day, formatNumber } from '../components/format.tsx'
 import type { ProgramContext } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
 import { optionalText } from '../components/form.ts'
-import { idInPath, positiveInteger } from '../components/address.ts'
+import { addressOf, idInPath, positiveInteger } from '../components/address.ts'
 
 /** The columns of a program's list of partners. */
 export function partnerColumns(program: ViewerProgram): Column<PartnerWithCodes>[] {
   return [
     {
       label: 'Partner',
+      phone: 'title',
       sorts: { ascending: 'name' },
       cell: (partner) => <PartnerName program={program} partner={partner} />,
     },
-    { label: 'Links', cell: (partner) => <Links program={program} partner={partner} /> },
+    {
+      label: 'Group',
+      phone: 'hidden',
+      cell: ({ group_name: name }) => name ?? <span class="muted">–</span>,
+    },
+    {
+      label: `${daysOfLine} days`,
+      phone: 'hidden',
+      cell: ({ revenue_by_day: days }) => <Sparkline values={days} />,
+    },
     {
       label: 'Clicks',
       right: true,
@@ -32,10 +42,28 @@ export function partnerColumns(program: ViewerProgram): Column<PartnerWithCodes>
     },
     { label: 'Sales', right: true, sorts: { descending: 'sales' }, cell: ({ sales }) => formatNumber(sales) },
     {
+      label: 'Revenue',
+      right: true,
+      cell: ({ revenue_cents: cents }) => formatMoney(cents, program.currency),
+    },
+    {
+      label: 'Commission',
+      right: true,
+      phone: 'hidden',
+      cell: ({ commission_cents: cents }) => formatMoney(cents, program.currency),
+    },
+    {
       label: 'Balance',
       right: true,
+      phone: 'amount',
       sorts: { descending: 'balance' },
       cell: (partner) => <Balances partner={partner} currency={program.currency} />,
+    },
+    {
+      label: 'Last sale',
+      right: true,
+      phone: 'hidden',
+      cell: ({ last_sale_at: at }) => (at ? <Day at={at} /> : <span class="muted">–</span>),
     },
   ]
 }
@@ -51,6 +79,9 @@ export const partnersCsv = (program: ViewerProgram, partners: PartnerWithCodes[]
     clicks: (partner) => partner.all_links.clicks,
     bot_clicks: (partner) => partner.all_links.bot_clicks,
     sales: ({ sales }) => sales,
+    revenue: (partner) => majorUnits(partner.revenue_cents, program.currency),
+    commission: (partner) => majorUnits(partner.commission_cents, program.currency),
+    last_sale: (partner) => partner.last_sale_at,
     balance: ({ balances }) =>
       balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
     added: (partner) => partner.created_at,
@@ -106,9 +137,24 @@ export function groupIn(chosen: string | undefined): number | null {
 export const partnerIn = (c: { req: ProgramContext['req'] }) =>
   idInPath(c, 'partnerId', 'This program has no such partner.')
 
-/** Returns the address of the partner's page for a post below it. */
-export const partnerPageOf = (c: { req: ProgramContext['req'] }) =>
-  partnerAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')))
+/** The tabs of a partner's page. The first one has the plain address. */
+export const partnerTabs = {
+  overview: 'Overview',
+  commissions: 'Commissions',
+  payouts: 'Payouts',
+  links: 'Links & codes',
+  activity: 'Activity',
+  settings: 'Settings',
+} as const
+export type PartnerTab = keyof typeof partnerTabs
+
+/** Returns the address of a tab of the partner's page. */
+export const partnerTabAddress = (programId: number, partnerId: number, tab: PartnerTab) =>
+  addressOf(partnerAddress(programId, partnerId), { tab: tab === 'overview' ? undefined : tab })
+
+/** Returns the address of a tab of the partner's page for a post below it. */
+export const partnerTabOf = (tab: PartnerTab) => (c: { req: ProgramContext['req'] }) =>
+  partnerTabAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')), tab)
 
 function PartnerName({ program, partner }: { program: ViewerProgram; partner: PartnerOfProgram }) {
   const email = emailOf(program, partner)
@@ -119,7 +165,6 @@ function PartnerName({ program, partner }: { program: ViewerProgram; partner: Pa
       </a>{' '}
       <PartnerState partner={partner} />
       {email && <div class="muted small">{email}</div>}
-      {partner.group_name !== null && <div class="muted small">Group {partner.group_name}</div>}
     </div>
   )
 }
@@ -131,19 +176,6 @@ export function PartnerState({ partner }: { partner: Pick<PartnerOfProgram, 'is_
       {!partner.is_active && <Badge tone="bad">{ends[partner.ended_by ?? 'paused']}</Badge>}{' '}
       {partner.invited && <Badge>Invited</Badge>}
     </>
-  )
-}
-
-function Links({ program, partner }: { program: ViewerProgram; partner: PartnerOfProgram }) {
-  return (
-    <div class="stack tight">
-      {partner.links.slice(0, linksListed).map(({ code, page_url: pageUrl }) => (
-        <div class="row">
-          <CopyLink domain={program.domain} code={code} pageUrl={pageUrl} />
-        </div>
-      ))}
-      {partner.links.length > linksListed && <a href={partnerAddress(program.id, partner.id)}>All links</a>}
-    </div>
   )
 }
 
@@ -160,38 +192,49 @@ function Balances({ partner, currency }: { partner: PartnerOfProgram; currency: 
   )
 }
 
+interface PartnerActionsProps {
+  partner: PartnerOfProgram
+  address: string
+  program: ViewerProgram
+}
+
 /** The actions on a partner. They post below `address`, the list of partners. */
-export function PartnerActions({ partner, address }: { partner: PartnerOfProgram; address: string }) {
-  const { id, name, is_active: isActive } = partner
+export function PartnerActions({ partner, address, program }: PartnerActionsProps) {
+  const { id, name, is_active: isActive, links } = partner
+  const [link] = links
   const ended = partner.ended_at !== null
   const invite = partner.invited ? 'Invite again' : 'Invite'
   return (
-    <div class="row right">
+    <RowMenu label={`Actions on ${name}`}>
+      {link && (
+        <button type="button" data-copy={linkAddress(program.domain, link.code, link.page_url)}>
+          Copy link
+        </button>
+      )}
       {(!partner.has_account || ended) && partner.email && (
-        <PostButton action={`${address}/${id}/invite`} class="compact" label={`${invite} ${name}`} text={invite} />
+        <PostButton action={`${address}/${id}/invite`} label={`${invite} ${name}`} text={invite} />
       )}
       {isActive ? (
         <PostButton
           action={`${address}/${id}/deactivate`}
-          class="compact"
           label={`Deactivate ${name}`}
           confirm={`Deactivate ${name}? Clicks on their links will be refused.`}
           text="Deactivate"
         />
       ) : (
         !(ended && partner.has_account) && (
-          <PostButton action={`${address}/${id}/activate`} class="compact" label={`Activate ${name}`} text="Activate" />
+          <PostButton action={`${address}/${id}/activate`} label={`Activate ${name}`} text="Activate" />
         )
       )}
       {!ended && (
         <PostButton
           action={`${address}/${id}/end`}
-          class="compact danger"
-          label={`End the partnership with ${name}`}
+          class="bad"
+          label={`End partnership with ${name}`}
           confirm={`End the partnership with ${name}? Their links, codes and invitations stop working. They keep their earnings.`}
-          text="End"
+          text="End partnership"
         />
       )}
-    </div>
+    </RowMenu>
   )
 }

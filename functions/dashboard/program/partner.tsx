@@ -1,28 +1,31 @@
+import type { Child } from 'hono/jsx'
 import * as z from 'zod/mini'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { shownHost } from '../../../lib/hosts.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { nameField } from '../../../lib/names.ts'
+import { addLink, isPageOf, type LinkFigures, updateLink } from '../../../lib/programs/links.ts'
 import { newest, type PartnerDetails, readPartnerDetails } from '../../../lib/programs/partner-details.ts'
 import { campaignNames } from '../../../lib/tracking/campaign.ts'
 import { updatePartner } from '../../../lib/programs/partners.ts'
 import { adjustmentColumns, whatColumn } from '../components/adjustment.tsx'
 import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
-import { addressOf, positiveInteger } from '../components/address.ts'
-import { Card, Metric } from '../components/blocks.tsx'
+import { addressOf, idInPath, positiveInteger } from '../components/address.ts'
+import { Card, Metric, Segments } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns } from '../components/commission.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { CampaignTables } from '../components/campaign.tsx'
-import { Field, Form, optionsOf } from '../components/fields.tsx'
+import { Field, Form, FormDetails, MenuForm, optionsOf, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, optionalText } from '../components/form.ts'
+import { form, FormRefusal, optionalText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { PartnerCodes } from './codes.tsx'
 import { linkColumns } from '../components/link.tsx'
 import { notificationColumns } from '../components/notification.tsx'
-import { createProgramPages, requireProgram } from '../components/page.ts'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { TableCard } from '../components/table.tsx'
 import { payoutColumns } from '../components/payout.tsx'
 import { AdjustForm } from './adjustments.tsx'
@@ -32,8 +35,11 @@ import {
   PartnerActions,
   partnerAddress,
   partnerIn,
-  partnerPageOf,
   PartnerState,
+  type PartnerTab,
+  partnerTabAddress,
+  partnerTabOf,
+  partnerTabs,
 } from './partner-columns.tsx'
 
 /** The page of one partner: their figures, the program's note, and the history. */
@@ -49,45 +55,156 @@ interface PartnerProps {
 pages.get('/partners/:partnerId', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const partner = await readPartnerDetails(c.get('db'), program, partnerIn(c))
-  const sees = (action: Action) => may(program.roles, action)
-  const address = partnerAddress(program.id, partner.id)
-  const links = listOf(program, partner, 'events')
+  const props = { program, partner }
+  const tabs = tabsFor(program)
+  const tab = tabs.find((name) => name === c.req.query('tab')) ?? 'overview'
   return c.render(
     <ProgramPage
       title={partner.name}
       current="/partners"
       lead={<Lead program={program} partner={partner} />}
       actions={
-        sees('partner:manage') && <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} />
+        may(program.roles, 'partner:manage') && (
+          <PartnerActions partner={partner} address={`/programs/${program.id}/partners`} program={program} />
+        )
       }
     >
-      <Money program={program} partner={partner} />
-      <Earns partner={partner} address={address} manages={sees('partner:manage')} />
-      <TableCard
-        title="Links"
-        aside={sees('tracking:list') && <a href={links}>All events</a>}
-        caption="Links of this partner"
-        rows={partner.links}
-        columns={linkColumns(program)}
-      >
-        <CountingHelp
-          names={['Clicks', 'Leads', 'Sales', 'Commission']}
-          note={`All-time figures; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
-        />
-      </TableCard>
-      <PartnerCodes program={program} partner={partner} />
-      <Campaigns program={program} partner={partner} />
-      {sees('commission:list') && <Commissions program={program} partner={partner} />}
-      {sees('payout:list') && (
-        <TableCard
-          title="Payouts"
-          aside={<AllOf program={program} partner={partner} list="payouts" />}
-          caption="Their newest payouts"
-          rows={partner.payouts}
-          columns={[payoutColumns.asked, payoutColumns.state, payoutColumns.amount]}
-        />
+      <Segments
+        label="Parts of this page"
+        items={tabs.map((name) => ({
+          href: partnerTabAddress(program.id, partner.id, name),
+          text: partnerTabs[name],
+          current: name === tab,
+        }))}
+      />
+      {contents[tab](props)}
+    </ProgramPage>,
+  )
+})
+
+const tabNames = ['overview', 'commissions', 'payouts', 'links', 'activity', 'settings'] as const satisfies PartnerTab[]
+
+/** Returns the tabs that the reader may see. */
+function tabsFor({ roles }: ViewerProgram): PartnerTab[] {
+  const actions: Partial<Record<PartnerTab, Action>> = {
+    commissions: 'commission:list',
+    payouts: 'payout:list',
+    settings: 'partner:manage',
+  }
+  return tabNames.filter((name) => {
+    const action = actions[name]
+    return action === undefined || may(roles, action)
+  })
+}
+
+const contents: Record<PartnerTab, (props: PartnerProps) => Child> = {
+  overview: (props) => (
+    <>
+      <Money {...props} />
+      <Earns {...props} />
+      <Campaigns {...props} />
+      <Note {...props} />
+    </>
+  ),
+  commissions: (props) => <Commissions {...props} />,
+  payouts: ({ program, partner }) => (
+    <TableCard
+      title="Payouts"
+      aside={
+        <>
+          <a href={`${partnerAddress(program.id, partner.id)}/statement`}>Monthly statements</a>
+          <AllOf program={program} partner={partner} list="payouts" />
+        </>
+      }
+      caption="Their newest payouts"
+      rows={partner.payouts}
+      columns={[payoutColumns.asked, payoutColumns.state, payoutColumns.amount]}
+    />
+  ),
+  links: (props) => (
+    <>
+      <Links {...props} />
+      <PartnerCodes {...props} />
+    </>
+  ),
+  activity: (props) => <Activity {...props} />,
+  settings: (props) => (
+    <>
+      <Edit {...props} />
+      <Group {...props} />
+    </>
+  ),
+}
+
+/** The partner's links. Those who manage partners add and change them. */
+function Links({ program, partner }: PartnerProps) {
+  const manages = may(program.roles, 'partner:manage')
+  const address = `${partnerAddress(program.id, partner.id)}/links`
+  return (
+    <TableCard
+      title="Links"
+      aside={may(program.roles, 'tracking:list') && <a href={listOf(program, partner, 'events')}>All events</a>}
+      caption="Links of this partner"
+      rows={partner.links}
+      columns={[
+        ...linkColumns(program),
+        manages && { cell: (link: LinkFigures) => <ChangeLink link={link} address={address} program={program} /> },
+      ]}
+    >
+      <CountingHelp
+        names={['Clicks', 'Leads', 'Sales', 'Commission']}
+        note={`All-time figures; leads, sales and commission of links are counted within a minute. Commission is in ${program.currency.toUpperCase()}.`}
+      />
+      {manages && (
+        <FormDetails summary="Add a link" action={address} submit="Add link">
+          <PageField program={program} />
+          <Field name="code" label="Code" hint="Leave empty to generate one." maxlength={64} />
+        </FormDetails>
       )}
-      {sees('payout:list') && (
+    </TableCard>
+  )
+}
+
+function PageField({ program, id, value }: { program: ViewerProgram; id?: string; value?: string }) {
+  return (
+    <Field
+      name="page"
+      label="Landing page"
+      type="url"
+      inputmode="url"
+      value={value}
+      placeholder={`https://${shownHost(program.domain)}/…`}
+      hint="A page of your site. Leave empty for its start page."
+      {...(id !== undefined && { id })}
+    />
+  )
+}
+
+function ChangeLink({ link, address, program }: { link: LinkFigures; address: string; program: ViewerProgram }) {
+  const { id, code, page_url: pageUrl, is_active: isActive } = link
+  const verb = isActive ? 'Disable' : 'Enable'
+  return (
+    <div class="row right">
+      <MenuForm action={`${address}/${id}`} id={`link-${id}`} text="Change page" label={`Change page of ${code}`}>
+        <PageField program={program} id={`page-${id}`} value={pageUrl ?? ''} />
+        <button type="submit">Save</button>
+      </MenuForm>
+      <PostButton
+        action={`${address}/${id}/${verb.toLowerCase()}`}
+        class="compact"
+        label={`${verb} ${code}`}
+        text={verb}
+        {...(isActive && { confirm: `Disable ${code}? Clicks on this link will be refused.` })}
+      />
+    </div>
+  )
+}
+
+/** The newest notifications to the partner, and the changes that members made. */
+function Activity({ program, partner }: PartnerProps) {
+  return (
+    <>
+      {may(program.roles, 'payout:list') && (
         <TableCard
           title="Notifications"
           caption="Their newest notifications"
@@ -95,9 +212,7 @@ pages.get('/partners/:partnerId', requireProgram('partner:list'), async (c) => {
           columns={[notificationColumns.at, notificationColumns.text]}
         />
       )}
-      {sees('partner:manage') && <Edit partner={partner} address={address} />}
-      <Note partner={partner} address={address} writes={sees('partner:manage')} />
-      {sees('audit:list') && (
+      {may(program.roles, 'audit:list') && (
         <TableCard
           title="History"
           caption="Changes to this partner, newest first"
@@ -110,9 +225,9 @@ pages.get('/partners/:partnerId', requireProgram('partner:list'), async (c) => {
           ]}
         />
       )}
-    </ProgramPage>,
+    </>
   )
-})
+}
 
 /** The partner's newest commissions, and the amounts added or deducted by hand. */
 function Commissions({ program, partner }: PartnerProps) {
@@ -201,10 +316,7 @@ function Money({ program, partner }: PartnerProps) {
   const money = (cents = 0) => formatMoney(cents, balance?.currency ?? program.currency)
   return (
     <section class="stack tight" aria-label="Money">
-      {may(program.roles, 'payout:list') && (
-        <a href={`${partnerAddress(program.id, partner.id)}/statement`}>Monthly statements</a>
-      )}
-      <dl class="cards">
+      <dl class="cards five">
         <Metric label="Pending" value={money(balance?.pending_cents)} />
         <Metric label="Balance" value={money(balance?.balance_cents)} bad={(balance?.balance_cents ?? 0) < 0} />
         <Metric label="Open payouts" value={money(balance?.requested_cents)} />
@@ -221,48 +333,51 @@ function Money({ program, partner }: PartnerProps) {
   )
 }
 
-interface EarnsProps {
-  partner: PartnerDetails
-  address: string
-  manages: boolean
-}
-
 /** The partner's commission rules and group. */
-function Earns({ partner, address, manages }: EarnsProps) {
-  const { groups, group_id: groupId, group_name: groupName, earns, rules } = partner
+function Earns({ program, partner }: PartnerProps) {
+  const { group_name: groupName, earns, rules } = partner
   return (
     <Card
       title="Commission rules"
-      aside={(manages || rules.length > 0) && <a href={`${address}/rules`}>Custom rules</a>}
+      aside={
+        (may(program.roles, 'partner:manage') || rules.length > 0) && (
+          <a href={`${partnerAddress(program.id, partner.id)}/rules`}>Custom rules</a>
+        )
+      }
     >
       <div class="stack tight">
         {earns.map((terms) => (
           <span>{terms}</span>
         ))}
       </div>
-      {manages && groups.length > 0 ? (
-        <Form action={`${address}/group`} submit="Change group" layout="inline">
-          <Field
-            name="group_id"
-            label="Group"
-            options={[['', 'None'], ...optionsOf(groups)]}
-            value={groupId === null ? '' : String(groupId)}
-          />
-        </Form>
-      ) : (
-        <p class="muted">{groupName === null ? 'Not in a group.' : `Group ${groupName}.`}</p>
-      )}
+      <p class="muted">{groupName === null ? 'Not in a group.' : `Group ${groupName}.`}</p>
     </Card>
   )
 }
 
-function Edit({ partner, address }: { partner: PartnerDetails; address: string }) {
+function Group({ program, partner: { id, groups, group_id: groupId } }: PartnerProps) {
+  if (groups.length === 0) return null
+  return (
+    <Card title="Group">
+      <Form action={`${partnerAddress(program.id, id)}/group`} submit="Change group" layout="inline">
+        <Field
+          name="group_id"
+          label="Group"
+          options={[['', 'None'], ...optionsOf(groups)]}
+          value={groupId === null ? '' : String(groupId)}
+        />
+      </Form>
+    </Card>
+  )
+}
+
+function Edit({ program, partner }: PartnerProps) {
   return (
     <Card title="Details">
       {partner.has_account ? (
         <p class="muted">This partner has an account, so only they can change their name, e-mail and payout address.</p>
       ) : (
-        <Form action={address} submit="Save">
+        <Form action={partnerAddress(program.id, partner.id)} submit="Save">
           <Field name="name" label="Name" value={partner.name} required />
           <Field
             name="email"
@@ -285,12 +400,13 @@ function Edit({ partner, address }: { partner: PartnerDetails; address: string }
 }
 
 /** The program's note about a partner. Partners never see it. */
-function Note({ partner: { note }, address, writes }: { partner: PartnerDetails; address: string; writes: boolean }) {
+function Note({ program, partner: { id, note } }: PartnerProps) {
+  const writes = may(program.roles, 'partner:manage')
   if (!writes && note === null) return null
   return (
     <Card title="Your note">
       {writes ? (
-        <Form action={`${address}/note`} submit="Save note">
+        <Form action={`${partnerAddress(program.id, id)}/note`} submit="Save note">
           <Field
             name="note"
             label="Note"
@@ -316,7 +432,7 @@ const editForm = z.object({
 pages.post(
   '/partners/:partnerId',
   requireProgram('partner:manage'),
-  form(editForm, partnerPageOf, 'name'),
+  form(editForm, partnerTabOf('settings'), 'name'),
   async (c) => {
     const { name, email, payout_email: payoutEmail } = c.req.valid('form')
     await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), {
@@ -324,7 +440,7 @@ pages.post(
       ...(email !== undefined && { email: email || null }),
       ...(payoutEmail !== undefined && { payout_email: payoutEmail || null }),
     })
-    return redirectWith(c, partnerPageOf(c), 'Saved.')
+    return redirectWith(c, partnerTabOf('settings')(c), 'Saved.')
   },
 )
 
@@ -333,11 +449,11 @@ const groupForm = z.object({ group_id: optionalText.check(z.regex(/^([1-9]\d{0,1
 pages.post(
   '/partners/:partnerId/group',
   requireProgram('partner:manage'),
-  form(groupForm, partnerPageOf, 'group_id'),
+  form(groupForm, partnerTabOf('settings'), 'group_id'),
   async (c) => {
     const groupId = positiveInteger(c.req.valid('form').group_id) ?? null
     await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { group_id: groupId })
-    return redirectWith(c, partnerPageOf(c), "Saved. New sales earn under the group's rules.")
+    return redirectWith(c, partnerTabOf('settings')(c), "Saved. New sales earn under the group's rules.")
   },
 )
 
@@ -352,8 +468,71 @@ const noteForm = z.object({
   ),
 })
 
-pages.post('/partners/:partnerId/note', requireProgram('partner:manage'), form(noteForm, partnerPageOf), async (c) => {
-  const note = c.req.valid('form').note || null
-  await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { note })
-  return redirectWith(c, partnerPageOf(c), 'The note was saved.')
+pages.post(
+  '/partners/:partnerId/note',
+  requireProgram('partner:manage'),
+  form(noteForm, partnerTabOf('overview')),
+  async (c) => {
+    const note = c.req.valid('form').note || null
+    await updatePartner(c.get('db'), c.get('program').id, partnerIn(c), { note })
+    return redirectWith(c, partnerTabOf('overview')(c), 'The note was saved.')
+  },
+)
+
+const page = optionalText.check(z.trim(), z.maxLength(2048))
+const newLinkForm = z.object({
+  page,
+  code: optionalText.check(
+    z.trim(),
+    z.regex(/^[A-Za-z0-9._@-]{0,64}$/, 'Use only letters, digits and . _ @ -, at most 64 characters.'),
+  ),
 })
+const linksTab = partnerTabOf('links')
+
+/** Returns the landing page that somebody typed, or null for the start page. */
+function pageIn({ domain }: ViewerProgram, typed: string): string | null {
+  if (typed === '') return null
+  if (!isPageOf(typed, domain)) throw new FormRefusal({ page: `Enter a page of ${shownHost(domain)}.` })
+  return typed
+}
+
+pages.post(
+  '/partners/:partnerId/links',
+  requireProgram('partner:manage'),
+  form(newLinkForm, linksTab, 'code'),
+  async (c) => {
+    const program = c.get('program')
+    const { page: typed, code } = c.req.valid('form')
+    const added = await addLink(c.get('db'), {
+      programId: program.id,
+      partnerId: partnerIn(c),
+      code: code || null,
+      pageUrl: pageIn(program, typed),
+    })
+    return redirectWith(c, linksTab(c), `The link with the code ${added.code} is ready.`)
+  },
+)
+
+const linkIn = (c: ProgramContext) => idInPath(c, 'linkId', 'This program has no such link.')
+
+pages.post(
+  '/partners/:partnerId/links/:linkId',
+  requireProgram('partner:manage'),
+  form(z.object({ page }), linksTab),
+  async (c) => {
+    const program = c.get('program')
+    const pageUrl = pageIn(program, c.req.valid('form').page)
+    const { code } = await updateLink(c.get('db'), program.id, linkIn(c), { page_url: pageUrl })
+    return redirectWith(c, linksTab(c), `The link ${code} opens ${pageUrl ?? 'the start page'} from now on.`)
+  },
+)
+
+for (const [verb, active] of [
+  ['enable', true],
+  ['disable', false],
+] as const) {
+  pages.post(`/partners/:partnerId/links/:linkId/${verb}`, requireProgram('partner:manage'), async (c) => {
+    const { code } = await updateLink(c.get('db'), c.get('program').id, linkIn(c), { is_active: active })
+    return redirectWith(c, linksTab(c), `The link ${code} is ${verb}d.`)
+  })
+}

@@ -5,6 +5,7 @@ import type { Part } from '../../../lib/keyset.ts'
 import { nameField } from '../../../lib/names.ts'
 import {
   addPartner,
+  daysOfLine,
   deactivatePartners,
   listPartners,
   listPartnersWithCodes,
@@ -20,7 +21,7 @@ import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
 import { addressOf, backTo, cameFrom, positiveInteger } from '../components/address.ts'
-import { Card, LinkButton } from '../components/blocks.tsx'
+import { LinkButton } from '../components/blocks.tsx'
 import { bulkPages } from '../components/bulk.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { Field, FormDetails, optionsOf } from '../components/fields.tsx'
@@ -100,10 +101,9 @@ programList(pages, '/partners', 'partner:list', (c) => {
         ...(groups.length > 0 && {
           choices: [{ name: 'group', label: 'Group', options: [['', 'Any'], ...optionsOf(groups)] }],
         }),
+        actions: manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />,
         above: (
           <>
-            {manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />}
-            <CountingHelp names={['Clicks', 'Sales']} note="All-time figures." />
             {moves && (
               <MoveSome address={address} partners={rows} groups={groups} all={isCut ? allOf('move') : undefined} />
             )}
@@ -114,15 +114,21 @@ programList(pages, '/partners', 'partner:list', (c) => {
             )}
           </>
         ),
+        below: (
+          <CountingHelp
+            names={['Clicks', 'Sales', 'Revenue', 'Commission']}
+            note={`All-time figures. Revenue and commission are in ${program.currency.toUpperCase()} and up to a minute old. The line shows the revenue of the last ${daysOfLine} days.`}
+          />
+        ),
         caption: 'Partners of this program',
         columns: [
           moves && { label: 'Select', cell: ({ id, name }) => <SelectRow id={id} label={name} /> },
           ...partnerColumns(program),
-          manages && { cell: (partner) => <PartnerActions partner={partner} address={address} /> },
+          manages && { cell: (partner) => <PartnerActions partner={partner} address={address} program={program} /> },
         ],
         empty: {
           title: 'No partners yet',
-          text: 'Add the first one above. They get a link to your site, and every sale through it is attributed to them.',
+          text: 'Add the first one. They get a link to your site, and every sale through it is attributed to them.',
         },
       }
     },
@@ -213,18 +219,16 @@ pages.post('/partners/move', requireProgram('partner:manage'), form(moveForm), a
 
 function AddPartner({ address, open }: { address: string; open: boolean }) {
   return (
-    <Card>
-      <FormDetails summary="Add a partner" action={address} submit="Add partner" open={open}>
-        <Field name="name" label="Name" required />
-        <Field
-          name="email"
-          label="E-mail"
-          type="email"
-          hint="They get an invitation to see their earnings. Without an address, they only get a link."
-        />
-        <Field name="code" label="Code" hint="The code in their link, after aff=. Leave empty to generate one." />
-      </FormDetails>
-    </Card>
+    <FormDetails summary="Add a partner" action={address} submit="Add partner" open={open} primary>
+      <Field name="name" label="Name" required />
+      <Field
+        name="email"
+        label="E-mail"
+        type="email"
+        hint="They get an invitation to see their earnings. Without an address, they only get a link."
+      />
+      <Field name="code" label="Code" hint="The code in their link, after aff=. Leave empty to generate one." />
+    </FormDetails>
   )
 }
 

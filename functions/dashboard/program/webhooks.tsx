@@ -55,7 +55,22 @@ pages.get('/webhooks', requireProgram('webhook:list'), async (c) => {
       title="Webhooks"
       current="/webhooks"
       lead="Signed requests to your server when something happens, following Standard Webhooks."
-      actions={<WebhookViews programId={program.id} current="endpoints" />}
+      actions={
+        <>
+          <WebhookViews programId={program.id} current="endpoints" />
+          {may(program.roles, 'webhook:manage') && (
+            <FormDetails
+              summary="Add an endpoint"
+              action={webhooksOf(program.id)}
+              submit="Add endpoint"
+              open={endpoints.length === 0}
+              primary
+            >
+              <EndpointFields />
+            </FormDetails>
+          )}
+        </>
+      }
     >
       <Card>
         {endpoints.length === 0 ? (
@@ -69,16 +84,6 @@ pages.get('/webhooks', requireProgram('webhook:list'), async (c) => {
           <Endpoints programId={program.id} endpoints={endpoints} />
         )}
       </Card>
-      {may(program.roles, 'webhook:manage') && (
-        <Card>
-          <EndpointForm
-            action={webhooksOf(program.id)}
-            submit="Add endpoint"
-            summary="Add an endpoint"
-            open={endpoints.length === 0}
-          />
-        </Card>
-      )}
     </ProgramPage>,
   )
 })
@@ -143,17 +148,9 @@ function State({ endpoint }: { endpoint: WebhookEndpoint }) {
   )
 }
 
-interface EndpointFormProps {
-  action: string
-  endpoint?: WebhookEndpoint
-  submit: string
-  summary: string
-  open?: boolean
-}
-
-function EndpointForm({ endpoint, ...props }: EndpointFormProps) {
+function EndpointFields({ endpoint }: { endpoint?: WebhookEndpoint }) {
   return (
-    <FormDetails {...props}>
+    <>
       <Field
         name="url"
         label="Address"
@@ -170,7 +167,7 @@ function EndpointForm({ endpoint, ...props }: EndpointFormProps) {
         hint="Only your workspace sees it."
       />
       <TypeChoices endpoint={endpoint} />
-    </FormDetails>
+    </>
   )
 }
 
@@ -275,8 +272,10 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, secret?: st
       {manages && endpoint.url !== null && (
         <>
           {!isOff && <SendAgain address={address} />}
-          <Card>
-            <EndpointForm action={address} endpoint={endpoint} submit="Save" summary="Settings" open />
+          <Card title="Settings">
+            <Form action={address} submit="Save">
+              <EndpointFields endpoint={endpoint} />
+            </Form>
           </Card>
         </>
       )}

@@ -4,12 +4,12 @@ const css = String.raw
 export const base = css`
   :root {
     color-scheme: light dark;
-    --page: light-dark(#f6f6f4, #111214);
+    --page: light-dark(#ffffff, #131417);
     --surface: light-dark(#ffffff, #191b1f);
-    --sunken: light-dark(#efeeeb, #0c0d0f);
-    --line: light-dark(#dfddd8, #2d3036);
+    --sunken: light-dark(#f5f5f4, #0d0e10);
+    --line: light-dark(#e5e4e1, #2b2e34);
     --strong-line: light-dark(#8b8881, #70747d);
-    --soft-line: light-dark(#c9c6bf, #43474f);
+    --soft-line: light-dark(#d3d1cc, #3e424a);
     --text: light-dark(#1b1a18, #ececea);
     --muted: light-dark(#5c5953, #a6a8ae);
     --accent: light-dark(#3049d8, #96a6ff);
@@ -21,10 +21,17 @@ export const base = css`
     --warn-soft: light-dark(#fbeed3, #392a0d);
     --bad: light-dark(#a9231b, #ff9990);
     --bad-soft: light-dark(#fde5e2, #43191a);
+    --tiny: 0.75rem;
     --small: 0.8125rem;
-    --huge: 1.625rem;
+    --base: 0.875rem;
+    --large: 1rem;
+    --huge: 1.375rem;
     --gap: 1rem;
-    --radius: 0.625rem;
+    --control: 2rem;
+    --radius: 0.5rem;
+    --corner: 0.375rem;
+    --shadow: 0 0.5rem 1.5rem rgb(0 0 0 / 0.16);
+    --sans: 'Inter Variable', system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif;
     --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace;
   }
 
@@ -39,15 +46,7 @@ export const base = css`
     margin: 0;
     background: var(--page);
     color: var(--text);
-    font:
-      0.9375rem / 1.5 system-ui,
-      -apple-system,
-      'Segoe UI',
-      Roboto,
-      'Helvetica Neue',
-      'Liberation Sans',
-      Arial,
-      sans-serif;
+    font: var(--base) / 1.5 var(--sans);
     overflow-wrap: break-word;
   }
   h1,
@@ -65,14 +64,17 @@ export const base = css`
   h1 {
     font-size: var(--huge);
     line-height: 1.2;
+    font-weight: 620;
     letter-spacing: -0.015em;
   }
   h2 {
-    font-size: 1.0625rem;
+    font-size: var(--large);
     line-height: 1.3;
+    font-weight: 600;
   }
   h3 {
-    font-size: 0.9375rem;
+    font-size: var(--base);
+    font-weight: 600;
   }
   a {
     color: var(--accent);
@@ -115,6 +117,10 @@ export const base = css`
   }
   .small {
     font-size: var(--small);
+  }
+  .tiny,
+  table .small {
+    font-size: var(--tiny);
   }
   .lines {
     white-space: pre-line;

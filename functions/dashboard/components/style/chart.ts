@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** The chart and the "Needs attention" list. */
+/** The chart, sparklines, the funnel and breakdowns. */
 export const chart = css`
   .chart .plot {
     display: grid;
@@ -20,7 +20,7 @@ export const chart = css`
   }
   .chart .scale,
   .chart .axis {
-    font-size: 0.75rem;
+    font-size: var(--tiny);
     color: var(--muted);
     font-variant-numeric: tabular-nums;
     white-space: nowrap;
@@ -93,9 +93,9 @@ export const chart = css`
     inset-inline-start: calc(50% + 0.5rem);
     padding: 0.375rem 0.625rem;
     border: 1px solid var(--line);
-    border-radius: 0.4375rem;
+    border-radius: var(--corner);
     background: var(--surface);
-    box-shadow: 0 0.25rem 0.75rem rgb(0 0 0 / 0.14);
+    box-shadow: var(--shadow);
     font-size: var(--small);
     font-variant-numeric: tabular-nums;
     white-space: nowrap;
@@ -168,6 +168,69 @@ export const chart = css`
     .chart .axis .odd {
       display: none;
     }
+  }
+  .sparkline {
+    display: block;
+    width: 100%;
+    height: 1.75rem;
+  }
+  td .sparkline {
+    width: 5rem;
+    height: 1.25rem;
+  }
+  .sparkline path {
+    fill: none;
+    vector-effect: non-scaling-stroke;
+  }
+  .sparkline .line {
+    stroke: var(--accent);
+    stroke-width: 1.5;
+    stroke-linejoin: round;
+  }
+  .sparkline .fill {
+    fill: var(--accent);
+    opacity: 0.1;
+  }
+  .main-and-side {
+    display: grid;
+    gap: var(--gap);
+  }
+  @media (min-width: 64rem) {
+    .main-and-side {
+      grid-template-columns: minmax(0, 3fr) minmax(0, 1fr);
+    }
+  }
+  .funnel {
+    display: grid;
+    gap: var(--gap);
+    list-style: none;
+  }
+  .funnel li {
+    display: flex;
+    flex-wrap: wrap;
+    justify-content: space-between;
+    gap: 0.25rem;
+    font-size: var(--small);
+    font-variant-numeric: tabular-nums;
+  }
+  .funnel svg {
+    width: 100%;
+    height: 1rem;
+  }
+  .funnel rect {
+    fill: var(--accent);
+  }
+  .needs {
+    display: flex;
+    flex-wrap: wrap;
+    gap: 0.25rem 1rem;
+  }
+  .needs ul {
+    display: contents;
+    list-style: none;
+  }
+  .needs a {
+    color: inherit;
   }
   .breakdown {
     display: grid;

@@ -52,15 +52,26 @@ export const forms = css`
     color: inherit;
     background: var(--surface);
     border: 1px solid var(--strong-line);
-    border-radius: 0.4375rem;
-    padding: 0.4375rem 0.625rem;
+    border-radius: var(--corner);
+    padding: 0.25rem 0.625rem;
     width: 100%;
     min-width: 0;
-    min-height: 2.375rem;
+    min-height: var(--control);
   }
   /* A date picker is taller than a line of text, so all fields get its height. */
   input[type='date'] {
-    height: 2.375rem;
+    height: var(--control);
+  }
+  /* Phones zoom into fields with smaller text. */
+  @media (pointer: coarse) {
+    :root {
+      --control: 2.5rem;
+    }
+    input:not([type='checkbox'], [type='radio']),
+    select,
+    textarea {
+      font-size: var(--large);
+    }
   }
   textarea {
     resize: vertical;
@@ -101,20 +112,75 @@ export const forms = css`
       max-width: none;
     }
   }
+  /* Filters apply when they change. Dates are typed digit by digit, so they keep the button. */
+  @media (scripting: enabled) {
+    .find:not(:has([type='date'])) > button {
+      display: none;
+    }
+  }
+  :is(.find, .bulk) .field:not(:has(> [type='search'])) {
+    display: flex;
+    align-items: center;
+    min-height: var(--control);
+    padding-inline: 0.75rem 0.25rem;
+    border: 1px solid var(--soft-line);
+    border-radius: 2rem;
+    background: var(--surface);
+  }
+  :is(.find, .bulk) .field > label {
+    color: var(--muted);
+    font-weight: 450;
+    white-space: nowrap;
+  }
+  :is(.find, .bulk) .field > :is(select, input:not([type='search'])) {
+    height: auto;
+    min-height: 0;
+    padding: 0 0.25rem;
+    border: 0;
+    border-radius: 1rem;
+    background: none;
+    font-size: var(--small);
+    font-weight: 550;
+  }
+  .find .field:has(> [type='search']) > label {
+    position: absolute;
+    clip-path: inset(50%);
+  }
+  .find .field > input:not([type='search'], [type='date']) {
+    width: 6rem;
+  }
+  .find .field:has(> [type='search']) {
+    flex: 0 1 16rem;
+  }
+  .find [type='search'] {
+    width: 100%;
+  }
+  @media (max-width: 44rem) {
+    form.find .field:has(> [type='search']) {
+      flex: 1 1 100%;
+    }
+  }
+  .bulk button,
+  .bulk .button {
+    min-height: 1.75rem;
+    padding: 0.125rem 0.5rem;
+    font-size: var(--tiny);
+  }
   button,
   .button {
     display: inline-flex;
     align-items: center;
     justify-content: center;
     gap: 0.375rem;
-    min-height: 2.375rem;
-    padding: 0.375rem 0.875rem;
-    border-radius: 0.4375rem;
+    min-height: var(--control);
+    padding: 0.25rem 0.75rem;
+    border-radius: var(--corner);
     border: 1px solid var(--soft-line);
     background: var(--surface);
     color: var(--text);
     font: inherit;
-    font-weight: 500;
+    font-size: var(--small);
+    font-weight: 550;
     text-decoration: none;
     cursor: pointer;
     white-space: nowrap;
@@ -136,26 +202,26 @@ export const forms = css`
     border-color: var(--bad);
   }
   .compact {
-    min-height: 1.875rem;
-    padding: 0.1875rem 0.625rem;
-    font-size: var(--small);
+    min-height: 1.75rem;
+    padding: 0.125rem 0.5rem;
+    font-size: var(--tiny);
   }
   .wide-button {
     width: 100%;
   }
   .segments {
     display: inline-flex;
+    justify-self: start;
     max-width: 100%;
     flex-wrap: wrap;
-    border: 1px solid var(--line);
-    border-radius: 0.5rem;
-    background: var(--surface);
-    padding: 0.1875rem;
+    border-radius: var(--corner);
+    background: var(--sunken);
+    padding: 0.125rem;
     gap: 0.125rem;
   }
   .segments a {
-    padding: 0.25rem 0.6875rem;
-    border-radius: 0.375rem;
+    padding: 0.25rem 0.625rem;
+    border-radius: 0.25rem;
     color: var(--muted);
     text-decoration: none;
     white-space: nowrap;
@@ -166,8 +232,9 @@ export const forms = css`
     color: var(--text);
   }
   .segments a[aria-current] {
-    background: var(--accent-soft);
-    color: var(--accent);
+    background: var(--surface);
+    color: var(--text);
+    box-shadow: 0 0 0 1px var(--line);
   }
   details.more > summary {
     cursor: pointer;
@@ -193,7 +260,7 @@ export const forms = css`
     min-width: 0;
     margin: 0;
     padding: 0.4375rem 0.625rem;
-    border-radius: 0.4375rem;
+    border-radius: var(--corner);
     background: var(--sunken);
     overflow-x: auto;
   }
@@ -203,6 +270,5 @@ export const forms = css`
   }
   .copy > button {
     flex: none;
-    min-height: 2.125rem;
   }
 `

@@ -6,7 +6,7 @@ export const frame = css`
     min-height: 100vh;
   }
   .frame > aside {
-    background: var(--surface);
+    background: var(--sunken);
     border-bottom: 1px solid var(--line);
     padding: 0.75rem 1rem 0;
   }
@@ -32,7 +32,7 @@ export const frame = css`
   }
   .frame nav .group {
     padding: 0.75rem 0.625rem 0.25rem;
-    font-size: 0.75rem;
+    font-size: var(--tiny);
     font-weight: 600;
     color: var(--muted);
   }
@@ -63,44 +63,60 @@ export const frame = css`
   }
   .frame .tabs :is(a, button) {
     width: 100%;
+    flex-direction: column;
     justify-content: center;
-    padding: 0.75rem 0.25rem;
+    gap: 0.125rem;
+    padding: 0.5rem 0.25rem;
     border: 0;
     background: none;
     color: var(--muted);
-    font-size: 0.75rem;
+    font-size: var(--tiny);
+  }
+  .icon {
+    flex: none;
+    width: 1rem;
+    height: 1rem;
+    fill: none;
+    stroke: currentColor;
+    stroke-width: 2;
+    stroke-linecap: round;
+    stroke-linejoin: round;
   }
   .frame nav a {
     display: flex;
     align-items: center;
-    justify-content: space-between;
     gap: 0.5rem;
-    padding: 0.4375rem 0.625rem;
-    border-radius: 0.4375rem;
+    padding: 0.375rem 0.625rem;
+    border-radius: var(--corner);
     color: var(--muted);
     text-decoration: none;
     white-space: nowrap;
   }
-  .frame nav a:hover {
-    background: var(--sunken);
+  .frame :is([popover], .tabs) a:hover,
+  .frame nav a[aria-current='page'] {
+    background: var(--line);
     color: var(--text);
   }
   .frame nav a[aria-current='page'] {
-    background: var(--accent-soft);
-    color: var(--accent);
     font-weight: 600;
   }
   .frame main {
     padding: 1.25rem 1rem 6rem;
-    max-width: 76rem;
+    max-width: 80rem;
     width: 100%;
     margin: 0 auto;
     min-width: 0;
   }
+  .frame nav .badge {
+    margin-inline-start: auto;
+  }
   .search-link {
-    justify-content: space-between;
+    justify-content: start;
     color: var(--muted);
     font-weight: 400;
+  }
+  .search-link kbd {
+    margin-inline-start: auto;
   }
   dialog {
     width: min(36rem, 92vw);
@@ -121,8 +137,8 @@ export const frame = css`
     display: flex;
     justify-content: space-between;
     gap: 0.75rem;
-    padding: 0.4375rem 0.625rem;
-    border-radius: 0.4375rem;
+    padding: 0.375rem 0.625rem;
+    border-radius: var(--corner);
     color: var(--text);
     text-decoration: none;
   }
@@ -141,7 +157,7 @@ export const frame = css`
     gap: 0.5rem;
     padding: 0.4375rem 0.625rem;
     border: 1px solid var(--line);
-    border-radius: 0.4375rem;
+    border-radius: var(--corner);
     max-width: 100%;
   }
   .switcher summary::-webkit-details-marker {
@@ -175,7 +191,7 @@ export const frame = css`
     background: var(--surface);
     border: 1px solid var(--line);
     border-radius: var(--radius);
-    box-shadow: 0 0.5rem 1.5rem rgb(0 0 0 / 0.18);
+    box-shadow: var(--shadow);
   }
   .menu a,
   .menu button {
@@ -195,6 +211,17 @@ export const frame = css`
   .menu button:hover {
     background: var(--sunken);
   }
+  .menu :is(button, a).bad {
+    color: var(--bad);
+  }
+  .menu .check::before {
+    content: '';
+    display: inline-block;
+    width: 1.25rem;
+  }
+  .menu .check[aria-current]::before {
+    content: '✓' / 'shown:';
+  }
   .menu hr {
     border: 0;
     border-top: 1px solid var(--line);
@@ -213,11 +240,67 @@ export const frame = css`
     color: var(--bad);
   }
   .switcher summary.compact {
-    padding: 0.1875rem 0.625rem;
-    min-height: 1.875rem;
-    font-size: var(--small);
-    font-weight: 500;
+    padding: 0.125rem 0.5rem;
+    min-height: 1.75rem;
+    font-size: var(--tiny);
+    font-weight: 550;
     border-color: var(--soft-line);
+  }
+  .bulk .switcher summary {
+    padding: 0.125rem 0.5rem;
+    font-size: var(--tiny);
+  }
+  .switcher summary.button {
+    min-height: var(--control);
+    padding: 0.25rem 0.75rem;
+  }
+  .switcher summary.primary::after {
+    border-color: currentColor;
+  }
+  .menu.panel {
+    width: min(26rem, 88vw);
+    padding: 1rem;
+  }
+  .menu.panel button {
+    justify-content: center;
+    border: 1px solid var(--soft-line);
+  }
+  .menu.panel button.primary {
+    background: var(--accent);
+    color: var(--on-accent);
+  }
+  .stack > .switcher {
+    justify-self: start;
+  }
+  .stack > .switcher > .menu {
+    inset-inline: 0 auto;
+  }
+  .row-menu {
+    display: inline-block;
+  }
+  .switcher.row-menu > summary {
+    padding: 0.3125rem;
+    border-color: transparent;
+    color: var(--muted);
+  }
+  .row-menu[open] > summary,
+  .row-menu > summary:hover {
+    border-color: var(--soft-line);
+    color: var(--text);
+  }
+  .row-menu > summary::after {
+    content: none;
+  }
+  .row-menu .menu {
+    min-width: 11rem;
+    text-align: start;
+    white-space: nowrap;
+  }
+  .row-menu .menu :is(a, button) {
+    width: 100%;
+    min-height: 0;
+    font-size: var(--small);
+    font-weight: 450;
   }
   .menu .label {
     padding: 0.375rem 0.625rem 0.125rem;
@@ -225,7 +308,7 @@ export const frame = css`
   @media (min-width: 60rem) {
     .frame {
       display: grid;
-      grid-template-columns: 15rem minmax(0, 1fr);
+      grid-template-columns: 14rem minmax(0, 1fr);
     }
     .frame > aside {
       position: sticky;
@@ -234,7 +317,7 @@ export const frame = css`
       overflow-y: auto;
       border-bottom: 0;
       border-inline-end: 1px solid var(--line);
-      padding: 1.25rem 0.875rem;
+      padding: 1rem 0.75rem;
       display: flex;
       flex-direction: column;
       gap: var(--gap);
@@ -252,16 +335,17 @@ export const frame = css`
       margin: 0;
       padding: 0;
       border: 0;
+      background: none;
       overflow: visible;
     }
     .frame nav a {
-      padding-block: 0.3125rem;
+      padding-block: 0.25rem;
     }
     .frame .tabs {
       display: none;
     }
     .frame main {
-      padding: 2rem 2.5rem 5rem;
+      padding: 1.5rem 2rem 5rem;
     }
     .frame > aside .menu {
       inset-inline: 0 auto;

@@ -39,12 +39,12 @@ export const spacing = css`
     gap: var(--gap);
     grid-template-columns: repeat(auto-fill, minmax(min(9.25rem, 100%), 1fr));
   }
+  .cards.five {
+    grid-template-columns: repeat(auto-fit, minmax(min(9.25rem, 100%), 1fr));
+  }
   .halves {
     display: grid;
     gap: var(--gap);
-    grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr));
-  }
-  .halves > :last-child:nth-child(odd) {
-    grid-column: 1 / -1;
+    grid-template-columns: repeat(auto-fit, minmax(min(19rem, 100%), 1fr));
   }
 `

@@ -6,13 +6,18 @@ export const surfaces = css`
     background: var(--surface);
     border: 1px solid var(--line);
     border-radius: var(--radius);
-    padding: 1.125rem;
+    padding: 1rem;
     min-width: 0;
+  }
+  /* A table reaches both edges of its card. */
+  .card > table {
+    margin-inline: -0.375rem;
+    width: calc(100% + 0.75rem);
   }
   .metric {
     display: grid;
-    gap: 0.25rem;
-    padding: 0.875rem 1rem;
+    gap: 0.125rem;
+    padding: 0.75rem 0.875rem;
     align-content: start;
   }
   .metric dt {
@@ -20,15 +25,15 @@ export const surfaces = css`
     font-size: var(--small);
   }
   .metric dd.value {
-    font-size: 1.375rem;
-    line-height: 1.25;
-    font-weight: 620;
+    font-size: 1.25rem;
+    line-height: 1.3;
+    font-weight: 600;
     letter-spacing: -0.01em;
     font-variant-numeric: tabular-nums;
     white-space: nowrap;
   }
   .metric.long dd.value {
-    font-size: 1.0625rem;
+    font-size: var(--large);
   }
   .metric.huge {
     grid-column: span 2;
@@ -37,6 +42,15 @@ export const surfaces = css`
     .metric.huge {
       grid-column: 1 / -1;
     }
+  }
+  /* Figures of less weight stand in one line without borders. */
+  .cards.more .metric {
+    border-color: transparent;
+    background: var(--sunken);
+    padding-block: 0.5rem;
+  }
+  .cards.more .metric dd.value {
+    font-size: var(--large);
   }
   .metric dd.trend {
     font-size: var(--small);
@@ -55,7 +69,7 @@ export const surfaces = css`
   }
   .message {
     border-radius: var(--radius);
-    padding: 0.75rem 1rem;
+    padding: 0.5rem 0.75rem;
     border: 1px solid var(--line);
     background: var(--surface);
   }
@@ -72,12 +86,30 @@ export const surfaces = css`
     color: var(--warn);
     border-color: transparent;
   }
+  .money-bar {
+    display: block;
+    width: 100%;
+    height: 0.625rem;
+    border-radius: var(--corner);
+  }
+  .money-bar .pending {
+    fill: light-dark(#e3a53b, #f1bf66);
+  }
+  .money-bar .available {
+    fill: var(--accent);
+  }
+  .money-bar .open {
+    fill: var(--strong-line);
+  }
+  .money-bar .paid {
+    fill: var(--good);
+  }
   /* Apps can only scan dark on light. */
   .qr {
     width: 13rem;
     max-width: 100%;
     padding: 0.75rem;
-    border-radius: 0.4375rem;
+    border-radius: var(--corner);
     background: #fff;
   }
   .qr svg {
@@ -106,10 +138,10 @@ export const surfaces = css`
   }
   .badge {
     display: inline-block;
-    padding: 0.0625rem 0.5rem;
+    padding: 0.0625rem 0.4375rem;
     border-radius: 1rem;
-    font-size: 0.75rem;
-    font-weight: 600;
+    font-size: var(--tiny);
+    font-weight: 550;
     white-space: nowrap;
     background: var(--sunken);
     color: var(--muted);

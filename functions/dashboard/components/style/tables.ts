@@ -1,30 +1,96 @@
 const css = String.raw
 
-/** Tables, which become cards on narrow screens. */
+/** Tables, whose rows become cards or two lines on narrow screens. */
 export const tables = css`
   table {
     width: 100%;
     border-collapse: collapse;
+    font-size: var(--small);
   }
   caption {
     text-align: start;
   }
   th {
     text-align: start;
-    font-size: var(--small);
-    font-weight: 600;
+    font-size: var(--tiny);
+    font-weight: 550;
     color: var(--muted);
-    padding: 0.375rem 0.625rem;
+    padding: 0.4375rem 0.625rem;
     white-space: nowrap;
   }
   th a {
     color: inherit;
+    text-decoration: none;
   }
+  th a:hover {
+    text-decoration: underline;
+  }
+  /* A row of one line is 40 pixels high. */
   td {
-    padding: 0.5625rem 0.625rem;
+    height: 2.5rem;
+    padding: 0.375rem 0.625rem;
     border-top: 1px solid var(--line);
-    vertical-align: top;
+    vertical-align: middle;
     overflow-wrap: anywhere;
+  }
+  tbody tr:hover {
+    background: var(--sunken);
+  }
+  td strong {
+    font-weight: 550;
+  }
+  td a:has(> strong) {
+    color: inherit;
+    text-decoration: none;
+  }
+  td a:has(> strong):hover {
+    text-decoration: underline;
+  }
+  .list {
+    display: grid;
+    grid-template-columns: minmax(0, 1fr);
+    gap: 0.75rem;
+    border-top: 1px solid var(--line);
+  }
+  .list > h2 {
+    padding-top: var(--gap);
+  }
+  .list tbody tr:last-child td {
+    border-bottom: 1px solid var(--line);
+  }
+  .toolbar {
+    display: flex;
+    flex-wrap: wrap;
+    align-items: center;
+    justify-content: space-between;
+    gap: 0.5rem var(--gap);
+  }
+  .toolbar > form {
+    flex: none;
+    max-width: 100%;
+  }
+  .toolbar + .list {
+    margin-top: -0.75rem;
+  }
+  /* The filters, then the head of the table, stay in sight. */
+  @media (min-width: 60rem) {
+    .toolbar {
+      position: sticky;
+      top: 0;
+      z-index: 2;
+      padding-block: 0.5rem;
+      background: var(--page);
+    }
+    .list thead th {
+      position: sticky;
+      top: 0;
+      z-index: 1;
+      background: var(--page);
+      box-shadow: inset 0 -1px var(--line);
+    }
+    .toolbar ~ .list thead th {
+      top: 3rem;
+    }
   }
   /* Times and short words stay on one line. Addresses may wrap, and names wrap only if most of them does not fit. */
   td time,
@@ -39,14 +105,6 @@ export const tables = css`
     td .name {
       min-width: 9rem;
     }
-  }
-  th:first-child,
-  td:first-child {
-    padding-inline-start: 0;
-  }
-  th:last-child,
-  td:last-child {
-    padding-inline-end: 0;
   }
   th.right,
   td.right {
@@ -65,7 +123,7 @@ export const tables = css`
     flex-wrap: nowrap;
   }
   @media (max-width: 44rem) {
-    table.cards-on-phone thead {
+    :is(.cards-on-phone, .lines-on-phone) thead {
       position: absolute;
       width: 1px;
       height: 1px;
@@ -116,13 +174,68 @@ export const tables = css`
     table.cards-on-phone td > .row.right {
       justify-content: start;
     }
+    .lines-on-phone tr {
+      display: flex;
+      flex-wrap: wrap;
+      align-items: baseline;
+      gap: 0 0.75rem;
+      padding: 0.5rem 0;
+      border-top: 1px solid var(--line);
+    }
+    .lines-on-phone tr::after {
+      content: '';
+      order: 2;
+      flex-basis: 100%;
+    }
+    .lines-on-phone td {
+      display: flex;
+      align-items: baseline;
+      gap: 0.25rem;
+      order: 3;
+      height: auto;
+      min-width: 0;
+      padding: 0;
+      border: 0;
+      font-size: var(--tiny);
+    }
+    .list .lines-on-phone tbody tr:last-child td {
+      border: 0;
+    }
+    .lines-on-phone td:not([data-label=''], .phone-title, .phone-amount, .phone-plain, :has(> input))::before {
+      content: attr(data-label);
+      flex: none;
+      color: var(--muted);
+    }
+    .lines-on-phone td.right {
+      white-space: normal;
+      text-align: start;
+    }
+    .lines-on-phone td:has(> input) {
+      order: 0;
+    }
+    .lines-on-phone .phone-title {
+      order: 1;
+      flex: 1 1 8rem;
+      font-size: var(--base);
+    }
+    .lines-on-phone td.phone-amount {
+      order: 2;
+      font-size: var(--base);
+      text-align: end;
+    }
+    .lines-on-phone td[data-label='']:last-child {
+      margin-inline-start: auto;
+    }
+    .lines-on-phone :is(.phone-hidden, td:empty) {
+      display: none;
+    }
     td details.switcher[open] {
       width: 100%;
     }
     td .switcher summary {
       width: fit-content;
     }
-    td form.menu {
+    td .switcher > .menu {
       position: static;
       width: 100%;
       box-shadow: none;
