@@ -53,6 +53,7 @@ export function thirdPartyNotices(): string {
     const key = terms || `Under the licence ${license ?? 'that its page names'}.`
     namesByTerms.set(key, [...(namesByTerms.get(key) ?? []), `${name} ${version}`])
   }
+  namesByTerms.set(read('functions/dashboard/components/icon.LICENSE.txt').trim(), ['Lucide 1.62 (icons)'])
   const parts = Array.from(namesByTerms, ([terms, names]) => `${names.join('\n')}\n\n${terms}\n`)
   return ['The service is built from these packages or run by them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
 }

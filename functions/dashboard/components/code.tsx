@@ -12,7 +12,10 @@ export function codeColumns({ id: programId, currency }: { id: number; currency:
       label: 'Sales',
       right: true,
       cell: ({ id, code, sales }) => (
-        <a href={`/programs/${programId}?period=all&metric=sales&code=${id}`} aria-label={`${formatNumber(sales)} sales with ${code}`}>
+        <a
+          href={`/programs/${programId}?period=all&metric=sales&code=${id}`}
+          aria-label={`${formatNumber(sales)} sales with ${code}`}
+        >
           {formatNumber(sales)}
         </a>
       ),

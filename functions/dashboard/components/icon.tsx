@@ -1,10 +1,6 @@
 import { raw } from 'hono/html'
 
-/*!
- * @license Icons of Lucide, https://lucide.dev/license. ISC License, Copyright (c) 2026 Lucide Icons and Contributors.
- * Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted, provided that
- * the above copyright notice and this permission notice appear in all copies.
- */
+/** Shapes of Lucide 1.62, under the license beside this file. */
 const shapes = {
   overview:
     '<rect width="7" height="9" x="3" y="3" rx="1"/><rect width="7" height="5" x="14" y="3" rx="1"/><rect width="7" height="9" x="14" y="12" rx="1"/><rect width="7" height="5" x="3" y="16" rx="1"/>',

@@ -1,7 +1,7 @@
 /**
- * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard and shares, shows times in the reader's time zone, asks for confirmation, refreshes parts
- * marked `data-poll`, sets the address from `data-address`, applies filters, opens the search, and sends the next part of a
- * job.
+ * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard, shares, and asks for confirmation. It shows
+ * times in the reader's time zone, refreshes parts marked `data-poll`, and sets the address from `data-address`. It applies filters, opens the
+ * search, and sends the next part of a job.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {

@@ -66,7 +66,7 @@ pages.get('/partner', requirePartner, async (c) => {
 
 interface YourLinkProps {
   program: ProgramOfPartner
-  /** The form that makes a link to a page, as it was sent. */
+  /** The submitted form for a link to a page. */
   typed: { program: string; page: string }
 }
 
