@@ -1,4 +1,4 @@
-import { html } from 'hono/html'
+import { html, raw } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
 import type { Database } from './database.ts'
 import { ApiError } from './errors.ts'
@@ -19,13 +19,19 @@ export interface MailEnv {
   MAIL_FROM?: string
   /** Only set on the local stack, which prints mail and keeps it in the table `mails`. */
   MAIL_INBOX?: string
+  /** The address of the service. Only its pages become links. */
+  BASE_URL?: string
 }
 
 export interface Mail {
   to: string
   subject: string
+  /** Paragraphs with empty lines between them. An address of the service that is a paragraph of its own becomes a button. */
   text: string
+  /** The same as HTML, by `mailPage`. Without it, `sendMail` renders the text. */
   html?: string
+  /** The program in whose name the mail is sent. */
+  sender?: string | undefined
   headers?: Record<string, string>
   /** The mail API treats a mail with a known key as a repeat. */
   idempotencyKey?: string
@@ -41,16 +47,15 @@ export function canMail(env: MailEnv): boolean {
 /** Sends one mail. Throws `unavailable` if there is no mail API or it refuses the mail. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!canMail(env)) throw new ApiError('unavailable', mailIsMissing)
+  const html = mail.html ?? (await pageOfText(mail, env.BASE_URL))
   if (!env.MAIL_API_URL) {
     console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
     await db.query(
-      kysely
-        .insertInto('mails')
-        .values({ recipient: mail.to, subject: mail.subject, body: mail.text, html: mail.html ?? null }),
+      kysely.insertInto('mails').values({ recipient: mail.to, subject: mail.subject, body: mail.text, html }),
     )
     return
   }
-  const { to, idempotencyKey, ...content } = mail
+  const { to, subject, text, headers, idempotencyKey } = mail
   const status = await fetch(env.MAIL_API_URL, {
     method: 'POST',
     headers: {
@@ -58,7 +63,7 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
       'content-type': 'application/json',
       ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
     },
-    body: JSON.stringify({ from: env.MAIL_FROM, to: [to], ...content }),
+    body: JSON.stringify({ from: fromOf(env.MAIL_FROM, mail.sender), to: [to], subject, text, html, headers }),
     signal: AbortSignal.timeout(10_000),
   }).then(
     (response) => response.status,
@@ -69,11 +74,53 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
   throw new ApiError('unavailable', 'The e-mail could not be sent. Try again in a minute.')
 }
 
+/**
+ * Returns the sender's name and address. A program's name is followed by the service's, so that nobody can pose as
+ * somebody else.
+ */
+function fromOf(from: string | undefined, sender: string | undefined): string | undefined {
+  const [, service, address] = /^([^<]*)<([^<>]+)>$/.exec(from ?? '') ?? []
+  if (sender === undefined || address === undefined) return from
+  const name = sender
+    .replaceAll(/["\\<>\p{Cc}]/gu, ' ')
+    .trim()
+    .slice(0, 60)
+  return `"${name} via ${service?.replaceAll('"', '').trim()}" <${address}>`
+}
+
+const style = `
+  body { margin: 0; padding: 1.5rem 1rem; background: #f5f5f4; color: #1b1a18; font: 16px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif; overflow-wrap: anywhere }
+  main { max-width: 34rem; margin: 0 auto; padding: 1.5rem; background: #ffffff; border: 1px solid #e5e4e1; border-radius: 8px }
+  .sender { margin: 0 0 1rem; font-weight: 600 }
+  h1 { margin: 0 0 1rem; font-size: 1.75rem; line-height: 1.2 }
+  h2 { margin: 1.5rem 0 .5rem; font-size: 1.05rem }
+  ul { margin: 0 0 1rem; padding-left: 1.2rem }
+  li { margin: .25rem 0 }
+  a { color: #3049d8 }
+  .button { display: inline-block; padding: .625rem 1.25rem; border-radius: 6px; background: #3049d8; color: #ffffff; font-weight: 600; text-decoration: none }
+  .why { margin: 1.5rem 0 0; font-size: .8125rem; color: #5c5953 }
+  @media (prefers-color-scheme: dark) {
+    body { background: #0d0e10; color: #ececea }
+    main { background: #191b1f; border-color: #2b2e34 }
+    a { color: #96a6ff }
+    .button { background: #96a6ff; color: #0d1130 }
+    .why { color: #a6a8ae }
+  }`
+
+type Content = HtmlEscapedString | Promise<HtmlEscapedString>
+
+interface MailPage {
+  title: string
+  sender?: string | undefined
+  /** The amount, or the subject. */
+  headline: string
+  content: Content
+  /** Why the reader gets the mail. */
+  why?: Content
+}
+
 /** Renders a mail as HTML in the reader's light or dark setting. It loads nothing. */
-export async function mailPage(
-  title: string,
-  content: HtmlEscapedString | Promise<HtmlEscapedString>,
-): Promise<string> {
+export async function mailPage({ title, sender, headline, content, why }: MailPage): Promise<string> {
   return String(
     await html`<!doctype html>
       <html lang="en">
@@ -81,25 +128,37 @@ export async function mailPage(
           <meta charset="utf-8" />
           <meta name="viewport" content="width=device-width" />
           <meta name="color-scheme" content="light dark" />
+          <meta name="supported-color-schemes" content="light dark" />
           <title>${title}</title>
+          <style>
+            ${raw(style)}
+          </style>
         </head>
-        <body
-          style="margin:0 auto;max-width:36rem;padding:1.5rem;font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere"
-        >
-          ${content}
+        <body>
+          <main>
+            ${sender === undefined ? '' : html`<p class="sender">${sender}</p>`}
+            <h1>${headline}</h1>
+            ${content} ${why === undefined ? '' : html`<p class="why">${why}</p>`}
+          </main>
         </body>
       </html>`,
   )
 }
 
+/** A link that looks like a button. */
+export const mailButton = (address: string, text: string) =>
+  html`<p><a class="button" href="${address}">${text}</a></p>`
+
 /**
- * Renders paragraphs of text as a mail. Only the service's own addresses become links, because a typed name can look
- * like an address.
+ * Renders the paragraphs of a mail. Only the service's own addresses become links, because a typed name can look like an
+ * address.
  */
-export async function pageOfText(title: string, paragraphs: string[], baseUrl: string): Promise<string> {
-  const parts = (text: string) =>
-    text
-      .split(/(https?:\/\/\S+)/)
-      .map((part) => (part.startsWith(`${baseUrl}/`) ? html`<a href="${part}">${part}</a>` : part))
-  return await mailPage(title, html`${paragraphs.map((text) => html`<p>${parts(text)}</p>`)}`)
+async function pageOfText({ subject, text, sender }: Mail, baseUrl: string | undefined): Promise<string> {
+  const isOwn = (part: string) => baseUrl !== undefined && part.startsWith(`${baseUrl}/`)
+  const parts = (paragraph: string) =>
+    paragraph.split(/(https?:\/\/\S+)/).map((part) => (isOwn(part) ? html`<a href="${part}">${part}</a>` : part))
+  const paragraphs = text
+    .split('\n\n')
+    .map((one) => (isOwn(one) && !/\s/.test(one) ? mailButton(one, 'Open the page') : html`<p>${parts(one)}</p>`))
+  return await mailPage({ title: subject, sender, headline: subject, content: html`${paragraphs}` })
 }

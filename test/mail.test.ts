@@ -6,7 +6,7 @@ import { deleteExpired } from '../lib/access/delete-expired.ts'
 import { signUpUnmailed } from '../lib/access/sign-in.ts'
 import auth from '../functions/auth.ts'
 import dashboard from '../functions/dashboard.tsx'
-import { pageOfText, sendMail } from '../lib/mail.ts'
+import { sendMail } from '../lib/mail.ts'
 import { newEmail, password } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -34,8 +34,12 @@ const context = { waitUntil: () => undefined, passThroughOnException: () => unde
 
 test('mail goes to the configured mail API, and is stored nowhere else', async () => {
   await sendMail(db, env, mail)
-  const body = { from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text }
+  const html = expect.stringContaining('<p>Accept within 7 days.</p>')
+  const body = { from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text, html }
   expect(requests).toEqual([{ authorization: 'Bearer re_key', body }])
+  const from = 'Tracking <mail@example.com>'
+  await sendMail(db, { ...env, MAIL_FROM: from }, { ...mail, sender: 'A "shop" <x@example.org>' })
+  expect(requests[1]?.body).toMatchObject({ from: '"A  shop   x@example.org via Tracking" <mail@example.com>' })
   expect((await sql.query('select 1 from mails')).rows).toEqual([])
 })
 
@@ -138,10 +142,21 @@ test('a mail of the local stack is deleted after a week', async () => {
 })
 
 test('a text becomes HTML that loads nothing and links only to the service', async () => {
-  const paragraphs = ['Tom & <b>Jerry</b> of https://evil.example/x', 'See https://api.example.com/partner?a=1&b=2']
-  const page = await pageOfText('Tom & Jerry', paragraphs, 'https://api.example.com')
-  expect(page).toContain('<title>Tom &amp; Jerry</title>')
+  const paragraphs = [
+    'Tom & <b>Jerry</b> of https://evil.example/x',
+    'See https://api.example.com/partner?a=1&b=2',
+    'https://api.example.com/links',
+  ]
+  const text = paragraphs.join('\n\n')
+  await sendMail(db, { MAIL_INBOX: 'mails', BASE_URL: 'https://api.example.com' }, { ...mail, subject: 'A & B', text })
+  const { rows } = await sql.query<{ html: string }>(`select html from mails where subject = 'A & B'`)
+  const page = rows[0]?.html ?? ''
+  expect(page).toContain('<title>A &amp; B</title>')
   expect(page).toContain('<p>Tom &amp; &lt;b&gt;Jerry&lt;/b&gt; of https://evil.example/x</p>')
-  expect(page.match(/href="[^"]*"/g)).toEqual(['href="https://api.example.com/partner?a=1&amp;b=2"'])
+  expect(page.match(/href="[^"]*"/g)).toEqual([
+    'href="https://api.example.com/partner?a=1&amp;b=2"',
+    'href="https://api.example.com/links"',
+  ])
+  expect(page).toContain('class="button" href="https://api.example.com/links"')
   expect(page).not.toMatch(/<img|<script|<link|url\(/)
 })

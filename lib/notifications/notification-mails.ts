@@ -4,7 +4,8 @@ import { rolesWith } from '../access/roles.ts'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { DatabaseFunctions } from '../schema.ts'
-import { canMail, type Mail, type MailEnv, mailPage, sendMail } from '../mail.ts'
+import { canMail, type Mail, mailButton, type MailEnv, mailPage, sendMail } from '../mail.ts'
+import { formatMoney } from '../money.ts'
 import { mailTopics, topicWords, unsubscribeToken } from './mail-choices.ts'
 import { notificationPayload } from './notification-list.ts'
 import { textOf } from './notification-text.ts'
@@ -75,7 +76,7 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
   return sent
 }
 
-/** Renders the notifications of one person as a mail: plain text, and equivalent HTML without pictures. */
+/** Renders the notifications of one person as a mail: plain text, and equivalent HTML without pictures. The headline is the amount, if there is one. */
 async function mailOf(
   env: NotificationMailEnv,
   row: DatabaseFunctions['claim_mails']['row'],
@@ -107,23 +108,33 @@ async function mailOf(
       ...moreText,
       `${why}\nChoose your e-mails: ${choices}\nStop these e-mails: ${stop}`,
     ].join('\n\n'),
-    html: await mailPage(
-      about,
-      html`<p>Hello ${name},</p>
+    sender: names.length === 1 ? names[0] : undefined,
+    html: await mailPage({
+      title: about,
+      sender: names.length === 1 ? names[0] : undefined,
+      headline: totalOf(notifications) ?? about,
+      content: html`<p>Hello ${name},</p>
         ${parts.map(
           ({ title, lines, address }) =>
-            html`<h1 style="font-size:1.1rem;margin:1.5rem 0 .5rem">${title}</h1>
-              <ul style="padding-left:1.2rem;margin:0 0 .5rem">
-                ${lines.map((line) => html`<li style="margin:.25rem 0">${line}</li>`)}
+            html`${parts.length > 1 ? html`<h2>${title}</h2>` : ''}
+              <ul>
+                ${lines.map((line) => html`<li>${line}</li>`)}
               </ul>
-              <p><a href="${address}">See it in the dashboard</a></p>`,
+              ${mailButton(address, 'See it in the dashboard')}`,
         )}
-        ${moreText.map((line) => html`<p>${line}</p>`)}
-        <p style="font-size:.875rem;margin-top:2rem">
-          ${why}<br /><a href="${choices}">Choose your e-mails</a> or <a href="${stop}">stop these mails</a>.
-        </p>`,
-    ),
+        ${moreText.map((line) => html`<p>${line}</p>`)}`,
+      why: html`${why}<br /><a href="${choices}">Choose your e-mails</a> or <a href="${stop}">stop these e-mails</a>.`,
+    }),
   }
+}
+
+/** Returns the amount of notifications of one kind and currency, for the headline. Undefined if there is no such amount. */
+function totalOf(notifications: Notification[]): string | undefined {
+  const amounts = notifications.map(({ kind, payload }) => ({ kind, ...payload }))
+  const [first] = amounts
+  const isOne = amounts.every(({ kind, currency }) => kind === first?.kind && currency === first.currency)
+  const cents = amounts.reduce((sum, { amount_cents: amount = 0 }) => sum + amount, 0)
+  return isOne && first?.currency !== undefined && cents !== 0 ? formatMoney(cents, first.currency) : undefined
 }
 
 /** Merges equal texts into one with a count. */

@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts'
-import { type MailEnv, pageOfText, sendMail } from '../mail.ts'
+import { type MailEnv, sendMail } from '../mail.ts'
 
 /** Mails to applicants. Their wording is fixed, and the program's name is the only typed text. */
 
@@ -10,10 +10,14 @@ interface Recipient {
   programName: string
 }
 
-/** Sends paragraphs as text and HTML. */
-async function mailText(db: Database, env: ApplicationMailEnv, mail: { to: string; subject: string; text: string[] }) {
-  const { subject, text } = mail
-  await sendMail(db, env, { ...mail, text: text.join('\n\n'), html: await pageOfText(subject, text, env.BASE_URL) })
+/** Sends paragraphs in the name of the program. */
+async function mailText(
+  db: Database,
+  env: ApplicationMailEnv,
+  mail: { to: string; programName: string; subject: string; text: string[] },
+) {
+  const { to, programName, subject, text } = mail
+  await sendMail(db, env, { to, subject, text: text.join('\n\n'), sender: programName })
 }
 
 const notYou = 'If it was not you, do nothing: without this link we keep nothing.'
@@ -27,6 +31,7 @@ export async function mailConfirmation(
 ) {
   await mailText(db, env, {
     to,
+    programName,
     subject: `Confirm your application to ${programName}`,
     text: [
       `Somebody, probably you, applied to be a partner of ${programName} with this address. Read the application and confirm it within ${confirmDays} days:`,
@@ -54,6 +59,7 @@ export async function mailStanding(
         : `${programName} did not accept your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
   await mailText(db, env, {
     to,
+    programName,
     subject: `Your application to ${programName}`,
     text: [
       `Somebody, probably you, applied to be a partner of ${programName} with this address.`,
@@ -87,7 +93,7 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
           `${programName} approved your application. Accept within 14 days to get your links and see what you earn:`,
           `${env.BASE_URL}/partner-invitation?token=${invitation}`,
         ]
-  await mailText(db, env, { to, subject: `You are a partner of ${programName}`, text })
+  await mailText(db, env, { to, programName, subject: `You are a partner of ${programName}`, text })
 }
 
 /** Mails a rejection. The reason stays with the program. */
@@ -96,6 +102,7 @@ export async function mailRejection(db: Database, env: ApplicationMailEnv, appli
   if (to === null) return
   await mailText(db, env, {
     to,
+    programName,
     subject: `Your application to ${programName}`,
     text: [
       `${programName} did not accept your application to be a partner. You can apply again after thirty days.`,

@@ -56,6 +56,7 @@ export async function mailInvitation(
   const { user } = sender
   await sendMail(db, env, {
     to,
+    ...(what === 'program' && { sender: name }),
     subject: what === 'workspace' ? `Join ${name}` : `Become a partner of ${name}`,
     text: [
       what === 'workspace'
