@@ -47,11 +47,11 @@ export function canMail(env: MailEnv): boolean {
 /** Sends one mail. Throws `unavailable` if there is no mail API or it refuses the mail. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!canMail(env)) throw new ApiError('unavailable', mailIsMissing)
-  const html = mail.html ?? (await pageOfText(mail, env.BASE_URL))
+  const page = mail.html ?? (await pageOfText(mail, env.BASE_URL))
   if (!env.MAIL_API_URL) {
     console.log(`Mail to ${mail.to}: ${mail.subject}\n${mail.text}`)
     await db.query(
-      kysely.insertInto('mails').values({ recipient: mail.to, subject: mail.subject, body: mail.text, html }),
+      kysely.insertInto('mails').values({ recipient: mail.to, subject: mail.subject, body: mail.text, html: page }),
     )
     return
   }
@@ -63,7 +63,7 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
       'content-type': 'application/json',
       ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
     },
-    body: JSON.stringify({ from: fromOf(env.MAIL_FROM, mail.sender), to: [to], subject, text, html, headers }),
+    body: JSON.stringify({ from: fromOf(env.MAIL_FROM, mail.sender), to: [to], subject, text, html: page, headers }),
     signal: AbortSignal.timeout(10_000),
   }).then(
     (response) => response.status,
