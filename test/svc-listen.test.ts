@@ -186,7 +186,19 @@ describe('svc listen', () => {
     await expect
       .poll(() => types(first), { timeout: 20_000 })
       .toEqual(['sale.created', 'commission.created', 'sale.created', 'commission.created'])
-    await expect.poll(() => types(second), { timeout: 20_000 }).toEqual(['sale.created', 'sale.created'])
+    // The server of the second listener refuses every event, so each comes again after five seconds.
+    const repeated = () => second.hooks.verified.map(({ id }) => id)
+    await expect.poll(() => new Set(repeated()).size, { timeout: 20_000 }).toBe(2)
+    await expect.poll(() => repeated().length, { timeout: 20_000 }).toBeGreaterThanOrEqual(4)
+    expect(new Set(repeated()).size).toBe(2)
+    // Enter sends the latest event again, and an id sends that event.
+    const [oldest = '', latest = ''] = [first.hooks.verified[0]?.id, first.hooks.verified[3]?.id]
+    first.child.stdin.write(`\n${oldest}\nevt_0\n`)
+    await expect
+      .poll(() => first.hooks.verified.slice(4).map(({ id }) => id), { timeout: 20_000 })
+      .toEqual([latest, oldest])
+    await expect.poll(() => first.out.text).toContain('has sent no event evt_0')
+    first.hooks.verified.splice(4)
     // An event with a smaller number that commits later arrives too, and nothing arrives twice.
     const { rows } = await stack.sql.query<{ id: string }>(
       `select d.message_id as id from webhook_deliveries d join webhook_messages m using (program_id) where m.id = d.message_id

@@ -24,14 +24,14 @@ import { builtFunctions, startWorkers, type Workers } from './workers.ts'
  * `npm start`: runs the whole service on one address of this machine, with the port `PORT`. `DATABASE_URL` uses another database.
  * `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables use queues of SQS, and `STRIPE_SECRET_KEY` with `STRIPE_WEBHOOK_SECRET` a
  * Stripe account. `RATE_LIMITS=on` enables rate limits. They are disabled by default because all requests come from one address.
- * `WEBHOOK_LOOPBACK=on` allows webhooks to http addresses of this machine.
+ * Webhooks may go to http addresses of this machine, unless `WEBHOOK_LOOPBACK=off`.
  */
 readOptions(
   `npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
 
 By variables: PORT moves it. RATE_LIMITS=on counts requests as wrangler.toml says. DATABASE_URL takes another database, QUEUE_URL with
-the AWS variables a queue of SQS, STRIPE_SECRET_KEY with STRIPE_WEBHOOK_SECRET a Stripe account. WEBHOOK_LOOPBACK=on lets webhooks go to
-http addresses of this machine.`,
+the AWS variables a queue of SQS, STRIPE_SECRET_KEY with STRIPE_WEBHOOK_SECRET a Stripe account. WEBHOOK_LOOPBACK=off refuses
+webhooks to http addresses of this machine.`,
   {},
 )
 
@@ -84,7 +84,11 @@ async function start(): Promise<void> {
     functions,
     modules,
     environment,
-    common: { ...localOnly, ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))) },
+    common: {
+      WEBHOOK_LOOPBACK: 'on',
+      ...localOnly,
+      ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))),
+    },
     port,
     onLog(line, level) {
       log.write(`${withoutTokens(line)}\n`)

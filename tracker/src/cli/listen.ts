@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
@@ -13,6 +14,8 @@ type Delivery = Row<'listWebhookDeliveries'>
 const pollMilliseconds = 1000
 /** The service's own timeout for an endpoint. */
 const answerMilliseconds = 10_000
+/** The delays before further attempts if the server refuses an event. The service itself makes more, over days. */
+const retryMilliseconds = [5000, 60_000, 300_000]
 /** The longest duration of a transaction that writes an event. Its event can appear after later events. */
 const overlapMilliseconds = 60_000
 /** The listener continues after these errors, because the service is only unreachable for a moment. */
@@ -25,31 +28,33 @@ function httpAddress(text: string): string {
   throw new InvalidArgumentError('Give an address such as http://localhost:3000/hooks.')
 }
 
-function secretIn(text: string): string {
-  if (/^whsec_[\w+/]+=*$/.test(text)) return text
+function secretIn(text: string, others: string[] = []): string[] {
+  if (/^whsec_[\w+/]+=*$/.test(text)) return [...others, text]
   throw new InvalidArgumentError('Give a secret that begins with whsec_.')
 }
 
-/** Returns the headers of a signed webhook according to Standard Webhooks. */
-function signed(id: string, body: string, secret: string): Record<string, string> {
+/** Returns the headers of a webhook according to Standard Webhooks, with a signature by each secret. */
+function signed(id: string, body: string, secrets: string[]): Record<string, string> {
   const timestamp = String(Math.floor(Date.now() / 1000))
-  const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
+  const signatureBy = (secret: string) => {
+    const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+  }
   return {
     'content-type': 'application/json',
     'webhook-id': id,
     'webhook-timestamp': timestamp,
-    'webhook-signature': `v1,${signature}`,
+    'webhook-signature': secrets.map(signatureBy).join(' '),
   }
 }
 
 /** Sends one event. Returns the status of the answer, or the error. */
-async function post(address: string, { payload }: Delivery, secret: string): Promise<number | Error> {
+async function post(address: string, { payload }: Delivery, secrets: string[]): Promise<number | Error> {
   const body = JSON.stringify(payload)
   try {
     const response = await fetch(address, {
       method: 'POST',
-      headers: signed(payload.id, body, secret),
+      headers: signed(payload.id, body, secrets),
       body,
       redirect: 'manual',
       signal: AbortSignal.timeout(answerMilliseconds),
@@ -70,9 +75,9 @@ function reasonOf({ message, cause }: Error): string {
  * Forwards one event, and repeats it until the address answers. Any status and any timeout count as arrived. Returns undefined if the
  * listener ends meanwhile.
  */
-async function forward(address: string, delivery: Delivery, secret: string, ended: AbortSignal) {
+async function forward(address: string, delivery: Delivery, secrets: string[], ended: AbortSignal) {
   for (let attempt_count = 1; !ended.aborted; attempt_count++) {
-    const answer = await post(address, delivery, secret)
+    const answer = await post(address, delivery, secrets)
     const isTimeout = answer instanceof Error && answer.name === 'TimeoutError'
     if (!(answer instanceof Error) || isTimeout) {
       if (attempt_count > 1) console.error(`${green('✓')} ${address} responds again.`)
@@ -109,22 +114,22 @@ async function readNew(connection: Connection, endpointId: number, seen: Map<str
 interface ListenFlags extends Flags {
   forward: string
   types?: string
-  secret?: string
+  secret?: string[]
   endpoint?: number
 }
 
 interface Listened {
   id: number
   created_at: string
-  secret: string
+  secrets: string[]
 }
 
-/** Returns the endpoint of --endpoint, with the given secret or a new one. Without --endpoint, creates an endpoint. */
+/** Returns the endpoint of --endpoint, with the given secrets or a new one. Without --endpoint, creates an endpoint. */
 async function openEndpoint(connection: Connection, flags: ListenFlags): Promise<Listened> {
   if (flags.endpoint === undefined) {
     const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
     const made = await create<ApiOperations['createWebhookEndpoint']['answer']>(flags, 'webhook-endpoints', body)
-    return { ...made.webhook_endpoint, secret: flags.secret ?? made.webhook_endpoint.secret }
+    return { ...made.webhook_endpoint, secrets: flags.secret ?? [made.webhook_endpoint.secret] }
   }
   const path = `webhook-endpoints/${flags.endpoint}`
   const { webhook_endpoint: found } = await request<ApiOperations['getWebhookEndpoint']['answer']>(
@@ -138,9 +143,9 @@ async function openEndpoint(connection: Connection, flags: ListenFlags): Promise
       'Pass the endpoint of a listener that was killed (svc webhooks list), or none for a new one.',
     )
   }
-  if (flags.secret !== undefined) return { ...found, secret: flags.secret }
+  if (flags.secret !== undefined) return { ...found, secrets: flags.secret }
   const rotated = await create<ApiOperations['rotateWebhookSecret']['answer']>(flags, `${path}/rotate-secret`, {})
-  return rotated.webhook_endpoint
+  return { ...rotated.webhook_endpoint, secrets: [rotated.webhook_endpoint.secret] }
 }
 
 /**
@@ -150,35 +155,55 @@ async function openEndpoint(connection: Connection, flags: ListenFlags): Promise
 async function listen(flags: ListenFlags): Promise<void> {
   const connection = connect(flags)
   const endpoint = await openEndpoint(connection, flags)
-  const { secret } = endpoint
+  const { secrets } = endpoint
   const say = (data: object, text: string) => console.log(flags.json ? JSON.stringify(data) : text)
 
   const ended = new AbortController()
   const end = () => ended.abort()
   // The process gets SIGHUP when the terminal closes.
   for (const signal of endings) process.once(signal, end)
+  /** The ids that were typed; empty for the latest event. */
+  const typed: string[] = []
+  const input = createInterface({ input: process.stdin }).on('line', (line) => typed.push(line.trim()))
   try {
     say(
-      { endpoint_id: endpoint.id, secret, forward: flags.forward },
-      `${green('✓')} Endpoint ${endpoint.id} forwards to ${flags.forward}. Ctrl-C ends it.\n  Signed by ${secret}\n  Try it: svc webhooks test ${endpoint.id}\n`,
+      { endpoint_id: endpoint.id, secret: secrets[0], forward: flags.forward },
+      `${green('✓')} Endpoint ${endpoint.id} forwards to ${flags.forward}. Ctrl-C ends it. Enter sends the latest event again.\n  Signed by ${secrets.join(' and ')}\n  Try it: svc webhooks test ${endpoint.id}\n`,
     )
     const seen = new Map([['', Date.parse(endpoint.created_at)]])
+    const sent = new Map<string, Delivery>()
+    let refused: { delivery: Delivery; attempt: number; at: number }[] = []
     let isAway = false
+
+    /** Forwards an event and prints the answer. A refused event gets a further attempt later. */
+    const deliver = async (delivery: Delivery, attempt: number) => {
+      const { id, type, payload } = delivery
+      const answer = await forward(flags.forward, delivery, secrets, ended.signal)
+      // Nobody else forwards the remaining events when the listener ends.
+      if (answer === undefined) return
+      seen.set(id, Date.parse(payload.timestamp))
+      sent.delete(id)
+      sent.set(id, delivery)
+      const isTaken = typeof answer === 'number' && answer >= 200 && answer < 300
+      const cells = [payload.timestamp.slice(11, 19), plain(id).padEnd(12), plain(type).padEnd(20)]
+      const about = aboutOf(payload.data).padEnd(24)
+      say({ ...payload, answer }, [...cells, about, (isTaken ? green : red)(String(answer))].join('  '))
+      const delay = retryMilliseconds[attempt - 1]
+      if (!isTaken && delay !== undefined) refused.push({ delivery, attempt: attempt + 1, at: Date.now() + delay })
+    }
     while (!ended.signal.aborted) {
       try {
         const deliveries = await readNew(connection, endpoint.id, seen)
         if (isAway) console.error(`${green('✓')} The service responds again. No event was lost.`)
         isAway = false
-        for (const delivery of deliveries) {
-          const { id, type, payload } = delivery
-          const answer = await forward(flags.forward, delivery, secret, ended.signal)
-          // Nobody else forwards the remaining events when the listener ends.
-          if (answer === undefined) break
-          seen.set(id, Date.parse(payload.timestamp))
-          const isTaken = typeof answer === 'number' && answer >= 200 && answer < 300
-          const cells = [payload.timestamp.slice(11, 19), plain(id).padEnd(12), plain(type).padEnd(20)]
-          const about = aboutOf(payload.data).padEnd(24)
-          say({ ...payload, answer }, [...cells, about, (isTaken ? green : red)(String(answer))].join('  '))
+        for (const delivery of deliveries) await deliver(delivery, 1)
+        const due = refused.filter(({ at }) => at <= Date.now())
+        refused = refused.filter((waiting) => !due.includes(waiting))
+        for (const { delivery, attempt } of due) await deliver(delivery, attempt)
+        for (const id of typed.splice(0)) {
+          const delivery = id ? sent.get(id) : [...sent.values()].at(-1)
+          if (delivery) await deliver(delivery, retryMilliseconds.length + 1)
+          else console.error(`${red('✗')} This listener has sent no event ${plain(id)}.`)
         }
       } catch (error) {
         if (!(error instanceof CommandError)) throw error
@@ -197,6 +222,7 @@ async function listen(flags: ListenFlags): Promise<void> {
     }
   } finally {
     for (const signal of endings) process.off(signal, end)
+    input.close()
     await request(connection, `/api/v1/webhook-endpoints/${endpoint.id}`, { method: 'DELETE' }).catch(
       (error: unknown) => {
         if (error instanceof CommandError && error.code === 'not_found') return
@@ -214,7 +240,11 @@ export function addListen(svc: Command, subcommand: Subcommand): void {
   )
     .requiredOption('--forward <address>', 'Address of your server, such as http://localhost:3000/hooks.', httpAddress)
     .addOption(typesOption())
-    .option('--secret <secret>', 'Sign with this secret, whsec_…, instead of a new one.', secretIn)
+    .option(
+      '--secret <secret>',
+      'Sign with this secret, whsec_…, instead of a new one. Repeat it to sign with two.',
+      secretIn,
+    )
     .addOption(
       new Option('--endpoint <id>', 'Continue the endpoint of a killed listener.')
         .argParser(wholeNumber)
@@ -225,7 +255,8 @@ export function addListen(svc: Command, subcommand: Subcommand): void {
       `
 Prints a line for each event with the server's answer; with --json one object per line. Signs events like the service.
 Each listener gets every event; Ctrl-C ends it and leaves nothing behind. While the server or the service is down,
-events wait; the listener forwards them later.
+events wait; the listener forwards them later. If the server answers without a 2xx, the listener sends the event again
+after 5 s, 1 min and 5 min. Enter sends the latest event again; an event's id and Enter sends that one.
 
 A killed listener cannot delete its endpoint. The endpoint keeps all events for a day and takes one of the program's 20
 places: \`svc webhooks list\` shows it. --endpoint forwards all of them from the beginning, under the same ids, so
