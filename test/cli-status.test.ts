@@ -147,7 +147,7 @@ test('refusals are shown, each with advice', async () => {
   ])
 })
 
-test('the currency of the last live sale is shown if it differs from the program’s', async () => {
+test('the currency check fails if none of the last twenty live sales is in the program’s currency', async () => {
   const program = await api.program({ currency: 'eur' })
   const sell = async (transaction_id: string, currency?: string) =>
     await api.call(salePath, { transaction_id, customer_key: 'u', amount_cents: 1, currency }, { key: program.apiKey })
@@ -155,12 +155,15 @@ test('the currency of the last live sale is shown if it differs from the program
     const { checks } = await statusOf(program.apiKey)
     return checks.find(({ name }: { name: string }) => name === 'currency_matches')
   }
-  await sell('without', undefined)
   expect(await check()).toMatchObject({ ok: true })
   await sell('with', 'usd')
-  expect(await check()).toMatchObject({ ok: false, message: expect.stringMatching(/is in USD.*currency: 'eur'/) })
-  await sell('again', 'eur')
+  expect(await check()).toMatchObject({ ok: false, message: expect.stringMatching(/as USD.*currency: 'eur'/) })
+  await sell('without', undefined)
   expect(await check()).toMatchObject({ ok: true })
+  for (let number = 1; number < 20; number++) await sell(`usd-${number}`, 'usd')
+  expect(await check()).toMatchObject({ ok: true })
+  await sell('usd-20', 'usd')
+  expect(await check()).toMatchObject({ ok: false })
 })
 
 test('a key without a scope is shown, with the name of the scope', async () => {

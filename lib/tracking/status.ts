@@ -71,6 +71,9 @@ type OfProgram = ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>
 /** A browser can record any number of provisional leads after a settled one, so the query searches this many for it. */
 const leadsLookedThrough = 50
 
+/** Among this many sales, a shop with several currencies has one in the program's. */
+const salesLookedThrough = 20
+
 function statusColumns(eb: OfProgram) {
   const lastClick = (isTest: boolean) =>
     eb
@@ -136,7 +139,10 @@ function statusColumns(eb: OfProgram) {
     lastLead(true, false).as('test_lead'),
     lastLead(false, true).as('provisional_lead'),
     lastSale(false).as('live_sale'),
-    lastSale(false).clearSelect().select('s.currency').as('live_currency'),
+    eb
+      .selectFrom(lastSale(false).clearSelect().select('s.currency').clearLimit().limit(salesLookedThrough).as('t'))
+      .select((sale) => sale.fn.agg<string[] | null>('json_agg', ['t.currency']).as('currencies'))
+      .as('live_currencies'),
     lastSale(true).as('test_sale'),
     lastWebhook(true).as('live_webhook'),
     lastWebhook(false).as('test_webhook'),
@@ -250,7 +256,7 @@ function asStatus(row: StatusRow) {
           }
         : seen('lead', lead, 'Send a lead when somebody signs up, or run `svc test lead`.'),
       seen('sale', sale, 'Send a sale or connect the payment processor, or run `svc test sale`.'),
-      currencyCheck(row.currency, row.live_currency),
+      currencyCheck(row.currency, row.live_currencies ?? []),
       {
         name: 'processor_connected',
         ok: account !== null || connected.length > 0,
@@ -284,13 +290,17 @@ function openRefusals(row: StatusRow, came: Record<'click' | 'lead' | 'sale', Da
     }))
 }
 
-/** Checks the currency of the last live sale: a client without `currency` sends every sale in US dollars. */
-function currencyCheck(program: string, ofLastSale: string | null) {
-  const ok = ofLastSale === null || ofLastSale === program
+/**
+ * Checks the currencies of the last live sales, the newest first: a client without `currency` sends every sale in US dollars. A shop with
+ * several currencies also has sales in the program's.
+ */
+function currencyCheck(program: string, currencies: string[]) {
+  const [ofLastSale] = currencies
+  const ok = ofLastSale === undefined || currencies.includes(program)
   const wanted = program.toUpperCase()
   const message = ok
-    ? `Live sales are in the program's currency, ${wanted}.`
-    : `The last live sale is in ${ofLastSale.toUpperCase()}, so the program's figures in ${wanted} do not count it. Construct the client with currency: '${program}', or name the currency of each sale.`
+    ? `Live sales arrive in the program's currency, ${wanted}.`
+    : `The last live sales are in another currency, such as ${ofLastSale.toUpperCase()}, so the program's figures in ${wanted} do not count them. Construct the client with currency: '${program}', or name the currency of each sale.`
   return { name: 'currency_matches', ok, message }
 }
 
