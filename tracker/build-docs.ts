@@ -46,7 +46,10 @@ export function readStub(): string {
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
 
-const tag = '<script async src="{{api_base_url}}/js/svc-tracker.js" data-svc-program-id="{{program_id}}"></script>'
+const tagFrom = (src: string) => `\`\`\`html
+${readStub()}
+<script async src="${src}" data-svc-program-id="{{program_id}}"></script>
+\`\`\``
 
 /** Placeholders for the values that `svc init` fills in. Readers find their values in the dashboard. */
 const examples: Record<string, string> = {
@@ -73,13 +76,8 @@ export function renderDocs(): DocsPage[] {
     const markdown = read(`docs/${name}.md`)
       .replaceAll(/^\{\{code (.+)\}\}$/gm, (_, file: string) => codeOf(file))
       .replaceAll(/^\{\{call (.+)\}\}$/gm, (_, call: string) => callIn(call))
-      .replace(
-        '{{tag}}',
-        () => `\`\`\`html
-${readStub()}
-${tag}
-\`\`\``,
-      )
+      .replace('{{own_domain_tag}}', () => tagFrom('/{{proxy_path}}'))
+      .replace('{{plain_tag}}', () => tagFrom('{{api_base_url}}/js/svc-tracker.js'))
       .replaceAll(/\{\{(\w+)\}\}/g, (placeholder, key: string) => examples[key] ?? placeholder)
     return { name, group, markdown, ...render(markdown) }
   })

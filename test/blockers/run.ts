@@ -79,6 +79,8 @@ for (let id = 1; id <= programs; id++) {
   const path = await proxyPath({ id, domain: 'shop.example.com' })
   for (const type of types) expectBlocked(`${shop}/${path}`, type, false)
   expectBlocked(`${shop}/${path}?links`, 'script', false)
+  // The tag for consent also sends its calls to its own address.
+  for (const type of types) expectBlocked(`${shop}/${path}?consent`, type, false)
 }
 console.log(`${programs} invented paths, each as ${types.join(', ')}`)
 
