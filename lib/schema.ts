@@ -271,6 +271,7 @@ export interface Commissions {
   review_reason: string | null;
   sale_id: Int8 | null;
   status: Generated<'pending' | 'approved' | 'paid' | 'refunded' | 'reversed'>;
+  updated_at: Generated<Timestamp>;
 }
 
 export interface CustomerOrigins {
@@ -300,6 +301,7 @@ export interface Customers {
   provisional_lead_at: Timestamp | null;
   provisional_lead_event_id: Int8 | null;
   signup_date: Timestamp | null;
+  updated_at: Generated<Timestamp>;
 }
 
 export interface CustomersExpired {
@@ -671,6 +673,7 @@ export interface Payouts {
   requested_cents: Int8;
   sent_at: Timestamp | null;
   status: Generated<'requested' | 'in_run' | 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | 'refused' | 'canceled'>;
+  updated_at: Generated<Timestamp>;
 }
 
 export interface PayoutsDue {
@@ -934,6 +937,7 @@ export interface Sales {
   terms_among: string | null;
   terms_by_line: string[] | null;
   transaction_id: string;
+  updated_at: Generated<Timestamp>;
 }
 
 export interface SecretFingerprints {

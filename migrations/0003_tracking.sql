@@ -37,6 +37,8 @@ create table customers (
   -- When an import created them. Their lead and first purchase before that belong to the former service and count in no figure.
   imported_at timestamptz,
   created_at timestamptz not null default now(),
+  -- A further click does not count as a change, so it needs no new index entry (functions/1_base/changes.sql).
+  updated_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint customers_click_id_key unique (program_id, click_id)
 );
@@ -46,6 +48,9 @@ create index customers_signup_idx on customers (program_id, signup_date) where s
 create index customers_first_purchase_idx on customers (program_id, first_purchase_date) where first_purchase_date is not null;
 -- The leads and buyers of a partner.
 create index customers_partner_idx on customers (program_id, partner_id, id)
+  where customer_status <> 'click' or provisional_lead_at is not null;
+-- The leads and buyers that changed since a time.
+create index customers_updated_idx on customers (program_id, updated_at)
   where customer_status <> 'click' or provisional_lead_at is not null;
 -- Lets the planner estimate partners with many customers correctly, because a link has only one partner.
 create statistics customers_link_statistics (dependencies) on link_id, partner_id from customers;

@@ -86,11 +86,14 @@ create table sales (
   -- The request that recorded it. If the answer was lost, a repeated request finds its own sale by this.
   request_id uuid,
   created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint sales_transaction_key unique (program_id, is_test, transaction_id),
   foreign key (program_id, customer_id) references customers (program_id, id)
 );
 create index sales_date_idx on sales (program_id, is_test, sale_date, id) where customer_id is not null;
+-- For lists by `updated_since`, as in the other tables.
+create index sales_updated_idx on sales (program_id, updated_at);
 create index sales_customer_idx on sales (program_id, customer_id) where customer_id is not null;
 -- For lists of partners: a partner's sales, and the number of paid ones.
 create index sales_partner_idx on sales (program_id, partner_id, sale_date, id) include (payment_status)
@@ -188,6 +191,7 @@ create table payouts (
   reference text check (length(reference) between 1 and 200),
   paid_on date,
   created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
   decided_at timestamptz,
   -- The request that created it. Repeating the request creates no second payout.
   request_id uuid,
@@ -213,6 +217,7 @@ create table payouts (
 create unique index payouts_payout_run_key on payouts (program_id, payout_run_id, partner_id, currency)
   where payout_run_id is not null;
 create index payouts_partner_idx on payouts (program_id, partner_id, currency, id);
+create index payouts_updated_idx on payouts (program_id, updated_at);
 create index payouts_open_idx on payouts (program_id, partner_id, currency, id) where decided_at is null;
 create unique index payouts_request_key on payouts (program_id, request_id);
 
@@ -253,6 +258,7 @@ create table commissions (
   code_id bigint,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint commissions_sale_key unique (program_id, sale_id),
   foreign key (program_id, customer_id) references customers (program_id, id),
@@ -265,6 +271,7 @@ create table commissions (
 create index commissions_customer_idx on commissions (program_id, customer_id);
 create unique index commissions_lead_key on commissions (program_id, customer_id) where kind = 'lead';
 create index commissions_created_idx on commissions (program_id, created_at, id);
+create index commissions_updated_idx on commissions (program_id, updated_at);
 create index commissions_partner_idx on commissions (program_id, partner_id, id);
 create index commissions_due_idx on commissions (hold_until, program_id, id)
   where credited_at is null and rejected_at is null and reversal <> 'full' and held_at is null;

@@ -398,6 +398,7 @@ create table commissions (
   code_id bigint,
   status commission_status not null default 'pending'::text,
   created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint commissions_pkey PRIMARY KEY (program_id, id),
   constraint commissions_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint commissions_sale_key UNIQUE (program_id, sale_id),
@@ -416,6 +417,8 @@ CREATE INDEX commissions_payout_idx ON public.commissions USING btree (program_i
 CREATE INDEX commissions_review_idx ON public.commissions USING btree (program_id, id) WHERE (review_reason IS NOT NULL);
 CREATE INDEX commissions_unchecked_idx ON public.commissions USING btree (program_id, id) WHERE ((flags_checked_at IS NULL) AND (credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text));
 CREATE INDEX commissions_unpaid_idx ON public.commissions USING btree (program_id, partner_id, currency, id) WHERE ((credited_at IS NOT NULL) AND (paid_at IS NULL));
+CREATE INDEX commissions_updated_idx ON public.commissions USING btree (program_id, updated_at);
+CREATE TRIGGER commissions_changed BEFORE UPDATE ON public.commissions FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION note_change();
 CREATE TRIGGER commissions_sound BEFORE INSERT OR UPDATE ON public.commissions FOR EACH ROW EXECUTE FUNCTION keep_commission_sound();
 
 create table customer_origins (
@@ -447,6 +450,7 @@ create table customers (
   first_purchase_date timestamp with time zone,
   imported_at timestamp with time zone,
   created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint customers_pkey PRIMARY KEY (program_id, id),
   constraint customers_click_id_key UNIQUE (program_id, click_id)
 );
@@ -455,6 +459,7 @@ CREATE INDEX customers_email_idx ON public.customers USING btree (program_id, em
 CREATE INDEX customers_first_purchase_idx ON public.customers USING btree (program_id, first_purchase_date) WHERE (first_purchase_date IS NOT NULL);
 CREATE INDEX customers_partner_idx ON public.customers USING btree (program_id, partner_id, id) WHERE ((customer_status <> 'click'::text) OR (provisional_lead_at IS NOT NULL));
 CREATE INDEX customers_signup_idx ON public.customers USING btree (program_id, signup_date) WHERE (signup_date IS NOT NULL);
+CREATE INDEX customers_updated_idx ON public.customers USING btree (program_id, updated_at) WHERE ((customer_status <> 'click'::text) OR (provisional_lead_at IS NOT NULL));
 CREATE STATISTICS public.customers_link_statistics (dependencies) ON link_id, partner_id FROM customers;
 CREATE TRIGGER customers_sound AFTER INSERT OR UPDATE ON public.customers FOR EACH ROW EXECUTE FUNCTION refuse_unsound_customer();
 
@@ -976,6 +981,7 @@ create table payouts (
   reference text,
   paid_on date,
   created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   decided_at timestamp with time zone,
   request_id uuid,
   constraint payouts_pkey PRIMARY KEY (program_id, id),
@@ -1004,7 +1010,9 @@ CREATE INDEX payouts_open_idx ON public.payouts USING btree (program_id, partner
 CREATE INDEX payouts_partner_idx ON public.payouts USING btree (program_id, partner_id, currency, id);
 CREATE UNIQUE INDEX payouts_payout_run_key ON public.payouts USING btree (program_id, payout_run_id, partner_id, currency) WHERE (payout_run_id IS NOT NULL);
 CREATE UNIQUE INDEX payouts_request_key ON public.payouts USING btree (program_id, request_id);
+CREATE INDEX payouts_updated_idx ON public.payouts USING btree (program_id, updated_at);
 CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND ((new.status = ANY (ARRAY['refused'::text, 'returned'::text, 'failed'::text])) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
+CREATE TRIGGER payouts_changed BEFORE UPDATE ON public.payouts FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION note_change();
 CREATE TRIGGER payouts_note_balance BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION note_balance_of_payout();
 CREATE TRIGGER payouts_stay BEFORE DELETE OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION keep_payout();
 CREATE TRIGGER payouts_webhooks AFTER INSERT OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION send_webhooks_of_payout();
@@ -1370,6 +1378,7 @@ create table sales (
   additional_data jsonb,
   request_id uuid,
   created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint sales_pkey PRIMARY KEY (program_id, id),
   constraint sales_transaction_key UNIQUE (program_id, is_test, transaction_id),
   constraint sales_program_id_customer_id_fkey FOREIGN KEY (program_id, customer_id) REFERENCES customers(program_id, id),
@@ -1380,6 +1389,8 @@ CREATE INDEX sales_date_idx ON public.sales USING btree (program_id, is_test, sa
 CREATE INDEX sales_partner_idx ON public.sales USING btree (program_id, partner_id, sale_date, id) INCLUDE (payment_status) WHERE ((partner_id IS NOT NULL) AND (NOT is_test));
 CREATE INDEX sales_subscription_idx ON public.sales USING btree (program_id, subscription_id) WHERE (subscription_id IS NOT NULL);
 CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE is_test;
+CREATE INDEX sales_updated_idx ON public.sales USING btree (program_id, updated_at);
+CREATE TRIGGER sales_changed BEFORE UPDATE ON public.sales FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION note_change();
 CREATE TRIGGER sales_sound AFTER INSERT OR UPDATE ON public.sales FOR EACH ROW EXECUTE FUNCTION refuse_unsound_sale();
 
 create table secret_fingerprints (
@@ -2335,7 +2346,7 @@ begin
       nextval('affiliate_lead_events_id_seq'), purchase, now())
     returning id into applied.target_id;
   else
-    update customers c set
+    update customers c set updated_at = now(),
       customer_key = coalesce(c.customer_key, case when not exists (
         select from customers k where k.program_id = c.program_id and k.customer_key = applied.fields->>'customer_key'
       ) then applied.fields->>'customer_key' end),
@@ -3469,6 +3480,8 @@ begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
+      -- Unchanged for a known key, so that a sale needs no new index entries.
+      updated_at = case when c.customer_key = new_key then c.updated_at else now() end,
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
     where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, new_key) = new_key;
@@ -6458,7 +6471,7 @@ begin
     return;
   end if;
   perform count_customers(of_program_id, of_customer_id, customer.first_purchase_date, 0, -1);
-  update customers c set code_id = first_code_id, partner_id = case when c.link_id is not null then c.partner_id else (
+  update customers c set updated_at = now(), code_id = first_code_id, partner_id = case when c.link_id is not null then c.partner_id else (
     select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = first_code_id
   ) end
   where c.program_id = of_program_id and c.id = of_customer_id
@@ -6887,15 +6900,15 @@ begin
     where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;
   if buyer.customer_key is null and key is not null then
-    update customers c set customer_key = key, key_unverified_since = unverified_since
+    update customers c set updated_at = now(), customer_key = key, key_unverified_since = unverified_since
     where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
       select from customers k where k.program_id = buyer.program_id and k.customer_key = key
     );
   elsif is_own_click and buyer.customer_key = key and buyer.key_unverified_since is not null then
-    update customers c set key_unverified_since = null where c.program_id = buyer.program_id and c.id = buyer.id;
+    update customers c set updated_at = now(), key_unverified_since = null where c.program_id = buyer.program_id and c.id = buyer.id;
   end if;
   if settles then
-    update customers c set
+    update customers c set updated_at = now(),
       signup_date = now(),
       lead_event_id = nextval('affiliate_lead_events_id_seq'),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
@@ -7859,7 +7872,7 @@ begin
   if first_date is not distinct from was_date then
     return false;
   end if;
-  update customers c set first_purchase_date = first_date, customer_status = case
+  update customers c set updated_at = now(), first_purchase_date = first_date, customer_status = case
       when first_date is not null then 'conversion'
       when c.signup_date is not null then 'lead'
       else 'click'
@@ -8066,6 +8079,16 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.note_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.updated_at := now();
+  return new;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.note_purchase(sale sales, customer customers)
  RETURNS void
  LANGUAGE plpgsql
@@ -8074,7 +8097,7 @@ declare
   was_date constant timestamptz := customer.first_purchase_date;
 begin
   if sale.amount_cents > 0 and (was_date is null or was_date > sale.sale_date) then
-    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date,
+    update customers c set updated_at = now(), customer_status = 'conversion', first_purchase_date = sale.sale_date,
       code_id = case when was_date is not null then c.code_id else coalesce(sale.code_id, case when c.link_id is null then c.code_id end) end
     where c.program_id = sale.program_id and c.id = sale.customer_id;
     perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
@@ -9274,7 +9297,7 @@ AS $function$
 declare
   noted record;
 begin
-  update customers c set
+  update customers c set updated_at = now(),
     provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
     provisional_lead_event_id = case when c.signup_date is null
       then coalesce(c.provisional_lead_event_id, new_lead_id) else c.provisional_lead_event_id end
@@ -10423,7 +10446,7 @@ declare
     select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash
   );
 begin
-  update customers c set
+  update customers c set updated_at = now(),
     signup_date = now(),
     lead_event_id = new_lead_id,
     customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
@@ -10458,7 +10481,7 @@ begin
     if customer is null then
       return;
     end if;
-    update customers c set
+    update customers c set updated_at = now(),
       customer_key = of_customer_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end,
       signup_date = coalesce(c.signup_date, now()),
@@ -10778,7 +10801,7 @@ begin
   -- Locks both in the order of their ids, so that two calls that take keys from each other don't deadlock.
   perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
   order by c.id for no key update;
-  update customers k set customer_key = null, key_unverified_since = null
+  update customers k set updated_at = now(), customer_key = null, key_unverified_since = null
   where k.program_id = of_program_id and k.customer_key = of_key and k.key_unverified_since is not null and k.click_id <> for_click_id
     and exists (
       select from customers c where c.program_id = of_program_id and c.click_id = for_click_id and c.last_click_at > valid_after
@@ -11300,7 +11323,7 @@ begin
   if undone.outcome = 'create' then
     delete from customers c where c.program_id = undone.program_id and c.id = undone.target_id;
   else
-    update customers c set customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
+    update customers c set updated_at = now(), customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
       mailbox_hash = decode(undone.replaced->>'mailbox_hash', 'hex')
     where c.program_id = undone.program_id and c.id = undone.target_id;
   end if;

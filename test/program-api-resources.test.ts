@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
-import { refundPath, salePath, times } from './support/api.ts'
+import { clickPath, refundPath, salePath, times } from './support/api.ts'
 import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
 const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
@@ -519,6 +519,19 @@ test('a customer, their sale and its commission are found by their own ids', asy
   expect((await of('customers', program.partnerId + 1)).body.data).not.toContainEqual(customer)
   const { data } = (await get('/api/v1/commissions?transaction_id=order%2F1')).body
   expect(data).toMatchObject([{ id: sale.commission.id, transaction_id: 'order/1', sale_cents: 5000 }])
+  // A refund changes the sale and its commission, and neither it nor another click changes the customer.
+  const since = new Date(Date.parse(sale.updated_at) + 1).toISOString()
+  const changed = async (list: string) => (await get(`/api/v1/${list}?updated_since=${since}`)).body.data
+  expect([await changed('sales'), await changed('commissions'), await changed('customers')]).toEqual([[], [], []])
+  await api.call(refundPath, { transaction_id: 'order/1', refund_amount_cents: 500 }, key)
+  await api.call(refundPath, { transaction_id: 'order/1', refund_amount_cents: 500 }, key)
+  await api.call(clickPath, {
+    affiliate_url: `https://a.example/?aff=${program.partnerCode}`,
+    existing_click_id: click_id,
+  })
+  expect(await changed('sales')).toMatchObject([{ transaction_id: 'order/1', refunded_cents: 1500 }])
+  expect(await changed('commissions')).toMatchObject([{ id: sale.commission.id, reversed_cents: 300 }])
+  expect(await changed('customers')).toEqual([])
   expect((await get('/api/v1/customers/nobody')).status).toBe(404)
   expect((await get('/api/v1/sales/nothing')).status).toBe(404)
 })
@@ -532,9 +545,13 @@ test("a payout that doesn't arrive is marked as returned or failed, and its mone
     const run = (await post('/api/v1/payout-runs', {})).body.payout_run
     const [{ id, amount_cents }] = (await get(`/api/v1/payout-runs/${run.id}`)).body.payout_run.payout_list
     const payout = `/api/v1/payouts/${id}`
+    const { created_at, updated_at } = (await get(payout)).body.payout
+    expect(updated_at).toBe(created_at)
     const transfer = { amount_cents, reference: 'transfer 9', paid_on: new Date().toISOString().slice(0, 10) }
     expect((await patch(payout, { status, reason: 'Account closed' })).status).toBe(409)
     await patch(payout, { status: 'paid', ...transfer })
+    const since = new Date(Date.parse(updated_at) + 1).toISOString()
+    expect((await get(`/api/v1/payouts?updated_since=${since}`)).body.data).toMatchObject([{ id, status: 'paid' }])
     expect((await patch(payout, { status }, { databaseRequests: 1 })).status).toBe(400)
     expect((await patch(payout, { status, ...transfer }, { databaseRequests: 1 })).status).toBe(400)
     for (let time = 0; time < 2; time++) {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { listCommissions } from '../lib/money/commission-list.ts'
 import { listPayoutRuns, readPayoutRunPart } from '../lib/money/payout-runs.ts'
+import { listPayouts } from '../lib/money/payouts.ts'
 import { listSales } from '../lib/money/sale-list.ts'
 import { readTimeline } from '../lib/money/timeline.ts'
 import { listEndpointsWithLatest } from '../lib/notifications/webhook-endpoints.ts'
@@ -154,6 +155,14 @@ await sql.query(
   where m.id % 10 = 0`,
   [listed],
 )
+const { rows: times } = await sql.query<{ now: Date }>('select clock_timestamp() as now')
+const since = times[0]?.now ?? new Date()
+await sql.query(`update sales set sale_type = 'changed' where program_id = $1 and id % 500 = 0`, [listed])
+await sql.query('update commissions set correction_count = 1 where program_id = $1 and id % 500 = 0', [listed])
+await sql.query(`update customers set customer_key = customer_key || '!' where program_id = $1 and id % 500 = 0`, [
+  listed,
+])
+await sql.query(`update payouts set payout_address = 'changed' where program_id = $1 and id % 500 = 0`, [listed])
 // The index by customer separates pages after a vacuum, which Postgres runs from time to time.
 await sql.query('vacuum analyze')
 const { rows: ids } = await sql.query<{ run: number; endpoint: number; customer: number }>(
@@ -191,6 +200,10 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
   ['the events of a link with many events', events({ link: linkOf(0) })],
   ['commissions', () => listCommissions(captured, { programId: listed }, { limit })],
   ['commissions until a day', () => listCommissions(captured, { programId: listed }, { limit, to: middle })],
+  ['changed sales', () => listSales(captured, listed, { limit, updated_since: since })],
+  ['changed commissions', () => listCommissions(captured, { programId: listed }, { limit, updated_since: since })],
+  ['changed customers', () => listCustomers(captured, listed, { limit, updated_since: since })],
+  ['changed payouts', () => listPayouts(captured, { programId: listed }, { limit, updated_since: since })],
   ['commissions to review', () => listCommissions(captured, { programId: listed }, { limit, review: 'waiting' })],
   ['reviewed commissions', () => listCommissions(captured, { programId: listed }, { limit, review: 'decided' })],
   ['payout runs', () => listPayoutRuns(captured, listed, { limit })],

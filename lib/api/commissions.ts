@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { commissionReason } from '../commission-reasons.ts'
 import { commissionSorts, commissionStatuses, type ListedCommission } from '../money/commission-list.ts'
-import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
+import { fromTo, fromToFields, toNotBeforeFrom, updatedSince, updatedSinceField } from './date-range.ts'
 import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation, refused } from './operation.ts'
 import { someIds } from './request-fields.ts'
@@ -14,6 +14,7 @@ export const commissionsQuery = listQuery({
   transaction_id: filterText(),
   sort: z.optional(oneOf(commissionSorts)),
   ...fromTo,
+  ...updatedSince,
 }).check(toNotBeforeFrom)
 
 export const commissionPath = z.object({ commission_id: idIn() })
@@ -66,6 +67,7 @@ const commission = () =>
     rejected_at: z.nullable(time()),
     payout_id: z.nullable(id()),
     created_at: time(),
+    updated_at: time(),
   })
 
 const example = {
@@ -88,6 +90,7 @@ const example = {
   rejected_at: null,
   payout_id: null,
   created_at: '2026-01-01T12:05:00.000Z',
+  updated_at: '2026-01-01T12:05:00.000Z',
 }
 const fields = {
   status:
@@ -124,6 +127,7 @@ export function commissionOperations(): Operation[] {
         transaction_id: 'Only the commission of this sale.',
         sort: '`newest` first (default), largest `amount` first, or next end of `hold` first.',
         ...fromToFields('commissions'),
+        ...updatedSinceField('commissions'),
       },
     }),
     change({

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { customerStates, type ListedCustomer } from '../tracking/customer-list.ts'
-import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
+import { fromTo, fromToFields, toNotBeforeFrom, updatedSince, updatedSinceField } from './date-range.ts'
 import { filterText, idIn, listQuery, oneOf } from './lists.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { resource } from './resource.ts'
@@ -11,6 +11,7 @@ export const customersQuery = listQuery({
   customer_key: filterText(),
   partner_id: z.optional(idIn()),
   ...fromTo,
+  ...updatedSince,
 }).check(toNotBeforeFrom)
 
 /** A click id, or the integrator's own id. */
@@ -34,6 +35,7 @@ const customer = () =>
     signup_date: z.nullable(time()),
     first_purchase_date: z.nullable(time()),
     created_at: time(),
+    updated_at: time(),
   })
 
 const example = {
@@ -48,10 +50,12 @@ const example = {
   signup_date: '2026-01-01T12:02:00.000Z',
   first_purchase_date: '2026-01-01T12:05:00.000Z',
   created_at: '2026-01-01T12:00:00.000Z',
+  updated_at: '2026-01-01T12:05:00.000Z',
 }
 const fields = {
   status: 'The furthest step: `click`, `lead` or `conversion`.',
   customer_key: 'Your id of the customer; null until a lead or a sale names it.',
+  updated_at: 'When the customer last changed. A further click does not count as a change.',
   link_id: 'Null if a partner’s code referred them.',
   last_click_at: 'Null if they never clicked.',
   is_provisional_lead: 'Whether a browser reported a signup that no server has confirmed.',
@@ -81,6 +85,7 @@ export function customerOperations(): Operation[] {
         customer_key: 'Only the customer with your id.',
         partner_id: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
         ...fromToFields('customers'),
+        ...updatedSinceField('leads and buyers'),
       },
     }),
     get({ id: 'getCustomer', summary: 'Read a customer', description: 'One customer, by click id or by your own id.' }),

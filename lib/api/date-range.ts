@@ -47,6 +47,9 @@ export const dateParameter = { values: { type: 'string', format: 'date-time' } }
 /** The range of a list of the program API. */
 export const fromTo = { from: dateRange.dateFrom, to: dateRange.dateTo }
 
+/** The start of an incremental read. */
+export const updatedSince = { updated_since: dateRange.dateFrom }
+
 export const toNotBeforeFrom = z.refine<{ from?: Date | undefined; to?: Date | undefined }>(
   ({ from, to }) => !from || !to || from <= to,
   { path: ['to'], error: 'must not be before from' },
@@ -56,4 +59,11 @@ export const toNotBeforeFrom = z.refine<{ from?: Date | undefined; to?: Date | u
 export const fromToFields = (of: string) => ({
   from: { description: `Only ${of} from this date or time on (ISO 8601).`, ...dateParameter },
   to: { description: `Only ${of} up to this date or time, inclusive.`, ...dateParameter },
+})
+
+export const updatedSinceField = (of: string) => ({
+  updated_since: {
+    description: `Only ${of} created or changed since this time. Send a time one minute before your previous read, because a change can become visible a few seconds after its time.`,
+    ...dateParameter,
+  },
 })

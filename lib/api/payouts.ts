@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { PayoutLine } from '../money/payout-lines.ts'
 import { transferDay, type Payout, payoutSorts, payoutStatuses } from '../money/payouts.ts'
-import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
+import { fromTo, fromToFields, toNotBeforeFrom, updatedSince, updatedSinceField } from './date-range.ts'
 import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, body, type Operation } from './operation.ts'
 import { noteField } from './request-fields.ts'
@@ -14,6 +14,7 @@ export const payoutsQuery = listQuery({
   payout_run_id: z.optional(idIn()),
   sort: z.optional(oneOf(payoutSorts)),
   ...fromTo,
+  ...updatedSince,
 }).check(toNotBeforeFrom)
 
 export const payoutLinesQuery = listQuery({})
@@ -102,6 +103,7 @@ const payout = () =>
     reference: text(),
     paid_on: z.nullable(day()),
     created_at: time(),
+    updated_at: time(),
     decided_at: z.nullable(time()),
   })
 
@@ -119,6 +121,7 @@ const example = {
   reference: null,
   paid_on: null,
   created_at: '2026-01-31T12:00:00.000Z',
+  updated_at: '2026-01-31T12:00:00.000Z',
   decided_at: null,
 }
 const fields = {
@@ -182,6 +185,7 @@ export function payoutOperations(): Operation[] {
         payout_run_id: 'Only payouts of this run.',
         sort: '`newest` first (default), or largest `amount` first.',
         ...fromToFields('payouts'),
+        ...updatedSinceField('payouts'),
       },
     }),
     get({ id: 'getPayout', summary: 'Read a payout', description: 'One payout of the program.' }),

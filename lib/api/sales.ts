@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { commissionStatuses } from '../money/commission-list.ts'
-import { fromTo, fromToFields, toNotBeforeFrom } from './date-range.ts'
+import { fromTo, fromToFields, toNotBeforeFrom, updatedSince, updatedSinceField } from './date-range.ts'
 import { filterText, idIn, listQuery, oneOf } from './lists.ts'
 import { exampleClickId, type Operation } from './operation.ts'
 import { resource } from './resource.ts'
@@ -20,6 +20,7 @@ export const salesQuery = listQuery({
   partner_id: z.optional(idIn()),
   test: test(),
   ...fromTo,
+  ...updatedSince,
 }).check(toNotBeforeFrom)
 
 export const salePath = z.object({ transaction_id: z.string().check(z.maxLength(255)) })
@@ -31,6 +32,7 @@ const sale = () =>
     transaction_id: z.string(),
     is_test: z.boolean(),
     sale_date: time(),
+    updated_at: time(),
     partner_id: z.nullable(id()),
     click_id: z.nullable(clickId()),
     customer_key: text(),
@@ -53,6 +55,7 @@ const example = {
   transaction_id: 'order-1001',
   is_test: false,
   sale_date: '2026-01-01T12:05:00.000Z',
+  updated_at: '2026-01-01T12:05:00.000Z',
   partner_id: 1,
   click_id: exampleClickId,
   customer_key: 'user-1',
@@ -73,6 +76,7 @@ const fields = {
   code_id: 'The partner’s code that attributed the sale, or that was given in addition to their link.',
   refunded_cents: 'The amount that was refunded or charged back.',
   commission: 'The partner’s commission and its reversed part.',
+  updated_at: 'When the sale last changed. A change of its commission counts as one of the commission alone.',
 }
 export const testParameter = {
   description: '`true` for test sales instead of live ones.',
@@ -109,6 +113,7 @@ export function saleOperations(): Operation[] {
         partner_id: 'Only sales of this partner.',
         test: testParameter,
         ...fromToFields('sales'),
+        ...updatedSinceField('sales'),
       },
     }),
     get({

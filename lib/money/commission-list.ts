@@ -24,6 +24,7 @@ interface CommissionList extends Part {
   /** Created in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
+  updated_since?: Date | undefined
   /** A program's commissions for review: waiting or decided. */
   review?: 'waiting' | 'decided' | undefined
   transaction_id?: string | undefined
@@ -75,7 +76,18 @@ const reviewedCommissions = () =>
 
 /** The statement of `listCommissions`, for a transaction that decides on a commission. */
 export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
-  const { status, partner_id, from, to, review, transaction_id, search, sort = 'newest', ...others } = list
+  const {
+    status,
+    partner_id,
+    from,
+    to,
+    updated_since,
+    review,
+    transaction_id,
+    search,
+    sort = 'newest',
+    ...others
+  } = list
   const { commissionId, commissionIds, ...part } = others
   let query = kysely
     .selectFrom('commissions as c')
@@ -114,6 +126,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       /** The payout that paid its last part. */
       'c.payout_id',
       'c.created_at',
+      'c.updated_at',
       /** The refunds and chargebacks that reversed it, oldest first. `returned` ones were put back. */
       jsonArrayFrom(
         eb
@@ -136,6 +149,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
   if (from !== undefined) query = query.where('c.created_at', '>=', from)
   if (to !== undefined) query = query.where('c.created_at', '<', to)
+  if (updated_since !== undefined) query = query.where('c.updated_at', '>=', updated_since)
   if (review !== undefined && 'programId' in of) {
     const [one, other] =
       review === 'waiting'

@@ -225,6 +225,7 @@ export interface PayoutList extends Part {
   /** Created in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
+  updated_since?: Date | undefined
 }
 
 /** Lists payouts of a program, or of a person in all their programs as a partner. `list` selects, orders and limits them. */
@@ -247,7 +248,7 @@ export async function readPayout(db: Database, programId: number, payoutId: numb
 }
 
 export function payoutsStatement(of: { programId: number } | { userId: string }, list: PayoutList) {
-  const { status, partner_id, payoutRunId, payoutId, search, from, to, sort = 'newest', ...part } = list
+  const { status, partner_id, payoutRunId, payoutId, search, from, to, updated_since, sort = 'newest', ...part } = list
   let query = kysely
     .selectFrom('payouts as w')
     .innerJoin('partners as p', (join) =>
@@ -277,6 +278,7 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       'w.reference',
       'w.paid_on',
       'w.created_at',
+      'w.updated_at',
       'w.decided_at',
     ])
   query = 'programId' in of ? query.where('w.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
@@ -286,6 +288,7 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
   if (payoutId !== undefined) query = query.where('w.id', '=', payoutId)
   if (from !== undefined) query = query.where('w.created_at', '>=', from)
   if (to !== undefined) query = query.where('w.created_at', '<', to)
+  if (updated_since !== undefined) query = query.where('w.updated_at', '>=', updated_since)
   if (search !== undefined) {
     query = query.where((eb) =>
       eb.or([hasWords(eb.ref('p.name'), search), eb('w.reference', 'ilike', containing(search))]),

@@ -19,6 +19,7 @@ interface SaleList {
   /** Sold in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
+  updated_since?: Date | undefined
 }
 
 /** A program's sales with their commissions, newest first, selected by `list`. Includes sales without a customer. */
@@ -39,7 +40,18 @@ export async function readSale(
 }
 
 function salesStatement(programId: number, list: SaleList) {
-  const { limit, before, test = false, customer_key, click_id, partner_id, transaction_id, from, to } = list
+  const {
+    limit,
+    before,
+    test = false,
+    customer_key,
+    click_id,
+    partner_id,
+    transaction_id,
+    from,
+    to,
+    updated_since,
+  } = list
   let query = kysely
     .selectFrom('sales as s')
     .leftJoin('customers as c', (join) =>
@@ -50,6 +62,7 @@ function salesStatement(programId: number, list: SaleList) {
       's.transaction_id',
       's.is_test',
       's.sale_date',
+      's.updated_at',
       's.partner_id',
       'c.click_id',
       's.customer_key',
@@ -81,6 +94,7 @@ function salesStatement(programId: number, list: SaleList) {
   if (partner_id !== undefined) query = query.where('s.partner_id', '=', partner_id)
   if (from !== undefined) query = query.where('s.sale_date', '>=', from)
   if (to !== undefined) query = query.where('s.sale_date', '<', to)
+  if (updated_since !== undefined) query = query.where('s.updated_at', '>=', updated_since)
   return query
 
   function customerBy(column: 'customer_key' | 'click_id', value: string) {

@@ -16,6 +16,7 @@ interface CustomerList extends Part {
   /** Created in this range, which excludes `to`. */
   from?: Date | undefined
   to?: Date | undefined
+  updated_since?: Date | undefined
 }
 
 /** Customers with more than a click, including provisional leads from a browser. An index contains them by partner. */
@@ -35,7 +36,7 @@ export async function readCustomer(db: Database, programId: number, name: string
 }
 
 function customersStatement(programId: number, list: CustomerList) {
-  const { status, click_id, customer_key, partner_id, from, to, ...part } = list
+  const { status, click_id, customer_key, partner_id, from, to, updated_since, ...part } = list
   let query = kysely
     .selectFrom('customers as c')
     .select((eb) => [
@@ -50,6 +51,7 @@ function customersStatement(programId: number, list: CustomerList) {
       'c.signup_date',
       'c.first_purchase_date',
       'c.created_at',
+      'c.updated_at',
     ])
     .where('c.program_id', '=', programId)
   if (status !== undefined) query = query.where('c.customer_status', '=', status)
@@ -58,5 +60,6 @@ function customersStatement(programId: number, list: CustomerList) {
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id).where(isLeadOrBuyer)
   if (from !== undefined) query = query.where('c.created_at', '>=', from)
   if (to !== undefined) query = query.where('c.created_at', '<', to)
+  if (updated_since !== undefined) query = query.where('c.updated_at', '>=', updated_since).where(isLeadOrBuyer)
   return partOf(query, sql.ref<number>('c.id'), part)
 }

@@ -58,6 +58,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
         mailbox_hash: null,
         email_unverified_since: null,
         click_id: newClickId,
+        updated_at: (eb) => eb.fn<Date>('now'),
       })
       .where('program_id', '=', programId)
       .where('id', 'in', known.select('id'))

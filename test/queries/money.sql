@@ -16,7 +16,7 @@ group by "currency"
 order by "currency";
 
 -- listCommissions of a program
-select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."payout_id", "c"."created_at", (
+select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."payout_id", "c"."created_at", "c"."updated_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "r"."applied_cents" as "amount_cents", "r"."reason", "r"."reason_text", "r"."created_at" as "at", "r"."returned_at" is not null as "returned"
@@ -58,7 +58,7 @@ group by "day"."date"
 order by "day"."date";
 
 -- listPayouts of a program
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
@@ -67,7 +67,7 @@ order by "w"."id" desc
 limit $4;
 
 -- listPayoutLines of a run
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
@@ -87,7 +87,7 @@ order by "l"."id" desc
 limit $4;
 
 -- listPayoutLines of a partner
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
@@ -158,7 +158,7 @@ inner join "programs" as "g" on "g"."id" = "p"."program_id"
 where "p"."program_id" = $16 and "p"."user_id" = $17;
 
 -- listPayouts of a partner
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"

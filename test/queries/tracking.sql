@@ -43,11 +43,13 @@ select "p"."id", "p"."name", "p"."domain", "p"."currency", "p"."commission_bp", 
   where "s"."program_id" = "p"."id" and "s"."is_test" = false
   order by "s"."id" desc
   limit $5) as "live_sale", (
-  select "s"."currency"
-  from "sales" as "s"
-  where "s"."program_id" = "p"."id" and "s"."is_test" = false
-  order by "s"."id" desc
-  limit $6) as "live_currency", (
+  select json_agg("t"."currency") as "currencies"
+  from (
+    select "s"."currency"
+    from "sales" as "s"
+    where "s"."program_id" = "p"."id" and "s"."is_test" = false
+    order by "s"."id" desc
+    limit $6) as "t") as "live_currencies", (
   select "s"."created_at"
   from "sales" as "s"
   where "s"."program_id" = "p"."id" and "s"."is_test" = true
@@ -144,7 +146,7 @@ where "program_id" = $5 and ("customer_id" in (
     select cast($12 as text) as "key"))
 returning "id";
 update "customers"
-set "customer_key" = $1, "key_unverified_since" = $2, "email_hash" = $3, "mailbox_hash" = $4, "email_unverified_since" = $5, "click_id" = $6
+set "customer_key" = $1, "key_unverified_since" = $2, "email_hash" = $3, "mailbox_hash" = $4, "email_unverified_since" = $5, "click_id" = $6, "updated_at" = now()
 where "program_id" = $7 and "id" in (
   select "id"
   from "customers"

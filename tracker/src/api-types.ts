@@ -882,6 +882,8 @@ export interface ApiOperations {
       from?: string | undefined
       /** Only customers up to this date or time, inclusive. */
       to?: string | undefined
+      /** Only leads and buyers created or changed since this time. Send a time one minute before your previous read, because a change can become visible a few seconds after its time. */
+      updated_since?: string | undefined
     }
     body: undefined
     answer: {
@@ -898,6 +900,7 @@ export interface ApiOperations {
         signup_date: string | null
         first_purchase_date: string | null
         created_at: string
+        updated_at: string
       }[]
       next_cursor: string | null
     }
@@ -920,6 +923,7 @@ export interface ApiOperations {
         signup_date: string | null
         first_purchase_date: string | null
         created_at: string
+        updated_at: string
       }
     }
   }
@@ -942,6 +946,8 @@ export interface ApiOperations {
       from?: string | undefined
       /** Only sales up to this date or time, inclusive. */
       to?: string | undefined
+      /** Only sales created or changed since this time. Send a time one minute before your previous read, because a change can become visible a few seconds after its time. */
+      updated_since?: string | undefined
     }
     body: undefined
     answer: {
@@ -951,6 +957,7 @@ export interface ApiOperations {
         transaction_id: string
         is_test: boolean
         sale_date: string
+        updated_at: string
         partner_id: number | null
         click_id: string | null
         customer_key: string | null
@@ -987,6 +994,7 @@ export interface ApiOperations {
         transaction_id: string
         is_test: boolean
         sale_date: string
+        updated_at: string
         partner_id: number | null
         click_id: string | null
         customer_key: string | null
@@ -1194,6 +1202,8 @@ export interface ApiOperations {
       from?: string | undefined
       /** Only commissions up to this date or time, inclusive. */
       to?: string | undefined
+      /** Only commissions created or changed since this time. Send a time one minute before your previous read, because a change can become visible a few seconds after its time. */
+      updated_since?: string | undefined
     }
     body: undefined
     answer: {
@@ -1218,6 +1228,7 @@ export interface ApiOperations {
         rejected_at: string | null
         payout_id: number | null
         created_at: string
+        updated_at: string
       }[]
       next_cursor: string | null
     }
@@ -1256,6 +1267,7 @@ export interface ApiOperations {
         rejected_at: string | null
         payout_id: number | null
         created_at: string
+        updated_at: string
       }[]
       unknown_ids: number[]
     }
@@ -1291,6 +1303,7 @@ export interface ApiOperations {
         rejected_at: string | null
         payout_id: number | null
         created_at: string
+        updated_at: string
       }
     }
   }
@@ -1403,6 +1416,8 @@ export interface ApiOperations {
       from?: string | undefined
       /** Only payouts up to this date or time, inclusive. */
       to?: string | undefined
+      /** Only payouts created or changed since this time. Send a time one minute before your previous read, because a change can become visible a few seconds after its time. */
+      updated_since?: string | undefined
     }
     body: undefined
     answer: {
@@ -1421,6 +1436,7 @@ export interface ApiOperations {
         reference: string | null
         paid_on: string | null
         created_at: string
+        updated_at: string
         decided_at: string | null
       }[]
       next_cursor: string | null
@@ -1446,6 +1462,7 @@ export interface ApiOperations {
         reference: string | null
         paid_on: string | null
         created_at: string
+        updated_at: string
         decided_at: string | null
       }
     }
@@ -1508,6 +1525,7 @@ export interface ApiOperations {
         reference: string | null
         paid_on: string | null
         created_at: string
+        updated_at: string
         decided_at: string | null
       }
     }

@@ -71,7 +71,7 @@ begin
   -- Locks both in the order of their ids, so that two calls that take keys from each other don't deadlock.
   perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
   order by c.id for no key update;
-  update customers k set customer_key = null, key_unverified_since = null
+  update customers k set updated_at = now(), customer_key = null, key_unverified_since = null
   where k.program_id = of_program_id and k.customer_key = of_key and k.key_unverified_since is not null and k.click_id <> for_click_id
     and exists (
       select from customers c where c.program_id = of_program_id and c.click_id = for_click_id and c.last_click_at > valid_after
@@ -117,6 +117,8 @@ begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
+      -- Unchanged for a known key, so that a sale needs no new index entries.
+      updated_at = case when c.customer_key = new_key then c.updated_at else now() end,
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
     where c.program_id = of_program_id and c.id = customer and coalesce(c.customer_key, new_key) = new_key;

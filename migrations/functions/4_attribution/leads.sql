@@ -81,7 +81,7 @@ begin
     if customer is null then
       return;
     end if;
-    update customers c set
+    update customers c set updated_at = now(),
       customer_key = of_customer_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end,
       signup_date = coalesce(c.signup_date, now()),
@@ -124,7 +124,7 @@ declare
     select from customers k where k.program_id = of_program_id and k.email_hash = new_email_hash
   );
 begin
-  update customers c set
+  update customers c set updated_at = now(),
     signup_date = now(),
     lead_event_id = new_lead_id,
     customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,
@@ -151,7 +151,7 @@ create or replace function record_provisional_lead(
 declare
   noted record;
 begin
-  update customers c set
+  update customers c set updated_at = now(),
     provisional_lead_at = case when c.signup_date is null then coalesce(c.provisional_lead_at, now()) else c.provisional_lead_at end,
     provisional_lead_event_id = case when c.signup_date is null
       then coalesce(c.provisional_lead_event_id, new_lead_id) else c.provisional_lead_event_id end

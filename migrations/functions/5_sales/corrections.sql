@@ -103,7 +103,7 @@ begin
   if first_date is not distinct from was_date then
     return false;
   end if;
-  update customers c set first_purchase_date = first_date, customer_status = case
+  update customers c set updated_at = now(), first_purchase_date = first_date, customer_status = case
       when first_date is not null then 'conversion'
       when c.signup_date is not null then 'lead'
       else 'click'

@@ -19,7 +19,7 @@ begin
     return;
   end if;
   perform count_customers(of_program_id, of_customer_id, customer.first_purchase_date, 0, -1);
-  update customers c set code_id = first_code_id, partner_id = case when c.link_id is not null then c.partner_id else (
+  update customers c set updated_at = now(), code_id = first_code_id, partner_id = case when c.link_id is not null then c.partner_id else (
     select k.partner_id from partner_codes k where k.program_id = c.program_id and k.id = first_code_id
   ) end
   where c.program_id = of_program_id and c.id = of_customer_id

@@ -153,7 +153,7 @@ declare
   was_date constant timestamptz := customer.first_purchase_date;
 begin
   if sale.amount_cents > 0 and (was_date is null or was_date > sale.sale_date) then
-    update customers c set customer_status = 'conversion', first_purchase_date = sale.sale_date,
+    update customers c set updated_at = now(), customer_status = 'conversion', first_purchase_date = sale.sale_date,
       code_id = case when was_date is not null then c.code_id else coalesce(sale.code_id, case when c.link_id is null then c.code_id end) end
     where c.program_id = sale.program_id and c.id = sale.customer_id;
     perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);

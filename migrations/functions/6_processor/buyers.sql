@@ -206,15 +206,15 @@ begin
     where stored.customer_id = excluded.customer_id and stored.known_from > excluded.known_from;
   end if;
   if buyer.customer_key is null and key is not null then
-    update customers c set customer_key = key, key_unverified_since = unverified_since
+    update customers c set updated_at = now(), customer_key = key, key_unverified_since = unverified_since
     where c.program_id = buyer.program_id and c.id = buyer.id and not exists (
       select from customers k where k.program_id = buyer.program_id and k.customer_key = key
     );
   elsif is_own_click and buyer.customer_key = key and buyer.key_unverified_since is not null then
-    update customers c set key_unverified_since = null where c.program_id = buyer.program_id and c.id = buyer.id;
+    update customers c set updated_at = now(), key_unverified_since = null where c.program_id = buyer.program_id and c.id = buyer.id;
   end if;
   if settles then
-    update customers c set
+    update customers c set updated_at = now(),
       signup_date = now(),
       lead_event_id = nextval('affiliate_lead_events_id_seq'),
       customer_status = case when c.customer_status = 'click' then 'lead' else c.customer_status end,

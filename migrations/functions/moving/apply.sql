@@ -107,7 +107,7 @@ begin
       nextval('affiliate_lead_events_id_seq'), purchase, now())
     returning id into applied.target_id;
   else
-    update customers c set
+    update customers c set updated_at = now(),
       customer_key = coalesce(c.customer_key, case when not exists (
         select from customers k where k.program_id = c.program_id and k.customer_key = applied.fields->>'customer_key'
       ) then applied.fields->>'customer_key' end),

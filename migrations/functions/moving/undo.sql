@@ -86,7 +86,7 @@ begin
   if undone.outcome = 'create' then
     delete from customers c where c.program_id = undone.program_id and c.id = undone.target_id;
   else
-    update customers c set customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
+    update customers c set updated_at = now(), customer_key = undone.replaced->>'customer_key', email_hash = decode(undone.replaced->>'email_hash', 'hex'),
       mailbox_hash = decode(undone.replaced->>'mailbox_hash', 'hex')
     where c.program_id = undone.program_id and c.id = undone.target_id;
   end if;

@@ -55,7 +55,7 @@ const listOf = <Of>(list: List<Of>) => ({
   },
 })
 
-const range = { from: 'first day or time', to: 'last day or time' }
+const range = { from: 'first day or time', to: 'last day or time', 'updated-since': 'time of the last change' }
 
 export const lists = [
   listOf<Row<'listPartners'>>({

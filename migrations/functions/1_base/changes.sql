@@ -1,0 +1,14 @@
+-- Notes when a row changed, for lists by `updated_since`. An update that changes nothing leaves the time as it is. Customers have no such
+-- trigger: their updates use `returning old` (functions/4_attribution/customers.sql) and set the time themselves, except for another click.
+create or replace function note_change() returns trigger language plpgsql as $$
+begin
+  new.updated_at := now();
+  return new;
+end $$;
+
+create or replace trigger sales_changed before update on sales
+  for each row when (old.* is distinct from new.*) execute function note_change();
+create or replace trigger commissions_changed before update on commissions
+  for each row when (old.* is distinct from new.*) execute function note_change();
+create or replace trigger payouts_changed before update on payouts
+  for each row when (old.* is distinct from new.*) execute function note_change();
