@@ -1273,7 +1273,7 @@ export interface DatabaseFunctions {
   }
   check_api_key: {
     arguments: { hash: Uint8Array | null; scope: string | null }
-    row: { key_refusal: string | null; key_id: number | null; program_id: number | null; domain: string | null }
+    row: { key_refusal: string | null; key_id: number | null; program_id: number | null; domain: string | null; scopes: (string)[] | null }
   }
   check_key_of_refused: {
     arguments: { hash: Uint8Array | null; refused_call: string | null; code: string | null; detail: string | null }

@@ -3685,11 +3685,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint, OUT domain text)
+CREATE OR REPLACE FUNCTION public.check_api_key(hash bytea, scope text, OUT key_refusal text, OUT key_id bigint, OUT program_id bigint, OUT domain text, OUT scopes text[])
  RETURNS record
  LANGUAGE sql
 AS $function$
-  select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
+  select use_key(k, scope), k.id, p.id, p.domain, k.scopes from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $function$
 ;
 

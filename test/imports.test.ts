@@ -14,6 +14,7 @@ const layers = [
   ['lib/serve'],
   ['lib/commands'],
   ['functions'],
+  ['lib/agents'],
   ['lib/api'],
   ['lib/moving'],
   ['lib/tracking', 'lib/money', 'lib/processors', 'lib/programs'],

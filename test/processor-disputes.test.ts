@@ -75,7 +75,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
       const shop = await sold({ generation })
       const dp = { id: 'dp_1', amount: 10_000, ...paidBy }
       const steps = [-10_000, 10_000, -10_000, 10_000].map(moved)
-      const report = async (step: number) => {
+      const move = async (step: number) => {
         const kind = step % 2 === 0 ? 'funds_withdrawn' : 'funds_reinstated'
         const object = dispute(shop, { ...dp, status: step % 2 === 0 ? 'lost' : 'won' })
         const balance_transactions = isListed ? steps.slice(0, step + 1) : []
@@ -87,14 +87,14 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
           `evt_${shop.programId}_${step}`,
         )
       }
-      for (const step of order) await report(step)
+      for (const step of order) await move(step)
       expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
       // The end of a lost dispute only confirms it, and repeats change nothing.
       const closed = dispute(shop, { ...dp, status: 'lost' })
       await send(shop, 'charge.dispute.closed', { ...closed, balance_transactions: isListed ? steps.slice(0, 3) : [] })
-      for (const step of order) await report(step)
+      for (const step of order) await move(step)
       expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
-      await report(3)
+      await move(3)
       expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 0 }])
     },
   )

@@ -34,7 +34,7 @@ const groups = {
   ],
   'Your site': ['own-domain', 'consent', 'csp', 'several-programs'],
   'Partners and money': ['joining', 'payouts', 'figures', 'why-this-partner', 'mail'],
-  'For developers': ['program-api', 'webhooks', 'walk', 'command', 'errors'],
+  'For developers': ['program-api', 'agents', 'webhooks', 'walk', 'command', 'errors'],
 }
 
 /** Reads the line before the tag, which keeps a page's calls until the script has loaded. */

@@ -112,12 +112,12 @@ export async function checkApiKey(
   db: Database,
   keyHash: string,
   scope: KeyScope = 'track',
-): Promise<{ keyId: number; programId: number; domain: string }> {
+): Promise<{ keyId: number; programId: number; domain: string; scopes: readonly string[] }> {
   const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope })))
   requireActiveKey(row, scope)
-  if (row.key_id === null || row.program_id === null || row.domain === null)
+  if (row.key_id === null || row.program_id === null || row.domain === null || row.scopes === null)
     throw new Error('The database returned no program for an active key.')
-  return { keyId: row.key_id, programId: row.program_id, domain: row.domain }
+  return { keyId: row.key_id, programId: row.program_id, domain: row.domain, scopes: row.scopes }
 }
 
 /** The error in the body of a tracking call. */

@@ -15,6 +15,7 @@ export const auditThings = [
   'member',
   'program',
   'api_key',
+  'agent',
   'partner',
   'join_page',
   'application',
@@ -58,6 +59,22 @@ export async function noteWorkspaceExport(
       of_subject: file,
       of_subject_user_id: null,
       of_details: null,
+    }),
+  )
+}
+
+/** Records a tool call of an agent. `db` acts by the API key. A plan changes nothing. */
+export async function noteAgentCall(
+  db: Database,
+  programId: number,
+  { tool, ...details }: { tool: string; client: string; is_plan: boolean },
+): Promise<void> {
+  await db.query(
+    call('write_program_audit', {
+      of_program_id: programId,
+      of_action: 'agent.called',
+      of_subject: tool,
+      of_details: JSON.stringify(details),
     }),
   )
 }

@@ -86,7 +86,8 @@ function unreadable(target: Target): ApiError {
     : new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
 }
 
-function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
+/** Parses a value from outside. Throws an `invalid_request` that names each invalid field. */
+export function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
   const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
   const others = target === 'form' ? [] : unstorable(value)
   if (parsed.success && others.length === 0) {

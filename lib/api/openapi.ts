@@ -52,7 +52,7 @@ function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
  * Adds a description to each property of an object schema. Skips other spellings of a field, because generated clients would give both the
  * same name.
  */
-function described(schema: Schema, texts: Record<string, string>): Json {
+function described(schema: Schema, texts: Record<string, string>) {
   const properties = Object.entries(schema.properties ?? {})
     .filter(([name]) => !isAlias(texts[name] ?? ''))
     .map(([name, property]): [string, Json] => [
@@ -140,8 +140,8 @@ export const idempotencyKey = {
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 
-function parametersOf({ parameters = [], idempotent }: Operation): Json[] {
-  const sent = parameters.flatMap(({ in: place, schema, fields }) => {
+function describedParameters({ parameters = [] }: Pick<Operation, 'parameters'>) {
+  return parameters.flatMap(({ in: place, schema, fields }) => {
     const { properties = {} } = schemaOf(schema, 'output')
     return Object.entries(fields).map(([name, { description, example, values }]) => ({
       name,
@@ -152,7 +152,34 @@ function parametersOf({ parameters = [], idempotent }: Operation): Json[] {
       ...(example !== undefined && { example }),
     }))
   })
-  return idempotent ? [...sent, idempotencyKey] : sent
+}
+
+function parametersOf(operation: Operation): Json[] {
+  const given = describedParameters(operation)
+  return operation.idempotent ? [...given, idempotencyKey] : given
+}
+
+/**
+ * Builds one schema of everything that an operation accepts: path, query and body. MCP tools take all as arguments, and no name occurs in two
+ * of them.
+ */
+export function inputSchema({ body: sent, parameters = [] }: Operation) {
+  const given = describedParameters({ parameters })
+  const ofBody = sent && described(schemaOf(sent.schema, 'input'), sent.fields)
+  return {
+    type: 'object' as const,
+    properties: {
+      ...Object.fromEntries(
+        given.map(({ name, description, schema }) => [
+          name,
+          { ...(typeof schema === 'object' && schema), description },
+        ]),
+      ),
+      ...ofBody?.properties,
+    },
+    required: [...given.filter(({ required }) => required).map(({ name }) => name), ...(ofBody?.required ?? [])],
+    additionalProperties: false,
+  }
 }
 
 /** Builds the example of an error code from the table. */

@@ -14,7 +14,7 @@ interface Keyed {
   /** The audit log records the key as the actor of everything that `db` does. */
   Variables: {
     keyHash: string
-    key: { keyId: number; programId: number; domain: string }
+    key: { keyId: number; programId: number; domain: string; scopes: readonly string[] }
     programId: number
     db: Database
   }

@@ -64,6 +64,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   payouts: { RATE_LIMIT: { id: 1019, perMinute: callsPerMinute } },
   'payout-runs': { RATE_LIMIT: { id: 1020, perMinute: callsPerMinute } },
   'webhook-endpoints': { RATE_LIMIT: { id: 1031, perMinute: callsPerMinute } },
+  mcp: { RATE_LIMIT: { id: 1051, perMinute: callsPerMinute } },
 }
 
 /** The value of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */

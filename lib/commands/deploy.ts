@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import color from 'picocolors'
 import { exitCodeOf } from './processes.ts'
 import { OperatorError } from './operator-error.ts'
-import { type FunctionEntry, readFunctions } from './wrangler-file.ts'
+import { type FunctionEntry, inBindingOrder, readFunctions } from './wrangler-file.ts'
 import { runCommand } from './command.ts'
 import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
 import { cloudflareToken, emptyEdge, readEdge } from './deploy/edge.ts'
@@ -141,13 +141,8 @@ async function deployAll(): Promise<void> {
   const config = `${root}wrangler.deploy.${process.pid}.toml`
   try {
     writeFileSync(config, operatorToml(wranglerToml, operator))
-    // A service binding needs its target to exist.
-    const bound = new Set(all.flatMap(({ services }) => Object.values(services).map(({ name }) => name)))
     const outcomes: Outcome[] = []
-    for (const group of [
-      functions.filter(({ name }) => bound.has(name)),
-      functions.filter(({ name }) => !bound.has(name)),
-    ]) {
+    for (const group of inBindingOrder(functions)) {
       const queue = [...group]
       const worker = async () => {
         for (let entry = queue.shift(); entry; entry = queue.shift()) {

@@ -102,3 +102,18 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   // The local stack adds this entry; wrangler.toml has none, so it is never deployed.
   'WEBHOOK_LOOPBACK',
 ])
+
+/** Groups functions in the order of their deployment, because the target of a service binding must exist first. */
+export function inBindingOrder<Entry extends Pick<FunctionEntry, 'name' | 'services'>>(functions: Entry[]): Entry[][] {
+  const waiting = new Map(functions.map((entry) => [entry.name, entry]))
+  const groups: Entry[][] = []
+  while (waiting.size > 0) {
+    const ready = [...waiting.values()].filter(({ services }) =>
+      Object.values(services).every((target) => !waiting.has(target.name)),
+    )
+    if (ready.length === 0) throw new Error(`Service bindings form a circle: ${[...waiting.keys()].join(', ')}.`)
+    groups.push(ready)
+    for (const { name } of ready) waiting.delete(name)
+  }
+  return groups
+}

@@ -75,11 +75,11 @@ export async function loadFunctions(options: {
 
   /** Returns an export of a function in the form of a binding or of `context.exports`. */
   const entrypointOf = (name: string, exported = 'default') => ({
-    fetch: async (url: string, init?: { method?: string; body?: string }) => {
+    fetch: async (input: string | Request, init?: { method?: string; body?: string }) => {
       const { module, env } = find(name)
       const answer = module[entrypoints.parse(exported)]?.fetch
       if (!answer) throw new Error(`${name} has no entry point ${exported}.`)
-      return await answer(new Request(url, init), env, scheduledContext(name))
+      return await answer(new Request(input, init), env, scheduledContext(name))
     },
   })
   const scheduledContext = (name: string) => ({

@@ -223,7 +223,7 @@ export const routes = {
     'GET /api/tracking/performance/:programId': 'performance:read',
     'GET /api/tracking/events/:programId': 'tracking:list',
   },
-  keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status'],
+  keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status', 'POST /mcp'],
   /** The program API. Another program's key can't reach any data that the victim's key reads and changes. */
   scoped: [
     'GET /api/v1/partners',

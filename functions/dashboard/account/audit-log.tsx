@@ -14,6 +14,7 @@ const titles: Record<AuditThing, string> = {
   member: 'Members and sign-ins',
   program: 'Programs and their rules',
   api_key: 'API keys',
+  agent: 'Agents',
   partner: 'Partners',
   join_page: 'Join page',
   application: 'Applications',

@@ -19,11 +19,11 @@ begin
   return '';
 end $$;
 
--- Finds the API key with this hash and returns its id, its program and the program's domain, all null for an unknown
--- key. Used by calls that read the rest in another request.
-create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint, out domain text)
+-- Finds the API key with this hash and returns its id, its program, the program's domain and its scopes, all null for an
+-- unknown key. Used by calls that read the rest in another request.
+create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint, out domain text, out scopes text[])
 language sql as $$
-  select use_key(k, scope), k.id, p.id, p.domain from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
+  select use_key(k, scope), k.id, p.id, p.domain, k.scopes from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
 -- Returns the numbers of a program's valid proxy keys: the current one and, during a rotation, the one before.

@@ -1,0 +1,21 @@
+import { callTool, EndpointRefusal } from '../lib/agents/calls.ts'
+import { serveMcp } from '../lib/agents/server.ts'
+import type { AgentEnv } from '../lib/agents/tools.ts'
+import { asApiError, limitBody, onlyMethods } from '../lib/api/app.ts'
+import { createProgramApi, withKey } from '../lib/api/program-key.ts'
+
+const app = createProgramApi<AgentEnv>()
+
+/** The Model Context Protocol at `POST /mcp`, with an API key. Its tools are operations of the program API that the key's scopes allow. */
+app.post('/mcp', limitBody, withKey('read'), async (c) => {
+  const key = c.get('key')
+  const caller = { db: c.get('db'), key, request: c.req.raw, env: c.env }
+  return await serveMcp(c.req.raw, key.scopes, (tool, given, client) =>
+    callTool(caller, tool, given, client).catch((error: unknown) => {
+      throw error instanceof EndpointRefusal ? error : asApiError(error, c)
+    }),
+  )
+})
+app.all('/mcp', onlyMethods('POST'))
+
+export default app

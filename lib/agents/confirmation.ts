@@ -1,0 +1,38 @@
+import { canonicalJson } from './requests.ts'
+
+const lifeSeconds = 15 * 60
+
+async function sign(secret: string, text: string): Promise<string> {
+  const encoder = new TextEncoder()
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' }
+  const key = await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign'])
+  const signed = new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(text)))
+  return Array.from(signed, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/**
+ * Returns the token that confirms this call within 15 minutes: its expiry in Unix seconds and a MAC. The caller's API key is the MAC's key,
+ * so nothing is stored, and a plan of one key confirms nothing for another.
+ */
+export async function confirmationOf(
+  secret: string,
+  tool: string,
+  given: object,
+  expiresAt = Math.floor(Date.now() / 1000) + lifeSeconds,
+): Promise<string> {
+  return `${expiresAt}.${await sign(secret, `${expiresAt} ${tool} ${canonicalJson(given)}`)}`
+}
+
+/** Checks the token of a plan: `expired` after 15 minutes, `different` if it belongs to other arguments. */
+export async function checkConfirmation(
+  secret: string,
+  tool: string,
+  given: object,
+  confirmation: string,
+): Promise<'valid' | 'expired' | 'different'> {
+  const [, expiresAt] = /^(\d{1,12})\.[0-9a-f]{64}$/.exec(confirmation) ?? []
+  if (expiresAt === undefined) return 'different'
+  // The caller knows the key, so a comparison in constant time would protect nothing.
+  if ((await confirmationOf(secret, tool, given, Number(expiresAt))) !== confirmation) return 'different'
+  return Number(expiresAt) < Date.now() / 1000 ? 'expired' : 'valid'
+}

@@ -1,0 +1,36 @@
+import type { AgentTool } from './tools.ts'
+
+export type Arguments = Record<string, unknown>
+
+/** Serializes a value with sorted keys, so that a repeat with arguments in another order is the same request. */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  const fields = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${canonicalJson(field)}`).join(',')}}`
+}
+
+/** Builds the request of the program API that a tool stands for. Other arguments than those of the path and the query are its body. */
+export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: string, headers: HeadersInit): Request {
+  const rest = { ...given }
+  const take = (name: string): string => {
+    const value = rest[name]
+    delete rest[name]
+    return typeof value === 'string' ? value : canonicalJson(value)
+  }
+  const url = new URL(baseUrl)
+  url.pathname = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(take(name)))
+  const fields = operation.parameters?.filter((parameter) => parameter.in === 'query') ?? []
+  for (const name of fields.flatMap((parameter) => Object.keys(parameter.fields))) {
+    if (rest[name] !== undefined) url.searchParams.set(name, take(name))
+  }
+  const sent = new Headers(headers)
+  if (operation.method === 'get') {
+    // The endpoint refuses these by name.
+    for (const name of Object.keys(rest)) url.searchParams.set(name, take(name))
+    return new Request(url, { headers: sent })
+  }
+  if (operation.body) sent.set('content-type', 'application/json')
+  const body = operation.body || Object.keys(rest).length > 0 ? canonicalJson(rest) : undefined
+  return new Request(url, { method: operation.method.toUpperCase(), headers: sent, ...(body && { body }) })
+}

@@ -1,0 +1,103 @@
+import * as z from 'zod/mini'
+import type { KeyScope } from '../access/api-keys.ts'
+import { inputSchema } from '../api/openapi.ts'
+import type { Operation } from '../api/operation.ts'
+import { operations } from '../api/operations.ts'
+
+/**
+ * The functions that agents reach, each by the first part of its paths below `/api/v1/`, with the name of its service binding. Payouts,
+ * imports, webhook secrets and tracking calls have no tools: an agent must not move money or credentials, nor invent sales.
+ */
+const bindings = {
+  partners: 'PARTNERS',
+  groups: 'GROUPS',
+  rules: 'GROUPS',
+  applications: 'APPLICATIONS',
+  'join-page': 'APPLICATIONS',
+  codes: 'CODES',
+  links: 'LINKS',
+  customers: 'CUSTOMERS',
+  sales: 'SALES',
+  events: 'EVENTS',
+  commissions: 'COMMISSIONS',
+  adjustments: 'ADJUSTMENTS',
+  reviews: 'REVIEWS',
+  performance: 'PERFORMANCE',
+} as const
+
+/** The service bindings of the MCP function. */
+export type AgentEnv = Record<(typeof bindings)[keyof typeof bindings], { fetch(request: Request): Promise<Response> }>
+
+/** A tool of the MCP server: one operation of the program API. `isRead` tools run at once, others need a confirmation. */
+export interface AgentTool {
+  name: string
+  operation: Operation
+  scope: KeyScope
+  isRead: boolean
+  binding: keyof AgentEnv
+}
+
+const confirmationField = {
+  type: 'string',
+  description:
+    'Leave it out at first: the answer is a plan, and nothing changes. Send the same arguments with the plan’s `confirmation` to apply it.',
+}
+
+function bindingOf({ path }: Operation): keyof AgentEnv | undefined {
+  const part = path.split('/')[3] ?? ''
+  return Object.entries(bindings).find(([name]) => name === part)?.[1]
+}
+
+/** `listPartners` → `list_partners` */
+const toolName = (id: string) => id.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/** All tools by name, in the order of the reference. */
+const tools: ReadonlyMap<string, AgentTool> = new Map(
+  operations.flatMap((operation) => {
+    const { id, method, scope } = operation
+    const binding = bindingOf(operation)
+    if (!scope || !binding) return []
+    // A preview computes figures and changes nothing.
+    const isRead = method === 'get' || id === 'previewRules'
+    const name = toolName(id)
+    return [[name, { name, operation, scope, isRead, binding }] as const]
+  }),
+)
+
+/** Finds a tool that the key's scopes allow. */
+export function toolFor(name: string, scopes: readonly string[]): AgentTool | undefined {
+  const tool = tools.get(name)
+  return tool && scopes.includes(tool.scope) ? tool : undefined
+}
+
+/** Finds the read of the item that a tool changes, by its path: `getPartner` for `updatePartner`. */
+export function readOf({ operation }: AgentTool): AgentTool | undefined {
+  const { path } = operation
+  return [...tools.values()].find((tool) => tool.operation.path === path && tool.operation.id.startsWith('get'))
+}
+
+const jsonFields = z.record(z.string(), z.json())
+
+/** Lists the tools that the key's scopes allow, as MCP describes them. */
+export function listTools(scopes: readonly string[]) {
+  return [...tools.values()]
+    .filter(({ scope }) => scopes.includes(scope))
+    .map(({ name, operation, isRead }) => {
+      const { properties, ...schema } = inputSchema(operation)
+      return {
+        name,
+        title: operation.summary,
+        description: operation.description,
+        inputSchema: {
+          ...schema,
+          properties: jsonFields.parse({ ...properties, ...(!isRead && { confirmation: confirmationField }) }),
+        },
+        annotations: {
+          readOnlyHint: isRead,
+          destructiveHint: operation.method === 'delete',
+          idempotentHint: operation.method !== 'post',
+          openWorldHint: false,
+        },
+      }
+    })
+}

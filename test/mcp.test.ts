@@ -1,0 +1,138 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect, test } from 'vitest'
+import * as z from 'zod/mini'
+import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
+import { startProgramApi } from './support/program-api.ts'
+
+const { api, program, other, get, sell } = await startProgramApi(['mcp'])
+const { db, baseUrl } = api.stack
+
+const answer = z.looseObject({
+  confirmation: z.optional(z.string()),
+  plan: z.optional(z.record(z.string(), z.unknown())),
+  partner: z.optional(z.looseObject({ id: z.number(), name: z.string() })),
+  data: z.optional(z.array(z.record(z.string(), z.unknown()))),
+})
+
+async function connect(key: string, version: 'auto' | 'legacy' = 'auto') {
+  const client = new Client({ name: 'test-agent', version: '1' }, { versionNegotiation: { mode: version } })
+  const requestInit = { headers: { authorization: `Bearer ${key}` } }
+  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', baseUrl), { requestInit }))
+  const call = async (name: string, given: Record<string, unknown> = {}) => {
+    const { structuredContent, isError } = await client.callTool({ name, arguments: given })
+    return { isError, ...answer.parse(structuredContent) }
+  }
+  return { client, call }
+}
+
+const agent = await connect(program.apiKey)
+
+test('the tools are those of the key’s scopes, and none moves money or credentials', async () => {
+  const { tools } = await agent.client.listTools()
+  const names = tools.map(({ name }) => name)
+  expect(names).toEqual(expect.arrayContaining(['list_partners', 'create_partner', 'explain_sale', 'preview_rules']))
+  expect(names.filter((name) => /payout|import|webhook|key|member|track/.test(name))).toEqual([])
+  expect(JSON.stringify(tools)).not.toContain('payout_address')
+  const reader = await connect(await createApiKey(db, program.programId, 'reader', { scopes: ['read'] }))
+  const readable = (await reader.client.listTools()).tools
+  expect(readable.every(({ annotations }) => annotations?.readOnlyHint)).toBe(true)
+  expect(await reader.call('create_partner', { name: 'Eve' })).toMatchObject({
+    isError: true,
+    error: { code: 'not_found' },
+  })
+})
+
+test('a change is planned first, and its confirmation applies it once', async () => {
+  const given = { name: 'Ann', email: 'ann@example.com' }
+  const planned = await agent.call('create_partner', given)
+  expect(planned).toMatchObject({
+    isError: false,
+    plan: { changes: [{ field: 'name', to: 'Ann' }, { field: 'email' }] },
+  })
+  expect((await get('/api/v1/partners?email=ann@example.com')).body.data).toEqual([])
+
+  const { confirmation } = planned
+  const [{ partner }, again] = [
+    await agent.call('create_partner', { ...given, confirmation }),
+    await agent.call('create_partner', { email: given.email, name: given.name, confirmation }),
+  ]
+  expect(again.partner?.id).toBe(partner?.id)
+
+  const change = { partner_id: partner?.id, name: 'Ann Lee' }
+  const renaming = await agent.call('update_partner', change)
+  expect(renaming.plan).toMatchObject({
+    current: { id: partner?.id },
+    changes: [{ field: 'name', from: 'Ann', to: 'Ann Lee' }],
+  })
+  expect(await agent.call('update_partner', { ...change, confirmation: renaming.confirmation })).toMatchObject({
+    partner: { name: 'Ann Lee' },
+  })
+  const bonus = { partner_id: partner?.id, amount_cents: 500, note: 'Bonus' }
+  expect((await agent.call('create_adjustment', bonus)).plan?.['names']).toEqual({ partner: 'Ann Lee' })
+})
+
+test('a confirmation is refused for other arguments, another key, another tool, and after 15 minutes', async () => {
+  const given = { name: 'Bob' }
+  const { confirmation } = await agent.call('create_partner', given)
+  const stranger = await connect(other.apiKey)
+  const refused = { isError: true, error: { code: 'invalid_request' } }
+  expect(await agent.call('create_partner', { name: 'Eve', confirmation })).toMatchObject(refused)
+  expect(await agent.call('create_group', { ...given, confirmation })).toMatchObject(refused)
+  expect(await stranger.call('create_partner', { ...given, confirmation })).toMatchObject(refused)
+  expect(await agent.call('create_partner', { ...given, confirmation: 'yes' })).toMatchObject(refused)
+  expect(
+    await agent.call('create_partner', { ...given, confirmation: confirmation?.replace(/^\d/, '0') }),
+  ).toMatchObject(refused)
+})
+
+test('reads answer what the API answers, and refusals name the reason', async () => {
+  await sell()
+  const { data } = await agent.call('list_sales', { limit: 1 })
+  const transaction_id = data?.[0]?.['transaction_id']
+  expect(await agent.call('explain_sale', { transaction_id })).toMatchObject({
+    isError: false,
+    success: true,
+  })
+  expect(await agent.call('get_partner', { partner_id: 999_999 })).toMatchObject({
+    isError: true,
+    error: { code: 'not_found' },
+  })
+  expect(await agent.call('list_sales', { surprise: 1 })).toMatchObject({
+    isError: true,
+    error: { code: 'invalid_request' },
+  })
+  const badPlan = await agent.call('create_partner', { name: 'Ann', surprise: 1 })
+  expect(badPlan).toMatchObject({ isError: true, error: { details: [{ field: 'surprise' }] } })
+  const ofOther = await (await connect(other.apiKey)).call('get_sale', { transaction_id })
+  expect(ofOther).toMatchObject({ isError: true, error: { code: 'not_found' } })
+})
+
+test('the audit log names the tool and the client of each call, in both protocol versions', async () => {
+  await (await connect(program.apiKey, 'legacy')).call('list_groups')
+  await agent.call('list_groups')
+  const { rows } = await api.stack.sql.query<{ workspace_id: string }>(
+    'select workspace_id from programs where id = $1',
+    [program.programId],
+  )
+  const entries = await listAuditEntries(db, rows[0]?.workspace_id ?? '', { thing: 'agent', limit: 2 })
+  expect(entries.map(({ action, subject, details, actor }) => ({ action, subject, details, actor }))).toEqual([
+    {
+      action: 'agent.called',
+      subject: 'list_groups',
+      details: { client: 'test-agent', is_plan: false },
+      actor: expect.stringContaining('API key'),
+    },
+    {
+      action: 'agent.called',
+      subject: 'list_groups',
+      details: { client: expect.stringMatching(/\w/), is_plan: false },
+      actor: expect.stringContaining('API key'),
+    },
+  ])
+})
+
+test('a call without an active key is refused before the protocol', async () => {
+  expect((await api.call('/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/list' })).status).toBe(401)
+  expect((await api.call('/mcp', undefined, { method: 'GET' })).status).toBe(405)
+})
