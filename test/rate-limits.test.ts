@@ -63,6 +63,12 @@ describe('public calls are counted per address and program', () => {
     expectLimited(limited)
   })
 
+  test('a code in other letter case counts as the same code', async () => {
+    const spelled = (index: number) =>
+      [...one.partnerCode].map((letter, at) => ((index >> at) & 1 ? letter.toUpperCase() : letter)).join('')
+    expectLimited(await exhaust((index) => clickFrom('203.0.113.11', spelled(index))))
+  })
+
   test('addresses within one IPv6 /64 share a limit, and another network has its own', async () => {
     const limited = await exhaust((index) => clickFrom(`2001:db8:1:2:${index}::${index}`, one.partnerCode))
     expectLimited(limited)
