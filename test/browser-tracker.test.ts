@@ -634,7 +634,7 @@ describe('signup', () => {
     shop.html = html(stub, '<script>window.early = svc.signup("early-1"); window.kept = svc.signup</script>', tag())
     await open(referral())
     expect(await page.evaluate('early')).toMatchObject({ success: true, provisional: true })
-    // An early reference to the stub's function works for ever.
+    // An early reference to the stub's function never stops working.
     expect(await page.evaluate('kept("early-1")')).toMatchObject({ success: true, provisional: true })
   })
 

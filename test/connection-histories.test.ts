@@ -129,7 +129,7 @@ function drawHistory(shop: ConnectedShop, draw: Draw): Payment[] {
   })
 }
 
-/** In a random order, with some delivered twice. */
+/** The events in a random order, some of them twice. */
 function shuffled(events: object[], draw: Draw): object[] {
   const all = [...events, ...events.filter(() => draw(4) === 0)]
   return all

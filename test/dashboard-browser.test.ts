@@ -673,7 +673,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   ],
 ]
 
-/** Finds buttons that are not aligned with the field beside them. */
+/** Finds buttons that are not aligned with the field next to them. */
 const askewButtons = (page: Page) =>
   page.locator('form.row:not(.find, .bulk) > .field + button').evaluateAll((buttons) =>
     buttons.flatMap((button) => {

@@ -293,7 +293,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
       placeOf: () => ({}),
     })
     await hold()
-    // Nothing is sent until eight statements are held.
+    // Sends nothing until eight statements are held.
     const before = record(8 + 8 * 16)
     await untilHeld(4)
     const answers = Array.from({ length: 60 }, () => fetch(`http://127.0.0.1:${server.port}/`))

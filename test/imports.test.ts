@@ -56,7 +56,7 @@ function roomOf(file: string): string {
   return rest.length === 0 ? 'lib/*.ts' : `lib/${folder}`
 }
 
-/** 0 is the highest layer; -1 if the file has none. */
+/** 0 is the highest layer. The result is -1 if the file has no layer. */
 function layerOf(file: string): number {
   return layers.findIndex((layer) => layer.includes(roomOf(file)))
 }

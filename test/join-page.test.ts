@@ -18,7 +18,7 @@ const pageEnv = {
   RELAY: { fetch: () => Promise.resolve(new Response()) },
 }
 
-/** Sends a request to the pages, and waits for what they do after the answer. */
+/** Sends a request to the pages, and waits for their work after the answer. */
 async function visit(path: string, init: RequestInit = {}, more: object = {}) {
   const after: Promise<unknown>[] = []
   const worker = { ...inNoWorker, waitUntil: (work: Promise<unknown>) => void after.push(work) }

@@ -523,7 +523,7 @@ async function joined(program: Awaited<ReturnType<typeof joinable>>, grace: Pers
 }
 
 describe('retention', () => {
-  test('an application is withdrawn with all its data, until it is decided', async () => {
+  test('an applicant can withdraw an undecided application with all its data', async () => {
     const program = await joinable()
     const [first, second] = [await program.send(newEmail()), await program.send(newEmail())]
     await program.confirm(second.token)

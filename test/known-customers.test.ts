@@ -35,7 +35,7 @@ async function shopWith(isOn: boolean): Promise<TestShop> {
   return shop
 }
 
-/** The sales except the one of the session, with their partner and commission. */
+/** All sales except the session's sale, with their partner and commission. */
 async function othersOf(shop: TestShop) {
   const sales = await salesOf(shop)
   return sales

@@ -73,7 +73,7 @@ function refused(error: unknown): string[] {
   throw error
 }
 
-test.each(Object.entries(mistakes))('the months detect %s', async (_, { month = 1, functions }) => {
+test.each(Object.entries(mistakes))('the simulated months detect %s', async (_, { month = 1, functions }) => {
   const takeOut = await plantInFunctions(sql, functions)
   try {
     let found: string[] = []
@@ -85,7 +85,7 @@ test.each(Object.entries(mistakes))('the months detect %s', async (_, { month = 
   }
 })
 
-test('the months find nothing if the planted functions equal the real ones', async () => {
+test('the simulated months find nothing if the planted functions equal the real ones', async () => {
   const names = Object.values(mistakes).flatMap(({ functions }) => Object.keys(functions))
   const takeOut = await plantInFunctions(sql, Object.fromEntries(names.map((name) => [name, 'intact();'])))
   try {

@@ -172,7 +172,7 @@ const states: [what: string, query: string, shown: RegExp, hidden?: RegExp][] = 
     /Code: <bdi>No code<\/bdi>[\s\S]*<dt>Sales<\/dt><dd class="value">4</,
   ],
   ['no codes for clicks', '?metric=clicks', /<h2[^>]*>Links/, /<h2[^>]*>Codes/],
-  ['nothing at all', '?country=ZZ&metric=leads', /No leads in this period/, /\$0\.02/],
+  ['an empty period', '?country=ZZ&metric=leads', /No leads in this period/, /\$0\.02/],
   ['hours of a day', `?interval=hour&${today()}`, /aria-label="Revenue by hour/],
   ['days if the range has too many hours', '?interval=hour&period=30d', /aria-label="Revenue by day/],
   ['months', '?interval=month&period=90d', /aria-label="Revenue by month/],

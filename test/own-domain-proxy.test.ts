@@ -86,7 +86,7 @@ describe('the proxy on the own domain', () => {
     ['Vercel', '1', undefined, { ...place, address: '198.51.100.7' }],
     ['Cloudflare', '', place, { ...place, address: '198.51.100.8' }],
     ['neither provider, whatever the visitor sends', '', undefined, { country: null, address: '198.51.100.7' }],
-  ] as const)('the service believes address and place from an edge of %s', async ([, vercel, cf, expected]) => {
+  ] as const)('the service accepts address and place from an edge of %s', async ([, vercel, cf, expected]) => {
     vi.stubEnv('VERCEL', vercel)
     await proxy(Object.assign(proxied('https://shop.example.com', ofVercel), cf && { cf }))
     const header = standIn.received[0]?.headers.get('svc-visitor') ?? null
@@ -105,7 +105,7 @@ describe('the proxy on the own domain', () => {
     ['without its signature', (header) => header.replace(/&signature.*/, '')],
     ['that is empty', () => ''],
     ['that is too long', (header) => header.replace('city=', `city=${'x'.repeat(3000)}`)],
-  ])('the service believes no header %s', async ([, change, later = 0]) => {
+  ])('the service ignores a header %s', async ([, change, later = 0]) => {
     await proxy(proxied('https://shop.example.com', { 'x-forwarded-for': '198.51.100.7' }))
     const header = standIn.received[0]?.headers.get('svc-visitor') ?? ''
     expect(await readProxiedVisitor(header, env)).toMatchObject({ address: '198.51.100.7' })

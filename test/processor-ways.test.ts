@@ -118,7 +118,7 @@ describe('an invoice', () => {
   ])('with a credit note that returns %s', async (_, outside, refunded) => {
     const shop = await createShop(sql)
     const note = creditNote(shop, { id: 'cn_1', invoice: 'in_1', amount: 2500, outside })
-    // In both orders.
+    // Both orders must give the same result.
     for (const first of ['note', 'invoice']) {
       const again = { ...note, id: `cn_${first}`, invoice: `in_${first}` }
       if (first === 'note') await send(shop, 'credit_note.created', again)

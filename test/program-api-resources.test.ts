@@ -340,7 +340,7 @@ test.each([
     [{ product_id: 'prod_1', lead_commission_cents: 1 }],
     'rules.0.lead_commission_cents',
   ],
-  ['more than everything', [{ commission_bp: 10_001 }], 'rules.0.commission_bp'],
+  ['more than 100%', [{ commission_bp: 10_001 }], 'rules.0.commission_bp'],
   ['an amount below zero', [{ commission_fixed_cents: -1 }], 'rules.0.commission_fixed_cents'],
   ['no months', [{ commission_duration_months: 0 }], 'rules.0.commission_duration_months'],
   ['an amount that is too large', [{ lifetime_cap_cents: 1e15 }], 'rules.0.lifetime_cap_cents'],

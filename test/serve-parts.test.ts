@@ -448,7 +448,7 @@ describe('rate limits', () => {
     expect(await let_through('a', 30)).toBe(20)
   })
 
-  test("processes that exchange counts limit together, and don't share addresses", async () => {
+  test("processes that exchange counts enforce limits together, and don't share addresses", async () => {
     const [here, there] = [openRateLimits(() => 0), openRateLimits(() => 0)]
     const [one, other] = [here.limiter('1', minute), there.limiter('1', minute)]
     for (let times = 0; times < 15; times++) await one.limit({ key: '203.0.113.9' })

@@ -331,7 +331,7 @@ test('a long migration answers with 503 and Retry-After until it is done', async
   expect(await served.end('SIGTERM')).toBe(0)
 }, 120_000)
 
-test('a Node without TypeScript is refused with a sentence', async () => {
+test('a Node version without TypeScript support is refused with a message', async () => {
   const args = ['--no-strip-types', '--import', './lib/commands/check-node.js', 'lib/serve/serve.ts']
   const refused = await run(process.execPath, args).catch((error: unknown) => error)
   expect(refused).toMatchObject({

@@ -97,7 +97,7 @@ const sold = { amount: 10_000, currency: 'usd', commission: 2000 }
 
 const details = (shop: Shop) => ({ metadata: shopMetadata(shop), subscription: 'sub_1' })
 
-describe.for(versions)("the statement of %s in Stripe's documentation", (version) => {
+describe.for(versions)('as Stripe documents API version %s,', (version) => {
   /** The object of this version with the fields of this payment. */
   const like = (resource: string, more: object): StripeObject => {
     const object = fixtures.get(version)?.get(resource)

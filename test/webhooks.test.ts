@@ -555,7 +555,7 @@ test("an endpoint that doesn't respond gets no second request and doesn't delay 
       program.programId,
       atMost,
     ])
-  // There is no place for one of the five. The claim reports that, and the next claim starts with it.
+  // One of the five finds no place. The claim reports that, and the next claim starts with it.
   const first = await claim(4)
   expect(first.filter(({ message_id }) => message_id === null)).toEqual([
     { program_id: `${program.programId}`, endpoint_id: null, message_id: null },

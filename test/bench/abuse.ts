@@ -151,9 +151,9 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
 }
 
 /**
- * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an hour at the allowed rate: the
- * share of a core (service and Postgres), and the growth of the database, the log and the memory. Each route gets its own address.
- * The goals are for all routes together: clicks, leads, and the common budget of everything else.
+ * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an
+ * hour at the allowed rate: the share of a core, and the growth of the database, the log and the memory. Each route
+ * gets its own address. The goals are for all routes together: clicks, leads, and the common budget of everything else.
  */
 export async function abuse(): Promise<Result> {
   const data = mkdtempSync(path.join(tmpdir(), 'svc-abuse-'))

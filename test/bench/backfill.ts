@@ -21,8 +21,8 @@ const day = 86_400
 const nobodys = 5
 
 /**
- * Imports the history of an account with 5,000 invoices from the fake of Stripe twice: in one run, and with an
- * interruption, Stripe's rate limits and a repeat. Both imports must create the same sales and commissions.
+ * Imports the history of an account with 5,000 invoices from the fake of Stripe. One import runs without a pause.
+ * Another meets an interruption, Stripe's rate limits and a repeat. Both must create the same sales and commissions.
  */
 export async function backfill(): Promise<Result> {
   const database = await startDatabase()

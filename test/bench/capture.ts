@@ -2,7 +2,7 @@ import { neonConfig } from '@neondatabase/serverless'
 import { Database } from '../../lib/database.ts'
 import type { Statement } from './driver.ts'
 
-/** A database that sends nothing, to capture the statements of `lib/` verbs. */
+/** A database that sends nothing, to capture the statements of functions in `lib/`. */
 export const captured = new Database({ DATABASE_URL: 'postgresql://captured@localhost/captured' })
 
 /**

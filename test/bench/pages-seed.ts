@@ -90,7 +90,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
 }
 
 /**
- * Inserts customers with their clicks and leads, and returns the first one's id. The first customer came earliest and
+ * Inserts customers with their clicks and leads, and returns the first customer's id. That customer came earliest and
  * returned today.
  */
 async function seedEvents(sql: pg.Client, programId: number, firstPartner: number, firstLink: number): Promise<number> {

@@ -117,7 +117,7 @@ export async function retention(): Promise<Result> {
         most: 1.05,
       },
       ...['performance 30d, ms', 'click, ms', 'retention, s'].map((column) => level(column, 1.3)),
-      // This read returns a row per day, and days are kept for ever. Postgres plans the list for each kept month.
+      // This read returns a row per day, and days are never deleted. Postgres plans the list for each kept month.
       ...['performance all, ms', 'events, ms'].map((column) => level(column, 2)),
       {
         what: 'reported share of the written clicks',

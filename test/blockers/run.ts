@@ -1,9 +1,11 @@
 /**
- * `npm run blockers`: checks that today's block lists allow tracking on a shop's own domain, at the paths that `svc init` generates.
- * test/browser-tracker.test.ts checks that a page sends no other requests. Ends with 1 if a list blocks one.
+ * `npm run blockers`: checks that today's block lists allow tracking on a shop's own domain, at the paths that
+ * `svc init` generates. test/browser-tracker.test.ts checks that a page sends no other requests. Ends with 1 if a list
+ * blocks a path.
  *
- * The lists are EasyList, EasyPrivacy, uBlock's own and those for annoyances. Ghostery compiles them, and the package `@browserless/goto`
- * contains them. With its dependencies the package has a hundred megabytes, so this command fetches it alone.
+ * The lists are EasyList, EasyPrivacy, uBlock's own lists and those for annoyances. Ghostery compiles them, and the
+ * package `@browserless/goto` contains them. The package and its dependencies have a hundred megabytes, so this command
+ * downloads only the package itself.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -44,7 +44,7 @@ export interface AccountSettings extends Version {
 /** A movement of money: in a balance transaction, or outside Stripe. */
 export type Entry =
   | { payment: Payment; transaction: Transaction }
-  /** In the payment's currency. */
+  /** The amount in the payment's currency. */
   | { payment: Payment; outside: number }
 
 /** The way an invoice is paid. Amounts are in Stripe's unit. */

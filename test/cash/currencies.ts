@@ -13,7 +13,7 @@ const presentment =
 
 const stripeZeroDecimal = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf'.split(' '))
 const threeDecimal = new Set('bhd jod kwd omr tnd'.split(' '))
-/** These have no decimals any more, but Stripe still writes two, both of them 0. */
+/** These currencies have no decimals now, but Stripe still writes two, both of them 0. */
 const writtenWithTwo = new Set(['isk', 'ugx'])
 
 export interface Currency {

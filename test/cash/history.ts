@@ -17,7 +17,7 @@ export interface Place {
   start: number
 }
 
-/** A call that the integrator's server makes beside the webhook. */
+/** A call from the integrator's server in addition to the webhook. */
 export type Call =
   | { kind: 'sale'; transaction_id: string; customer_key: string; amount_cents: number; currency: string }
   | { kind: 'lead'; customer_key: string; click_id: string }
@@ -278,7 +278,7 @@ function change(history: History, charge: Charge, after: After): void {
   const amount = share(charge.captured - charge.refunded, after.share)
   if (charge.disputed || amount === 0) return
   const refund = account.refund(charge, amount, after.begins)
-  // An unattributed sale may be unknown.
+  // The service need not know an unattributed sale.
   if (after.by_api && history.partnerOf(charge.payment) !== null) {
     history.calls.push({
       kind: 'refund',
@@ -296,7 +296,7 @@ function change(history: History, charge: Charge, after: After): void {
 
 /** Refunds the rest of a payment outside Stripe. The integrator's call reports it without an amount. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
-  // A sale of 0 or an unattributed sale may be unknown.
+  // The service need not know an unattributed sale or a sale of 0.
   if (partnerOf(payment) === null || !account.returnRest(payment)) return
   calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
 }

@@ -142,7 +142,7 @@ export interface Refund {
 export interface Dispute {
   id: string
   charge: Charge
-  /** In `currency`, which depends on the buyer's bank. */
+  /** The amount in `currency`, which depends on the buyer's bank. */
   amount: number
   currency: string
   status: 'warning_needs_response' | 'warning_closed' | 'needs_response' | 'won' | 'lost'

@@ -8,7 +8,7 @@ import type { RulePlan } from './plan.ts'
 export interface Terms {
   /** Basis points of the received amount without tax. */
   commissionBp: number
-  /** Null means for ever. */
+  /** Null means forever. */
   durationMonths: number | null
   /** The partner who earns from a payment, or null if it is unattributed. */
   partnerOf: (payment: Payment) => number | null
@@ -33,22 +33,24 @@ export interface Expected {
 }
 
 /**
- * The expected result of each live payment, according to the cash. Money is summed from the account's ledger; the payment's objects only
- * give the tax (`total` and `untaxed`), which no ledger knows. Everything is in whole numbers of the currency's minor unit:
+ * The expected result of each live payment, according to the cash. The account's ledger gives the money. The payment's
+ * objects give only the tax (`total` and `untaxed`), which no ledger knows. All amounts are whole numbers of the
+ * currency's minor unit:
  *
- *     amount     = arrived money: charges, and payments outside of Stripe
- *     reversed   = min(amount, money taken by refunds and disputes − money given back by failed refunds and disputes)
+ *     amount     = received money: charges, and payments outside Stripe
+ *     reversed   = min(amount, money taken by refunds and disputes − money returned by failed refunds and disputes)
  *     base       = amount × untaxed / total, half up
  *     commission = base × rate, half up, plus a rule's fixed amount, at most the cap minus the buyer's earlier commissions
  *     net        = commission − floor(commission × reversed / amount)
  *
- * `net` must be met to the last unit, whatever the order, the repeats and the payloads' generation. It has just these three roundings
- * however often a payment is corrected or refunded, since each is of the totals and none of the steps. It is rate × net cash without tax,
- * less than (rate + 1) / 2 below and (rate + 1) / 2 + 1 above, with a rate of at most 1. This file checks that bound. Otherwise one mistake
- * in these formulas could be both in the oracle and in the service.
+ * The service must return exactly `net`, whatever the order, the repeats and the generation of the payloads. Corrections
+ * and refunds don't add roundings to these three, because each one rounds a total and not a step. For rates up to 1,
+ * `net` differs from rate × net cash without tax by a bound. It is less than (rate + 1) / 2 below, and less than
+ * (rate + 1) / 2 + 1 above. This file checks the bound. Otherwise the oracle and the service could share a mistake in
+ * these formulas.
  *
- * If nothing arrived, everything is 0. If a program pays for some months only, commission is 0 for payments later than that after the first
- * payment, by date, of a partner's buyer. A rejected commission leaves nothing.
+ * If no money arrived, everything is 0. Some programs pay for a number of months only. There, later payments have a
+ * commission of 0. The months count from the first payment of a partner's buyer. A rejected commission leaves nothing.
  */
 export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)

@@ -91,7 +91,7 @@ export interface PurchasePlan {
   /** A partner referred 0 and 1 each. Nobody referred 2. */
   buyer: 0 | 1 | 2
   test_mode: boolean
-  /** In Stripe's unit, before discount and tax. */
+  /** The amount in Stripe's unit, before discount and tax. */
   amount: number
   discount: number
   tax_bp: number
@@ -136,7 +136,7 @@ export interface PurchasePlan {
 /** Terms of a partner or a group, which replace the program's. */
 export interface RulePlan {
   bp: number
-  /** In the currency's minor unit. */
+  /** The fixed amount in the currency's minor unit. */
   fixed: number
   /** The limit for all commissions of a customer. */
   cap: number | null

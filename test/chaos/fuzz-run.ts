@@ -10,9 +10,9 @@ import { readRoutes } from './routes.ts'
 import { startStand } from './stand.ts'
 
 /**
- * `npm run fuzz -- --requests 100000 --seed 1`: sends hostile requests to every operation of the OpenAPI document, and
- * to every page, form and sign-in route as each kind of caller, through workerd. The last line is the figure. The exit
- * code is 1 if anything is wrong.
+ * `npm run fuzz -- --requests 100000 --seed 1`: sends hostile requests through workerd, to every operation of the
+ * OpenAPI document and every page, form and sign-in route. Each kind of caller sends some. The last line is the figure.
+ * The exit code is 1 if anything is wrong.
  */
 const usage = 'npm run fuzz [-- --requests 100000 --seed N]    sends hostile requests to every address, page and form'
 const { values } = readOptions(usage, {

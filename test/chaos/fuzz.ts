@@ -389,8 +389,8 @@ const inside =
 const isLarge = ({ body, path }: FuzzRequest) => path.length > 8192 || Buffer.byteLength(body ?? '') > 8192
 
 /**
- * Sends one request. Large bodies and addresses get their own connection: the refusal can arrive and the connection end
- * during sending, and the next request would be lost too.
+ * Sends one request. Large bodies and addresses get their own connection. The refusal can end the connection during
+ * sending, and the next request would be lost too.
  */
 async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status: number; text: string }> {
   const { method, path, headers, body } = request

@@ -85,7 +85,7 @@ export class History {
     }
   }
 
-  /** Calls a verb of `lib/` in the same way, until its outcome is known. */
+  /** Calls a function of `lib/` in the same way, until its outcome is known. */
   async act(work: () => Promise<object | number | void>) {
     return await this.calls(() => this.world.settle(work))
   }

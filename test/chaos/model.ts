@@ -271,7 +271,7 @@ export class Model {
     for (const payout of this.openOf(run)) this.pay(payout)
   }
 
-  /** The expected state of the service; `storedMoney` reads the actual one. */
+  /** The expected state of the service. `storedMoney` reads the actual state. */
   expected() {
     return {
       sales: orNull(this.sales.map(({ id, refunded }) => [id, refunded]).toSorted(byFirst)),

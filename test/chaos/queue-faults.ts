@@ -17,8 +17,8 @@ export interface FaultyQueue {
 }
 
 /**
- * The worst queue, in front of the emulator: it disappears, accepts messages without an answer, stores them twice,
- * delivers them in any order and repeatedly during processing, and forgets deletions.
+ * The worst queue, in front of the emulator. It disappears, accepts messages without an answer, stores them twice, and
+ * forgets deletions. It delivers messages in any order, and repeatedly during processing.
  */
 export async function startFaultyQueue(endpoint: string, seed: number, faultRate: number): Promise<FaultyQueue> {
   const random = seeded(seed, 77)

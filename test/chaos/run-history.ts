@@ -51,7 +51,7 @@ function next(history: History): Step {
   return kinds.find(([upTo]) => kind <= upTo)?.[1](history) ?? sell(history)
 }
 
-/** Starts a random history of its own program. */
+/** Starts a random history in its own program. */
 async function begin(world: World, seed: number): Promise<History> {
   const program = await patiently(() =>
     createLedgerProgram(world.pool, world.db, { commissionBp, leadCommissionCents }),

@@ -64,10 +64,9 @@ const patienceMilliseconds = 1000
 const maxLanes = 24
 
 /**
- * Sends sales and refunds while the database and the queue fail, to endpoints that are healthy, slow, down, answer 500,
- * redirect inside, resolve to this machine, or never answer. Then all recover. Checks that every event reaches its
- * program's endpoint and no other, with one id and body, signed, and that the numbers of a sale's events have their
- * real order.
+ * Sends sales and refunds while the database and the queue fail. The endpoints are healthy, slow, down, answer 500,
+ * redirect inside, resolve to this machine, or never answer. Then all recover. Checks that every event reaches only its
+ * program's endpoint, signed, with one id and body. The numbers of a sale's events must have their real order.
  */
 export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookChaosFigures> {
   const { sql, neon, queue, faults } = options

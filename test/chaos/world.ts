@@ -43,7 +43,7 @@ export interface World {
   pool: Pool
   /** Without faults, for checks. */
   db: Database
-  /** The number of calls of functions and verbs so far, and of faults. */
+  /** The number of function calls so far, and of faults. */
   counts: { calls: number; faults: number }
   /** One JSON text per log line of the functions. */
   logs: string[]
@@ -55,7 +55,7 @@ export interface World {
    * lost.
    */
   during<Result>(random: Random, work: () => Promise<Result>): Promise<{ result: Result; lost: number; unsure: number }>
-  /** Calls a verb of `lib/` until its outcome is known: its answer, or the code of its refusal. */
+  /** Calls a function of `lib/` until its outcome is known: its answer, or the code of its refusal. */
   settle(work: () => Promise<object | number | void>): Promise<object>
   /** Waits for work after the answers. */
   idle(): Promise<void>
@@ -109,7 +109,7 @@ export function openWorld(options: WorldOptions): World {
     '/api/v1/webhooks/stripe': service.processorWebhook,
   }
 
-  /** Runs a function or verb that can be killed at each of its database requests. */
+  /** Runs a function that can be killed at each of its database requests. */
   async function mortal<Result>(work: () => Promise<Result>): Promise<Result> {
     world.counts.calls += 1
     const outer = calls.getStore()
@@ -224,7 +224,7 @@ export function openWorld(options: WorldOptions): World {
   return world
 }
 
-/** Repeats a read while Postgres may be down for a moment. */
+/** Repeats a read, because Postgres may be down for a moment. */
 export async function patiently<Result>(look: () => Promise<Result>): Promise<Result> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -33,8 +33,8 @@ export interface Buyer {
   /** The first purchase before the month and its days before the month, or null. */
   boughtBefore: { days: number; amount: number } | null
   /**
-   * The suspicious sign of a buyer who came by a link. The click comes from a bot or an ad, or has no page. Or the
-   * buyer's e-mail address is the partner's, or many buyers share it.
+   * The suspicious sign of a buyer who came by a link. The click comes from a bot or an ad, or has no page. Otherwise
+   * the buyer's e-mail address is the partner's, or many buyers share it.
    */
   sign: 'bot' | 'ad' | 'no page' | 'own e-mail' | 'farm' | null
 }
@@ -153,8 +153,8 @@ const lengthsOfMonths = [
 ] as const
 
 /**
- * Whether this number of days is a whole number of months only in a part of the year. The play moves the past back
- * instead of the clock, so a purchase could be inside its months on one day and outside on the next.
+ * Whether this number of days is a whole number of months only in a part of the year. Time passes by moving the past
+ * back and not by moving the clock. So a purchase could be inside its months on one day and outside on the next.
  */
 const isNearMonths = (days: number) => lengthsOfMonths.some(([least, most]) => days >= least && days < most)
 

@@ -2,7 +2,8 @@ import type pg from 'pg'
 
 /**
  * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own. `intact();` in it
- * calls the original function with the current parameters. Its answer is in `result`, or in the out parameters.
+ * calls the original function with the current parameters. The variable `result`, or the out parameters, then contain
+ * its answer.
  */
 export type FunctionMistakes = Readonly<Record<string, string>>
 

@@ -87,7 +87,7 @@ const counter = {
 }
 
 /**
- * Runs beside the tests, which leave the processor idle while they wait for a browser, a process or a queue. Runs one
+ * Runs during the tests, which leave the processor idle while they wait for a browser, a process or a queue. Runs one
  * check at a time, because the linter and the compiler need much memory.
  */
 async function runChecks(): Promise<void> {

@@ -30,7 +30,7 @@ export const connectionsOfTests = 8
 
 export interface TestDatabase {
   databaseUrl: string
-  /** A plain Postgres connection, to check what the service did. */
+  /** A plain Postgres connection, to check the effects of the service. */
   sql: Client
 }
 

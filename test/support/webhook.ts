@@ -10,8 +10,8 @@ import { createShop, type TestShop } from './shops.ts'
 import type { TestEndpoint } from './stack.ts'
 
 /**
- * Stripe's report of a refund (`re_…`) or a dispute (`dp_…`) of the payment in {@link paidBy}: by default a successful
- * refund or a new dispute.
+ * Stripe's report of a refund (`re_…`) or a dispute (`dp_…`) of the payment in {@link paidBy}. By default it is a
+ * successful refund or a new dispute.
  */
 export type Report = [id: string, amount: number, status?: 'pending' | 'failed' | 'canceled' | 'won']
 
