@@ -777,7 +777,7 @@ test('checkout links of Polar and Lemon Squeezy, and the custom data of Paddle, 
   ])
   const buttons = await page.evaluate(() => [...document.querySelectorAll('b')].map((one) => one.dataset['customData']))
   expect(buttons).toEqual(['{"plan":"a","svc_click_id":"cust_1_1"}', '{'])
-  // A checkout that opens while the page loads has it too, and so does one with a later click's id.
+  // A checkout that opens during the load of the page also has the id, and so does one with a later click.
   await page.evaluate(() => {
     Reflect.set(window, 'svc', { getClickId: () => 'cust_1_2' })
     Reflect.get(window, 'Paddle').Checkout.open({ customData: { svc_click_id: 'own' } })

@@ -287,7 +287,8 @@ test('each line of an invoice earns by its own rule, and a refund reverses all i
   const { commission } = await explainSale(db, asked)
   expect(commission?.text).toContain('80% of $10.00 and $1.00 for prod_b is $9.00')
   expect(commission?.lines?.map(({ commission_cents: cents }) => cents)).toEqual([20_000, 900, 0])
-  // 66 cents and 34 cents. The cap of 210.00 leaves 87 cents after 209.00 and 13 cents.
+  // The lines are 66 and 34 cents. The first one earns 13 cents. After 209.00 and these 13 cents, the cap of 210.00
+  // leaves 87 cents for the second one.
   await world.report({ transaction_id: 'in_2', amount_cents: 100, lines: [line('prod_a', 2), line('prod_b', 1)] })
   expect((await world.earned())['in_2']).toBe(100)
   await world.refund('in_1', 50_750)

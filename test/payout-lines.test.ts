@@ -10,7 +10,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
 
-/** A program whose partner earns, gets paid and loses money by name. */
+/** A program with a partner, and actions on the partner's money by name. */
 async function createBooks() {
   const program = await createLedgerProgram(sql, db)
   const { programId } = program

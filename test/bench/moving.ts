@@ -17,7 +17,7 @@ import { type Result, round } from './result.ts'
 
 const size = { partners: 2000, customers: 20_000 }
 const quarter = { partners: 500, customers: 5000 }
-/** Longer than any step. */
+/** This is longer than any step takes. */
 const seconds = 900
 
 const access = (source: string) => ({ key: source === 'partnerstack' ? 'public:secret' : 'key', account: 'main' })

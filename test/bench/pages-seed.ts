@@ -116,8 +116,8 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
     [programId, firstLink, firstPartner],
   )
   const first = Number(rows[0]?.first)
-  // A few first, because they create the months, which a deployment has from the start. The rest follows in time order,
-  // as in reality.
+  // Creates a few customers first, because they create the months. A deployment has those from the start. The rest
+  // follows in time order.
   const insertClicks = async (where: string) =>
     await sql.query(
       `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, page_url, referrer_url,

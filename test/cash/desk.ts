@@ -139,7 +139,7 @@ export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Ou
   return { end: endOf(expected, found).map(name).toSorted(), wrong: wrong.map(name) }
 }
 
-/** Decides on held commissions in the way that the plan of each purchase says. */
+/** Decides on held commissions according to the plan of each purchase. */
 async function decide(desk: Desk, { plan, account, purchaseOf }: History, programId: number): Promise<void> {
   const { db } = desk
   for (const decision of ['released', 'rejected'] as const) {
@@ -324,7 +324,7 @@ interface FoundSale {
   refunded_cents: bigint
   currency: string
   commission_partner_id: string | number | null
-  /** The remaining commission. If it is credited, its amount in the balance. */
+  /** The remaining commission. If it is credited, this is its amount in the balance. */
   net_cents: bigint
 }
 

@@ -127,7 +127,7 @@ export interface PurchasePlan {
   late_lead: boolean
   /** The partner of its promotion code. */
   code: 0 | 1 | null
-  /** If the buyer's click was a bot's, a person's decision before the next purchase. */
+  /** The person's decision before the next purchase if a bot clicked for this buyer. Otherwise null. */
   held: 'waiting' | 'released' | 'rejected' | null
   /** Refunds and disputes of the first payment and of the renewals. */
   after: After[]

@@ -41,7 +41,7 @@ interface Call {
 export interface World {
   service: Service
   pool: Pool
-  /** Without faults, for checks. */
+  /** This connection has no faults, so that checks can use it. */
   db: Database
   /** The number of function calls so far, and of faults. */
   counts: { calls: number; faults: number }

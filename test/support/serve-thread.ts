@@ -68,7 +68,10 @@ for (const level of ['log', 'info', 'warn', 'error'] as const) {
 /** Whether the answer that caused the work is still open. */
 const answering = new AsyncLocalStorage<{ isOver: boolean }>()
 
-/** The database with a test's counts. It excludes work after an answer, which a queue consumer does on Cloudflare. */
+/**
+ * The database with a test's counts. The counts exclude work after an answer, because a queue consumer does that on
+ * Cloudflare.
+ */
 function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
   const metered = meter(pool, {
     beforeRequest() {
