@@ -54,6 +54,8 @@ import { pages as notifications } from './dashboard/program/notifications.tsx'
 import { pages as overview } from './dashboard/program/overview.tsx'
 import { pages as partner } from './dashboard/program/partner.tsx'
 import { pages as partners } from './dashboard/program/partners.tsx'
+import { pages as payoutProviders } from './dashboard/program/payout-providers.tsx'
+import { pages as payoutRunProvider } from './dashboard/program/payout-run-provider.tsx'
 import { pages as payoutRun } from './dashboard/program/payout-run.tsx'
 import { pages as payoutRuns } from './dashboard/program/payout-runs.tsx'
 import { pages as reviews } from './dashboard/program/reviews.tsx'
@@ -203,8 +205,10 @@ const allPages = [
   partners,
   partner,
   payoutsDue,
+  payoutProviders,
   payoutRuns,
   payoutRun,
+  payoutRunProvider,
   reviews,
   sale,
   search,

@@ -37,6 +37,8 @@ const refusals: Record<string, () => ApiError> = {
       'external_id',
       'must be unique in the program',
     ),
+  payouts_not_at_provider: () =>
+    conflict('The payment provider is executing this payment. Its result comes here by itself.'),
   payouts_paid_on_open: () =>
     invalid(
       'This day is before the month in which the payout was created, and that month is closed. Enter a later day.',

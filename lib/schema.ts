@@ -623,6 +623,44 @@ export interface PayableBalances {
   program_id: Int8 | null;
 }
 
+export interface PayoutBatches {
+  batch_key: Generated<string>;
+  connection_id: string;
+  created_at: Generated<Timestamp>;
+  currency: string;
+  id: Generated<Int8>;
+  next_step_at: Generated<Timestamp>;
+  payout_run_id: Int8;
+  problem: string | null;
+  program_id: Int8;
+  provider_batch_id: string | null;
+  status: Generated<'sending' | 'sent' | 'done' | 'stopped'>;
+}
+
+export interface PayoutConnections {
+  created_at: Generated<Timestamp>;
+  id: string;
+  keys: Uint8Array | null;
+  livemode: boolean;
+  program_id: Int8;
+  provider: 'paypal' | 'wise' | 'stripe';
+}
+
+export interface PayoutItems {
+  attempted_at: Timestamp | null;
+  batch_id: Int8;
+  claim_until: Timestamp | null;
+  item_key: Generated<string>;
+  outcome: 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | null;
+  payout_id: Int8;
+  program_id: Int8;
+  provider_item_id: string | null;
+  provider_reason: string | null;
+  provider_status: string | null;
+  read_at: Timestamp | null;
+  recipient: string;
+}
+
 export interface PayoutLines {
   amount_cents: Int8;
   currency: string;
@@ -633,6 +671,12 @@ export interface PayoutLines {
   payment_number: number;
   payout_id: Int8;
   program_id: Int8;
+}
+
+export interface PayoutRecipients {
+  partner_id: Int8;
+  program_id: Int8;
+  recipient_id: string;
 }
 
 export interface PayoutRunExclusions {
@@ -1169,7 +1213,11 @@ export interface DB {
   partner_profiles: PartnerProfiles;
   partners: Partners;
   payable_balances: PayableBalances;
+  payout_batches: PayoutBatches;
+  payout_connections: PayoutConnections;
+  payout_items: PayoutItems;
   payout_lines: PayoutLines;
+  payout_recipients: PayoutRecipients;
   payout_run_exclusions: PayoutRunExclusions;
   payout_runs: PayoutRuns;
   payouts: Payouts;
@@ -1326,6 +1374,10 @@ export interface DatabaseFunctions {
   create_code: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; new_code: string | null; of_promotion_code_id: string | null; of_account_id: string | null }
     row: { code_id: number | null; refusal: string | null; held_by: string | null }
+  }
+  create_payout_batches: {
+    arguments: { of_program_id: number | null; of_run_id: number | null; of_connection_id: string | null; currencies: (string)[] | null; most: number | null; confirmed_cents: number | null }
+    row: { run_id: number | null; sum_cents: number | null }
   }
   create_payout_run: {
     arguments: { of_program_id: number | null; request: string | null }
@@ -1503,6 +1555,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
     row: { replay_webhooks: number | null }
   }
+  report_payout_items: {
+    arguments: { of_program_id: number | null; of_batch_id: number | null; reports: string | null }
+    row: { report_payout_items: unknown | null }
+  }
   return_payout: {
     arguments: { of_program_id: number | null; of_payout_id: number | null; as_status: string | null; because: string | null }
     row: { status: string | null }
@@ -1526,6 +1582,10 @@ export interface DatabaseFunctions {
   send_payouts: {
     arguments: { of_program_id: number | null; payout_ids: (number)[] | null; amounts: (number)[] | null; addresses: (string)[] | null }
     row: { send_payouts: boolean | null }
+  }
+  stop_payout_batch: {
+    arguments: { of_program_id: number | null; of_batch_id: number | null }
+    row: { stop_payout_batch: number | null }
   }
   store_import_page: {
     arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null; was: string | null; reached: string | null }
@@ -1628,6 +1688,7 @@ export const functionCalls: {
   count_mail: { text: 'select count_mail($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_user_id', 'to_recipient', 'of_source', 'of_network', 'bounds'] },
   create_adjustment: { text: 'select * from create_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
   create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
+  create_payout_batches: { text: 'select * from create_payout_batches($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_run_id', 'of_connection_id', 'currencies', 'most', 'confirmed_cents'] },
   create_payout_run: { text: 'select create_payout_run($1, $2)', names: ['of_program_id', 'request'] },
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
@@ -1672,12 +1733,14 @@ export const functionCalls: {
   remove_group: { text: 'select remove_group($1, $2)', names: ['of_program_id', 'of_group_id'] },
   reopen_payout_run: { text: 'select * from reopen_payout_run($1, $2)', names: ['of_program_id', 'of_run_id'] },
   replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
+  report_payout_items: { text: 'select report_payout_items($1, $2, $3)', names: ['of_program_id', 'of_batch_id', 'reports'] },
   return_payout: { text: 'select * from return_payout($1, $2, $3, $4)', names: ['of_program_id', 'of_payout_id', 'as_status', 'because'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
   save_join_page: { text: 'select save_join_page($1, $2)', names: ['of_program_id', 'changes'] },
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
+  stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
   store_import_page: { text: 'select store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
   test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
@@ -1698,4 +1761,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0011_imports.sql'
+export const schemaVersion = '0012_payout_providers.sql'

@@ -914,6 +914,63 @@ CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
+create table payout_batches (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  payout_run_id bigint not null,
+  connection_id text not null,
+  currency currency_code not null,
+  batch_key uuid not null default gen_random_uuid(),
+  provider_batch_id text,
+  status text not null default 'sending'::text,
+  problem text,
+  next_step_at timestamp with time zone not null default now(),
+  created_at timestamp with time zone not null default now(),
+  constraint payout_batches_pkey PRIMARY KEY (program_id, id),
+  constraint payout_batches_status_check CHECK ((status = ANY (ARRAY['sending'::text, 'sent'::text, 'done'::text, 'stopped'::text]))),
+  constraint payout_batches_program_id_connection_id_fkey FOREIGN KEY (program_id, connection_id) REFERENCES payout_connections(program_id, id),
+  constraint payout_batches_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
+);
+CREATE INDEX payout_batches_connection_idx ON public.payout_batches USING btree (program_id, connection_id);
+CREATE INDEX payout_batches_next_idx ON public.payout_batches USING btree (next_step_at) WHERE (status = ANY (ARRAY['sending'::text, 'sent'::text]));
+CREATE INDEX payout_batches_run_idx ON public.payout_batches USING btree (program_id, payout_run_id);
+
+create table payout_connections (
+  id text not null,
+  program_id bigint not null,
+  provider text not null,
+  livemode boolean not null,
+  keys bytea,
+  created_at timestamp with time zone not null default now(),
+  constraint payout_connections_pkey PRIMARY KEY (id),
+  constraint payout_connections_program_id_id_key UNIQUE (program_id, id),
+  constraint payout_connections_id_check CHECK ((id ~ '^pay_[A-Za-z0-9_-]{43}$'::text)),
+  constraint payout_connections_provider_check CHECK ((provider = ANY (ARRAY['paypal'::text, 'wise'::text, 'stripe'::text]))),
+  constraint payout_connections_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE UNIQUE INDEX payout_connections_provider_key ON public.payout_connections USING btree (program_id, provider) WHERE (keys IS NOT NULL);
+CREATE TRIGGER payout_connections_audit AFTER INSERT OR UPDATE ON public.payout_connections FOR EACH ROW EXECUTE FUNCTION audit_payout_connection();
+
+create table payout_items (
+  program_id bigint not null,
+  payout_id bigint not null,
+  batch_id bigint not null,
+  item_key uuid not null default gen_random_uuid(),
+  recipient text not null,
+  attempted_at timestamp with time zone,
+  provider_item_id text,
+  outcome text,
+  provider_status text,
+  provider_reason text,
+  claim_until date,
+  read_at timestamp with time zone,
+  constraint payout_items_pkey PRIMARY KEY (program_id, payout_id),
+  constraint payout_items_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'unclaimed'::text, 'paid'::text, 'returned'::text, 'failed'::text]))),
+  constraint payout_items_program_id_batch_id_fkey FOREIGN KEY (program_id, batch_id) REFERENCES payout_batches(program_id, id),
+  constraint payout_items_program_id_payout_id_fkey FOREIGN KEY (program_id, payout_id) REFERENCES payouts(program_id, id)
+);
+CREATE INDEX payout_items_batch_idx ON public.payout_items USING btree (program_id, batch_id, read_at);
+
 create table payout_lines (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -932,6 +989,16 @@ create table payout_lines (
   constraint payout_lines_program_id_payout_id_partner_id_currency_fkey FOREIGN KEY (program_id, payout_id, partner_id, currency) REFERENCES payouts(program_id, id, partner_id, currency)
 );
 CREATE INDEX payout_lines_entry_idx ON public.payout_lines USING btree (program_id, partner_id, currency, entry_number);
+
+create table payout_recipients (
+  program_id bigint not null,
+  partner_id bigint not null,
+  recipient_id text not null,
+  constraint payout_recipients_pkey PRIMARY KEY (program_id, partner_id),
+  constraint payout_recipients_recipient_id_check CHECK ((recipient_id ~ '^acct_[A-Za-z0-9]{1,100}$'::text)),
+  constraint payout_recipients_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
+);
+CREATE TRIGGER payout_recipients_audit AFTER INSERT OR UPDATE ON public.payout_recipients FOR EACH ROW EXECUTE FUNCTION audit_payout_recipient();
 
 create table payout_run_exclusions (
   program_id bigint not null,
@@ -2493,6 +2560,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.apply_outcome(payout payouts, outcome text, reason text, reference text, claim_until date)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if outcome = 'paid' and payout.decided_at is null then
+    perform post_payout(payout, reference, (now() at time zone 'UTC')::date);
+  elsif outcome = 'unclaimed' and payout.status = 'sent' then
+    update payouts w set status = 'unclaimed' where w.program_id = payout.program_id and w.id = payout.id;
+    perform write_outbox(payout.program_id, 'payout_unclaimed', 'partner', payout.partner_id, 'payout:' || payout.id, jsonb_build_object(
+      'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency, 'day', claim_until));
+  elsif outcome in ('returned', 'failed') then
+    perform end_payout(payout, outcome, reason);
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.apply_ownership(event processor_events)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -3258,6 +3342,27 @@ AS $function$
 begin
   perform write_program_audit(new.program_id, 'payout.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
     'amount_cents', new.amount_cents, 'currency', new.currency, 'reference', new.reference)));
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_payout_connection()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, case when new.keys is null then 'payout_provider.disconnected' else 'payout_provider.connected' end,
+    new.provider, null);
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_payout_recipient()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', new.recipient_id));
   return null;
 end $function$
 ;
@@ -4042,6 +4147,7 @@ begin
   delete from processor_customer_metadata m where m.account_id = any (account_ids)
     or m.account_id in (select c.account_id from processor_connections c where c.program_id = any (program_ids));
   delete from processor_connections c where c.program_id = any (program_ids);
+  update payout_connections c set keys = null where c.program_id = any (program_ids) and c.keys is not null;
   delete from refused_calls r where r.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
@@ -4927,6 +5033,46 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.create_payout_batches(of_program_id bigint, of_run_id bigint, of_connection_id text, currencies text[], most integer, confirmed_cents bigint, OUT run_id bigint, OUT sum_cents bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  of_provider text;
+  part record;
+  batch_id bigint;
+begin
+  select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
+  select c.provider into of_provider from payout_connections c
+  where c.program_id = of_program_id and c.id = of_connection_id and c.keys is not null for key share;
+  if of_provider is null then
+    run_id := null;
+  end if;
+  perform lock_payout_balances(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = run_id and w.status = 'in_run'
+  ));
+  select coalesce(sum(p.amount_cents), 0) into sum_cents from payments_for_provider(of_program_id, run_id, of_provider, currencies) p;
+  if run_id is null or sum_cents <> confirmed_cents then
+    return;
+  end if;
+  for part in
+    select p.currency, array_agg(p.payout_id) as ids from (
+      select p.*, (row_number() over (partition by p.currency order by p.payout_id) - 1) / most as number
+      from payments_for_provider(of_program_id, run_id, of_provider, currencies) p
+    ) p
+    group by p.currency, p.number order by p.currency, p.number
+  loop
+    insert into payout_batches (program_id, payout_run_id, connection_id, currency)
+    values (of_program_id, run_id, of_connection_id, part.currency) returning id into batch_id;
+    insert into payout_items (program_id, payout_id, batch_id, recipient)
+    select of_program_id, p.payout_id, batch_id, p.recipient from payments_for_provider(of_program_id, run_id, of_provider, currencies) p
+    where p.payout_id = any (part.ids) order by p.payout_id;
+    update payouts w set status = 'sent', sent_at = now() where w.program_id = of_program_id and w.id = any (part.ids);
+  end loop;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.create_payout_run(of_program_id bigint, request uuid)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -5278,6 +5424,24 @@ begin
     select sum(l.commission_cents)
     from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, brought_before(sale)) l
   );
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.end_payout(payout payouts, as_status text, because text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if payout.status is null or payout.status not in ('sent', 'unclaimed', 'paid') then
+    return;
+  end if;
+  if payout.status = 'paid' then
+    perform post_returned_payout(payout);
+  end if;
+  update payouts w set status = as_status, reason = because, decided_at = now()
+  where w.program_id = payout.program_id and w.id = payout.id
+  returning w.* into payout;
+  perform notify_payout('payout_returned', payout);
 end $function$
 ;
 
@@ -7521,21 +7685,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lock_paid_payouts(of_program_id bigint, payout_ids bigint[])
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform from commissions c
-  where c.program_id = of_program_id and c.paid_at is not null and c.id in (
-    select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
-    where l.program_id = of_program_id and l.payout_id = any (payout_ids)
-  )
-  order by c.id for no key update;
-  perform lock_payout_balances(of_program_id, payout_ids);
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.lock_payments(of_account_id text, ids text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -7592,11 +7741,14 @@ CREATE OR REPLACE FUNCTION public.lock_payout_payments(of_program_id bigint, pay
 AS $function$
 begin
   perform from commissions c
-  where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
-    and exists (
-      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null
-        and w.partner_id = c.partner_id and w.currency = c.currency
-    )
+  where c.program_id = of_program_id and c.id in (
+    select u.id from payouts w
+    join commissions u on u.program_id = w.program_id and u.partner_id = w.partner_id and u.currency = w.currency
+    where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null and u.credited_at is not null and u.paid_at is null
+    union all
+    select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+    where l.program_id = of_program_id and l.payout_id = any (payout_ids) and not l.is_returned
+  )
   order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
 end $function$
@@ -8501,7 +8653,13 @@ begin
   amount_cents := payout.amount_cents;
   currency := payout.currency;
   if payout.decided_at is null and amount_cents = transferred_cents then
+    perform refuse_at_provider(of_program_id, array[of_payout_id]);
     perform post_payout(payout, of_reference, of_paid_on);
+    -- The trigger on payouts leaves the payments of a run to the run's entry.
+    if payout.payout_run_id is not null then
+      perform write_program_audit(of_program_id, 'payout.paid', payout.id::text, jsonb_build_object(
+        'amount_cents', payout.amount_cents, 'currency', payout.currency, 'reference', of_reference));
+    end if;
   end if;
 end $function$
 ;
@@ -8526,6 +8684,9 @@ begin
   if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
     return;
   end if;
+  perform refuse_at_provider(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null
+  ));
   for payout in
     select w.* from payouts w
     where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null order by w.id
@@ -8549,6 +8710,20 @@ CREATE OR REPLACE FUNCTION public.payment_ids_of(fact jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN ARRAY(SELECT jsonb_array_elements_text((fact -> 'payment_ids'::text)) AS jsonb_array_elements_text)
+;
+
+CREATE OR REPLACE FUNCTION public.payments_for_provider(of_program_id bigint, of_run_id bigint, of_provider text, currencies text[])
+ RETURNS TABLE(payout_id bigint, currency text, amount_cents bigint, recipient text)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select w.id, w.currency, w.amount_cents, r.recipient
+  from payouts w
+  left join payout_recipients p on p.program_id = w.program_id and p.partner_id = w.partner_id
+  cross join lateral (select case of_provider when 'stripe' then p.recipient_id else w.payout_address end as recipient) r
+  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'in_run' and w.currency = any (currencies)
+    and r.recipient is not null
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.plan_balance_row(import imports, planned import_rows)
@@ -9001,6 +9176,13 @@ CREATE OR REPLACE FUNCTION public.rank_of_id(id text)
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE substr(id, 1, 3) WHEN 'in_'::text THEN 3 WHEN 'pi_'::text THEN 2 WHEN 'cs_'::text THEN 1 WHEN 'sub'::text THEN '-1'::integer WHEN 'inv'::text THEN '-2'::integer ELSE 0 END
+;
+
+CREATE OR REPLACE FUNCTION public.rank_of_outcome(outcome text)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE outcome WHEN 'unclaimed'::text THEN 1 WHEN 'paid'::text THEN 2 WHEN 'returned'::text THEN 3 WHEN 'failed'::text THEN 3 ELSE 0 END
 ;
 
 CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, asked_metric text, of_currency text, max_values integer)
@@ -9622,6 +9804,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.refuse_at_provider(of_program_id bigint, payout_ids bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (
+    select from payout_items i
+    join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
+    join payout_connections c on c.id = b.connection_id and c.keys is not null
+    where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'unclaimed')
+      and i.provider_status is distinct from 'BLOCKED'
+  ) then
+    raise exception 'the payment is at its provider' using errcode = 'restrict_violation', constraint = 'payouts_not_at_provider';
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -9885,11 +10084,13 @@ begin
   run_id := run.id;
   is_open := run.paid_at is null or run.paid_at > now() - interval '24 hours' and not exists (
     select from payout_runs r where r.program_id = of_program_id and r.id > of_run_id
+  ) and not exists (
+    select from payout_batches b where b.program_id = of_program_id and b.payout_run_id = of_run_id and b.status <> 'stopped'
   );
   if run.paid_at is null or not is_open then
     return;
   end if;
-  perform lock_paid_payouts(of_program_id, array(
+  perform lock_payout_payments(of_program_id, array(
     select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
   ));
   for payout in
@@ -9933,6 +10134,42 @@ begin
   get diagnostics replayed = row_count;
   perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
   return replayed;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  report record;
+  payout payouts;
+begin
+  perform lock_payout_payments(of_program_id, array(
+    select i.payout_id from payout_items i join jsonb_array_elements(reports) r on (r->>'payout_id')::bigint = i.payout_id
+    where i.program_id = of_program_id and i.batch_id = of_batch_id
+  ));
+  for report in
+    select r.* from jsonb_to_recordset(reports) r (payout_id bigint, outcome text, status text, reason text, reference text, claim_until date)
+    join payout_items i on i.program_id = of_program_id and i.batch_id = of_batch_id and i.payout_id = r.payout_id
+    where rank_of_outcome(r.outcome) >= rank_of_outcome(i.outcome) order by r.payout_id
+  loop
+    update payout_items i set outcome = report.outcome, provider_status = report.status, provider_reason = report.reason,
+      claim_until = coalesce(report.claim_until, i.claim_until), read_at = now()
+    where i.program_id = of_program_id and i.payout_id = report.payout_id;
+    select w.* into payout from payouts w where w.program_id = of_program_id and w.id = report.payout_id;
+    perform apply_outcome(payout, report.outcome, report.reason, report.reference, report.claim_until);
+  end loop;
+  update payout_items i set read_at = now() from jsonb_array_elements(reports) r
+  where i.program_id = of_program_id and i.batch_id = of_batch_id and i.payout_id = (r->>'payout_id')::bigint;
+  update payout_runs r set reference = b.provider, paid_on = (now() at time zone 'UTC')::date, paid_at = now()
+  from (
+    select b.payout_run_id, case c.provider when 'paypal' then 'PayPal' when 'wise' then 'Wise' else 'Stripe' end as provider
+    from payout_batches b join payout_connections c on c.id = b.connection_id where b.program_id = of_program_id and b.id = of_batch_id
+  ) b
+  where r.program_id = of_program_id and r.id = b.payout_run_id and r.paid_at is null and not exists (
+    select from payouts w where w.program_id = r.program_id and w.payout_run_id = r.id and w.decided_at is null
+  );
 end $function$
 ;
 
@@ -10007,18 +10244,13 @@ AS $function$
 declare
   payout payouts;
 begin
-  perform lock_paid_payouts(of_program_id, array[of_payout_id]);
+  perform lock_payout_payments(of_program_id, array[of_payout_id]);
   select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
   status := payout.status;
-  if status in ('sent', 'unclaimed', 'paid') then
-    if status = 'paid' then
-      perform post_returned_payout(payout);
-    end if;
-    update payouts w set status = as_status, reason = because, decided_at = now()
-    where w.program_id = of_program_id and w.id = of_payout_id
-    returning w.* into payout;
-    perform notify_payout('payout_returned', payout);
+  if payout.status <> as_status then
+    perform refuse_at_provider(of_program_id, array[of_payout_id]);
   end if;
+  perform end_payout(payout, as_status, because);
 end $function$
 ;
 
@@ -10370,7 +10602,8 @@ begin
     select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
     left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run', 'sent', 'paid')
     left join partners p on p.program_id = w.program_id and p.id = w.partner_id
-    where (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
+    left join payout_items i on i.program_id = w.program_id and i.payout_id = w.id
+    where i.payout_id is not null or (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
   ) then
     return false;
   end if;
@@ -10648,6 +10881,36 @@ CREATE OR REPLACE FUNCTION public.steps_of_source(fact jsonb, program_found text
  LANGUAGE sql
  IMMUTABLE
 RETURN jsonb_build_object('steps', jsonb_build_array(jsonb_build_array('metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'nothing'::text WHEN (COALESCE((fact ->> 'program_id'::text), (fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NULL) THEN 'nothing'::text ELSE 'found'::text END), jsonb_build_array('customer_metadata', CASE WHEN ((fact ->> 'named_by'::text) = 'customer'::text) THEN 'found'::text WHEN (COALESCE((fact ->> 'click_id'::text), (fact ->> 'customer_key'::text)) IS NOT NULL) THEN 'not_tried'::text WHEN ((fact ->> 'processor_customer_id'::text) IS NULL) THEN 'not_given'::text ELSE 'nothing'::text END), jsonb_build_array('program', program_found)))
+;
+
+CREATE OR REPLACE FUNCTION public.stop_payout_batch(of_program_id bigint, of_batch_id bigint)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  stopped_ids bigint[];
+begin
+  perform from payout_batches b where b.program_id = of_program_id and b.id = of_batch_id for no key update;
+  perform lock_payout_balances(of_program_id, array(
+    select i.payout_id from payout_items i where i.program_id = of_program_id and i.batch_id = of_batch_id and i.attempted_at is null
+  ));
+  with stopped as (
+    delete from payout_items i where i.program_id = of_program_id and i.batch_id = of_batch_id and i.attempted_at is null
+      and i.outcome is null
+    returning i.payout_id
+  )
+  select coalesce(array_agg(s.payout_id), '{}') into stopped_ids from stopped s;
+  update payouts w set status = 'in_run', sent_at = null
+  where w.program_id = of_program_id and w.id = any (stopped_ids) and w.status = 'sent' and exists (
+    select from payable_balances p
+    where p.program_id = w.program_id and p.partner_id = w.partner_id and p.currency = w.currency and p.payable_cents >= 0
+  );
+  update payout_batches b set status = 'stopped'
+  where b.program_id = of_program_id and b.id = of_batch_id and not exists (
+    select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
+  );
+  return cardinality(stopped_ids);
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.store_import_page(of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb)

@@ -166,6 +166,18 @@ const corruptions: Record<string, string[]> = {
   'a paid payout has its entry': [
     "update payouts set status = 'paid', decided_at = now(), reference = 't', paid_on = now() where status = 'requested' and program_id = $1",
   ],
+  'a payout has the outcome that': [
+    `with connection as (
+      insert into payout_connections (id, program_id, provider, livemode) values ('pay_' || repeat('a', 43), $1, 'paypal', true) returning id
+    ),
+    run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id),
+    batch as (
+      insert into payout_batches (program_id, payout_run_id, connection_id, currency)
+      select $1, run.id, connection.id, 'usd' from run, connection returning id
+    )
+    insert into payout_items (program_id, payout_id, batch_id, recipient, outcome)
+    select $1, w.id, batch.id, 'ann@example.com', 'paid' from payouts w, batch where w.program_id = $1 and w.status = 'requested'`,
+  ],
   'a paid payout run has no open': [
     `with run as (
       insert into payout_runs (program_id, request_id, reference, paid_on, paid_at) values ($1, gen_random_uuid(), 't', now(), now()) returning id

@@ -104,7 +104,8 @@ describe('every key contains program_id', () => {
       order by 1`)
     // A promotion code belongs to an account, and an account to one program. A connection's id finds its program.
     const own = without.filter(
-      ({ name }) => !['partner_codes_promotion_key', 'processor_connections_pkey'].includes(name),
+      ({ name }) =>
+        !['partner_codes_promotion_key', 'processor_connections_pkey', 'payout_connections_pkey'].includes(name),
     )
     expect(own.filter(({ of }) => !(of in referenceTables))).toEqual([])
   })

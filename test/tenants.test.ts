@@ -60,6 +60,8 @@ const fields = {
   page: '',
   new_code: 'EVE-CODE',
   way: 'own',
+  client_id: 'x',
+  client_secret: 'x',
   duration: 'once',
   current: 'x',
   new: 'a new password',

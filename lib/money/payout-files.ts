@@ -79,6 +79,17 @@ export async function exportPayments(
     ])
     .where('w.program_id', '=', programId)
     .where((eb) => eb(eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null))
+    // A provider pays these.
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('payout_items as i')
+            .whereRef('i.program_id', '=', 'w.program_id')
+            .whereRef('i.payout_id', '=', 'w.id'),
+        ),
+      ),
+    )
     // Sent payouts stay first, in the order of sending. So no part of a file repeats a payment of an earlier part, even if payouts were
     // added in between.
     .orderBy('w.sent_at', (order) => order.asc().nullsLast())

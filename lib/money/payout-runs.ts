@@ -311,12 +311,17 @@ export async function sumUpRuns(db: Database, programId: number, runIds: number[
 function runSumsStatement(programId: number, runIds: number[]) {
   return kysely
     .selectFrom('payouts as w')
+    .leftJoin('payout_items as i', (join) =>
+      join.onRef('i.program_id', '=', 'w.program_id').onRef('i.payout_id', '=', 'w.id'),
+    )
     .select((eb) => [
       eb.ref('w.payout_run_id').$notNull().as('payout_run_id'),
       'w.currency',
       'w.status',
       eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
       eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
+      /** How many of them a provider has. */
+      eb.fn.count<number>('i.payout_id').as('at_provider'),
     ])
     .where('w.program_id', '=', programId)
     .where('w.payout_run_id', 'in', runIds)

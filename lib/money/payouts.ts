@@ -196,7 +196,7 @@ export async function returnPayout(
   })
   const [[row], [payout], [written]] = await retryOnce(() =>
     db.batch([statement, one(programId, payoutId), writtenMessages()]),
-  )
+  ).catch(refuse)
   if (!row?.status || !payout) throw notFound()
   if (row.status === 'requested' || row.status === 'in_run') {
     throw new ApiError('conflict', 'This payout has not been sent yet. Refuse it, or mark it as paid first.')

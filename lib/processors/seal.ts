@@ -1,7 +1,7 @@
 const encoder = new TextEncoder()
 
 /** The uses of encryption. Each use has its own key, derived from the deployment's secret for customers' data. */
-type Purpose = 'unread webhook payload' | 'processor secret' | 'payee' | 'import key'
+type Purpose = 'unread webhook payload' | 'processor secret' | 'payee' | 'import key' | 'payout keys'
 
 async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {
   const material = await crypto.subtle.importKey('raw', encoder.encode(secret), 'HKDF', false, ['deriveKey'])

@@ -5,6 +5,7 @@ import { approveCommissions } from '../../lib/money/commissions.ts'
 import { addMember, createPerson, tiePartner } from '../../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import { sessionCookie } from '../../lib/access/sessions.ts'
+import { connectProvider } from '../../lib/money/payout-connections.ts'
 import { createPayoutRun } from '../../lib/money/payout-runs.ts'
 import { askPayout } from '../../lib/money/payouts.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
@@ -160,6 +161,13 @@ export async function startTenants() {
       select program_id, id, 1, 'partner', 'secret-import', 'a file', '{}', 'create', 'new' from created returning import_id`,
       [programId],
     )
+    const keys = { client_id: 'secret-client', client_secret: 'secret' }
+    const paypal = { provider: 'paypal', livemode: false, keys } as const
+    const batch = await stack.sql.query<{ id: string }>(
+      `insert into payout_batches (program_id, payout_run_id, connection_id, currency, next_step_at)
+      values ($1, $2, $3, 'usd', 'infinity') returning id`,
+      [programId, run, await connectProvider(stack.db, stack.environment, programId, paypal)],
+    )
     const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
       `select (select max(id) from api_keys where program_id = $1 and revoked_at is null) as key,
         (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -201,6 +209,8 @@ export async function startTenants() {
       ':endpointId': String(endpoint.id),
       ':messageId': String(message),
       ':connectionId': connection,
+      ':provider': 'paypal',
+      ':batchId': String(batch.rows[0]?.id),
     }
   }
   const own = await fill(victim)

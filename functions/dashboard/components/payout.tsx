@@ -64,6 +64,21 @@ function payoutRow(payout: Payout) {
   }
 }
 
+/** Returns the address of a program's payout runs. A run adds its id. */
+export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
+
+/** Sums by currency: `$30.00 and €5.00`. */
+export function totals(amounts: { currency: string; payable_cents: number }[]): string {
+  const byCurrency = Map.groupBy(amounts, ({ currency }) => currency)
+  const sums = [...byCurrency].map(([currency, list]) =>
+    formatMoney(
+      list.reduce((sum, { payable_cents: cents }) => sum + cents, 0),
+      currency,
+    ),
+  )
+  return new Intl.ListFormat('en').format(sums)
+}
+
 interface StateSum {
   status: PayoutStatus
   currency: string

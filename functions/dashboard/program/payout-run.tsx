@@ -38,33 +38,19 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
-import { Payee, payoutColumns, PayoutDecisions, SumsByState } from '../components/payout.tsx'
+import { Payee, payoutColumns, PayoutDecisions, payoutsOf, SumsByState, totals } from '../components/payout.tsx'
+import { Providing, readProviding } from './payout-run-provider.tsx'
 import { partnerAddress, partnerColumn } from './partner-columns.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 
 /** One payout run: its payments, its files, and the form that marks it as paid. */
 export const pages = createProgramPages()
 
-/** Returns the address of a program's payout runs. A run adds its id. */
-export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
-
 /** The exclusion reasons in words. */
 export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
   payout_address_changed: 'New payout address: 24-hour wait',
-}
-
-/** Sums by currency: `$30.00 and €5.00`. */
-export function totals(amounts: { currency: string; payable_cents: number }[]): string {
-  const byCurrency = Map.groupBy(amounts, ({ currency }) => currency)
-  const sums = [...byCurrency].map(([currency, list]) =>
-    formatMoney(
-      list.reduce((sum, { payable_cents: cents }) => sum + cents, 0),
-      currency,
-    ),
-  )
-  return new Intl.ListFormat('en').format(sums)
 }
 
 /** The state of a run, with the date and reference of its transfer. */
@@ -117,9 +103,14 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
     />
   )
   if (!run) throw new ApiError('not_found', missing)
+  const providing = await readProviding(c.get('db'), c.get('program'), runId)
   const pays = may(roles, 'payout:pay')
   const open = run.sums.filter(({ status }) => isOpenStatus(status))
   const inFiles = run.paid_at === null ? open : run.sums.filter(({ status }) => status === 'paid')
+  const files = inFiles
+    .map(({ payments, at_provider: elsewhere, ...sum }) => ({ ...sum, payments: payments - elsewhere }))
+    .filter(({ payments }) => payments > 0)
+  const byHand = open.some(({ at_provider: count }) => count > 0) ? undefined : open
   const mayReopen = pays && run.paid_at !== null && Date.now() - run.paid_at.getTime() < reopenMs
   const excludedAddress = addressOf(address, { part: excludedPart })
   return c.render(
@@ -147,11 +138,17 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
             />
           )}
           {run.paid_at !== null && <LinkButton href={`${address}/lines`} text="Paid commissions" />}
-          {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={inFiles} />}
+          {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={files} />}
         </>
       }
     >
-      {pays && run.paid_at === null && <PayRun address={address} open={open} />}
+      <Providing
+        {...providing}
+        program={c.get('program')}
+        address={address}
+        hasUnsent={open.some(({ status }) => status === 'in_run')}
+      />
+      {pays && run.paid_at === null && byHand && <PayRun address={address} open={byHand} />}
       {mayReopen && (
         <Card title="Marked as paid by mistake?">
           <p class="muted">

@@ -15,7 +15,7 @@ import {
   sumUpRuns,
 } from '../../../lib/money/payout-runs.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { Card } from '../components/blocks.tsx'
+import { Card, LinkButton } from '../components/blocks.tsx'
 import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal } from '../components/form.ts'
@@ -25,10 +25,10 @@ import { askedOf, byId, Find, List, noneFits, type Page, type Query, readPage } 
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { smallestUnits } from '../components/typed-number.ts'
-import { SumsByState } from '../components/payout.tsx'
+import { payoutsOf, SumsByState } from '../components/payout.tsx'
 import { partnerColumn } from './partner-columns.tsx'
 import { PayoutViews } from './payout-files.tsx'
-import { payoutsOf, RunState } from './payout-run.tsx'
+import { RunState } from './payout-run.tsx'
 import { CreateRun, DueSums } from './payouts-due.tsx'
 
 /** Payout runs with their sums, the debts of partners, and the minimum payout. */
@@ -62,6 +62,9 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
       actions={
         <>
           <PayoutViews programId={program.id} current="runs" />
+          {may(program.roles, 'processor:manage') && (
+            <LinkButton href={`/programs/${program.id}/payouts/providers`} text="Providers" />
+          )}
           <CreateRun program={program} figures={figures} />
         </>
       }

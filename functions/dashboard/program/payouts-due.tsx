@@ -23,11 +23,11 @@ import { form } from '../components/form.ts'
 import { counted } from '../components/format.tsx'
 import { askedOf, programList } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { Payee } from '../components/payout.tsx'
+import { Payee, payoutsOf, totals } from '../components/payout.tsx'
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 import { PayoutViews } from './payout-files.tsx'
-import { exclusionCursors, exclusionTexts, payoutsOf, totals } from './payout-run.tsx'
+import { exclusionCursors, exclusionTexts } from './payout-run.tsx'
 
 /** The partners who are due, the parts of the due amount, and payments by hand. */
 export const pages = createProgramPages()

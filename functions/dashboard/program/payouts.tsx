@@ -23,10 +23,9 @@ import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { statementList } from '../components/statement.tsx'
 import { partnerIn } from './partner-columns.tsx'
-import { Payee, payoutColumns, PayoutDecisions, payoutsCsv, payoutStates } from '../components/payout.tsx'
+import { Payee, payoutColumns, PayoutDecisions, payoutsCsv, payoutsOf, payoutStates } from '../components/payout.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 import { type PaymentCount, PayoutFileLinks, payoutFileOf, PayoutViews } from './payout-files.tsx'
-import { payoutsOf } from './payout-run.tsx'
 
 /** The payouts that partners requested and that runs created. */
 export const pages = createProgramPages()

@@ -216,6 +216,24 @@ create or replace trigger processor_connections_created_audit after insert on pr
 create or replace trigger processor_connections_changed_audit after update of disconnected_at on processor_connections
   for each row when (old.disconnected_at is distinct from new.disconnected_at) execute function audit_processor_connection();
 
+-- Nor are the keys of a payment provider.
+create or replace function audit_payout_connection() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, case when new.keys is null then 'payout_provider.disconnected' else 'payout_provider.connected' end,
+    new.provider, null);
+  return null;
+end $$;
+create or replace trigger payout_connections_audit after insert or update on payout_connections
+  for each row execute function audit_payout_connection();
+
+create or replace function audit_payout_recipient() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', new.recipient_id));
+  return null;
+end $$;
+create or replace trigger payout_recipients_audit after insert or update on payout_recipients
+  for each row execute function audit_payout_recipient();
+
 -- A program's columns are its settings and hold no secrets, so the details contain the old and the new values.
 create or replace function audit_program() returns trigger language plpgsql as $$
 declare

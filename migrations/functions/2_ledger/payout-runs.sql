@@ -70,6 +70,9 @@ begin
   if run_id is null or was_paid or open_cents <> coalesce(transferred_cents, open_cents) then
     return;
   end if;
+  perform refuse_at_provider(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null
+  ));
   for payout in
     select w.* from payouts w
     where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.decided_at is null order by w.id
@@ -81,7 +84,8 @@ begin
 end $$;
 
 -- Reverts marking a run as paid, so that its paid payouts get the status `sent` again. This is possible for 24 hours, and only until the
--- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged.
+-- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged, and so does
+-- a run that a provider paid.
 create or replace function reopen_payout_run(of_program_id bigint, of_run_id bigint, out run_id bigint, out is_open boolean)
 language plpgsql as $$
 #variable_conflict use_column
@@ -93,11 +97,13 @@ begin
   run_id := run.id;
   is_open := run.paid_at is null or run.paid_at > now() - interval '24 hours' and not exists (
     select from payout_runs r where r.program_id = of_program_id and r.id > of_run_id
+  ) and not exists (
+    select from payout_batches b where b.program_id = of_program_id and b.payout_run_id = of_run_id and b.status <> 'stopped'
   );
   if run.paid_at is null or not is_open then
     return;
   end if;
-  perform lock_paid_payouts(of_program_id, array(
+  perform lock_payout_payments(of_program_id, array(
     select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = of_run_id
   ));
   for payout in

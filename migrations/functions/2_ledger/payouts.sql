@@ -118,7 +118,7 @@ begin
 end $$;
 
 -- Fixes the amounts and addresses of payouts in a payment file: they are sent from now on. Returns false and changes nothing if
--- one of them has another amount or address by now, or is no longer payable.
+-- one of them has another amount or address by now, is no longer payable, or is at a provider.
 create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
 language plpgsql as $$
 begin
@@ -127,7 +127,8 @@ begin
     select from unnest(payout_ids, amounts, addresses) f (id, amount_cents, address)
     left join payouts w on w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run', 'sent', 'paid')
     left join partners p on p.program_id = w.program_id and p.id = w.partner_id
-    where (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
+    left join payout_items i on i.program_id = w.program_id and i.payout_id = w.id
+    where i.payout_id is not null or (w.amount_cents, coalesce(w.payout_address, p.payout_email, p.email)) is distinct from (f.amount_cents, f.address)
   ) then
     return false;
   end if;
@@ -158,7 +159,7 @@ return (
     and e.payout_id = (payout).id and e.cause = 'payout_paid'
 );
 
--- Posts that a paid payout came back. Its entries wait for another payment. The caller holds the locks of lock_paid_payouts.
+-- Posts that a paid payout came back. Its entries wait for another payment. The caller holds the locks of lock_payout_payments.
 create or replace function post_returned_payout(payout payouts) returns void language plpgsql as $$
 begin
   perform return_payout_lines(payout);
@@ -166,50 +167,66 @@ begin
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $$;
 
--- Records that a sent or paid payout did not arrive, as `returned` or `failed`: its amount is payable again. `status` is its previous
--- status, or null if the program has no such payout.
+-- Refuses decisions by hand on payments that a provider is executing. A payment that the provider blocked, or whose connection has ended,
+-- needs a person.
+create or replace function refuse_at_provider(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
+begin
+  if exists (
+    select from payout_items i
+    join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
+    join payout_connections c on c.id = b.connection_id and c.keys is not null
+    where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'unclaimed')
+      and i.provider_status is distinct from 'BLOCKED'
+  ) then
+    raise exception 'the payment is at its provider' using errcode = 'restrict_violation', constraint = 'payouts_not_at_provider';
+  end if;
+end $$;
+
+-- Ends a sent, unclaimed or paid payout that did not arrive, as `returned` or `failed`: its amount is payable again. The caller holds the
+-- locks of lock_payout_payments.
+create or replace function end_payout(payout payouts, as_status text, because text) returns void language plpgsql as $$
+begin
+  if payout.status is null or payout.status not in ('sent', 'unclaimed', 'paid') then
+    return;
+  end if;
+  if payout.status = 'paid' then
+    perform post_returned_payout(payout);
+  end if;
+  update payouts w set status = as_status, reason = because, decided_at = now()
+  where w.program_id = payout.program_id and w.id = payout.id
+  returning w.* into payout;
+  perform notify_payout('payout_returned', payout);
+end $$;
+
+-- Records by hand that a payout did not arrive. `status` is its previous status, or null if the program has no such payout.
 create or replace function return_payout(of_program_id bigint, of_payout_id bigint, as_status text, because text, out status text)
 language plpgsql as $$
 #variable_conflict use_column
 declare
   payout payouts;
 begin
-  perform lock_paid_payouts(of_program_id, array[of_payout_id]);
+  perform lock_payout_payments(of_program_id, array[of_payout_id]);
   select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
   status := payout.status;
-  if status in ('sent', 'unclaimed', 'paid') then
-    if status = 'paid' then
-      perform post_returned_payout(payout);
-    end if;
-    update payouts w set status = as_status, reason = because, decided_at = now()
-    where w.program_id = of_program_id and w.id = of_payout_id
-    returning w.* into payout;
-    perform notify_payout('payout_returned', payout);
+  if payout.status <> as_status then
+    perform refuse_at_provider(of_program_id, array[of_payout_id]);
   end if;
+  perform end_payout(payout, as_status, because);
 end $$;
 
--- Locks everything that the payment of these payouts touches, in the usual order: commissions by id, then balances. It does not lock a
--- commission that is credited between the two. If that commission is also marked and refunded at this moment, there is a deadlock. Postgres
--- breaks it and the caller retries. This is very rare.
+-- Locks everything that a payment of these payouts or its return touches, in the usual order: commissions by id, then balances. It does not
+-- lock a commission that is credited between the two. If that commission is also marked and refunded at this moment, there is a deadlock.
+-- Postgres breaks it and the caller retries. This is very rare.
 create or replace function lock_payout_payments(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
   perform from commissions c
-  where c.program_id = of_program_id and c.credited_at is not null and c.paid_at is null
-    and exists (
-      select from payouts w where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null
-        and w.partner_id = c.partner_id and w.currency = c.currency
-    )
-  order by c.id for no key update;
-  perform lock_payout_balances(of_program_id, payout_ids);
-end $$;
-
--- Locks the commissions of these paid payouts by id, and then their balances.
-create or replace function lock_paid_payouts(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
-begin
-  perform from commissions c
-  where c.program_id = of_program_id and c.paid_at is not null and c.id in (
+  where c.program_id = of_program_id and c.id in (
+    select u.id from payouts w
+    join commissions u on u.program_id = w.program_id and u.partner_id = w.partner_id and u.currency = w.currency
+    where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null and u.credited_at is not null and u.paid_at is null
+    union all
     select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
-    where l.program_id = of_program_id and l.payout_id = any (payout_ids)
+    where l.program_id = of_program_id and l.payout_id = any (payout_ids) and not l.is_returned
   )
   order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
@@ -242,6 +259,12 @@ begin
   amount_cents := payout.amount_cents;
   currency := payout.currency;
   if payout.decided_at is null and amount_cents = transferred_cents then
+    perform refuse_at_provider(of_program_id, array[of_payout_id]);
     perform post_payout(payout, of_reference, of_paid_on);
+    -- The trigger on payouts leaves the payments of a run to the run's entry.
+    if payout.payout_run_id is not null then
+      perform write_program_audit(of_program_id, 'payout.paid', payout.id::text, jsonb_build_object(
+        'amount_cents', payout.amount_cents, 'currency', payout.currency, 'reference', of_reference));
+    end if;
   end if;
 end $$;

@@ -60,6 +60,7 @@ begin
   delete from processor_customer_metadata m where m.account_id = any (account_ids)
     or m.account_id in (select c.account_id from processor_connections c where c.program_id = any (program_ids));
   delete from processor_connections c where c.program_id = any (program_ids);
+  update payout_connections c set keys = null where c.program_id = any (program_ids) and c.keys is not null;
   delete from refused_calls r where r.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;

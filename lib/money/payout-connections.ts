@@ -1,0 +1,131 @@
+import { sql } from 'kysely'
+import { newToken } from '../access/tokens.ts'
+import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { kysely } from '../kysely.ts'
+import type { SecretsEnv } from '../processors/connections.ts'
+import { seal, unseal } from '../processors/seal.ts'
+import type { Account } from './providers/provider.ts'
+import { isProvider, type ProviderName, providers } from './providers/providers.ts'
+
+const keysOf = async ({ EMAIL_HASH_KEY: secret }: SecretsEnv, id: string, sealed: string | null) => {
+  const text = sealed === null ? undefined : await unseal(secret, 'payout keys', id, sealed)
+  // oxlint-disable-next-line no-unsafe-type-assertion -- only this file writes it
+  return text === undefined ? undefined : (JSON.parse(text) as Record<string, string>)
+}
+
+/**
+ * Connects a program to its account at a provider, or replaces keys of it: an empty key keeps its value. Returns the connection's id, a part
+ * of the address of its webhook. Refuses with `invalid_request` if a key is missing.
+ */
+export async function connectProvider(
+  db: Database,
+  env: SecretsEnv,
+  programId: number,
+  to: { provider: ProviderName; livemode: boolean; keys: Record<string, string | undefined> },
+): Promise<string> {
+  const { provider, livemode, keys: given } = to
+  const [existing] = await db.query(connectionsOf(programId).where('provider', '=', provider))
+  const id = existing?.id ?? `pay_${newToken()}`
+  // Keys that a former secret of the deployment encrypted are lost.
+  const keys = (existing && (await keysOf(env, id, existing.keys))) ?? {}
+  for (const [name, { label, isOptional }] of Object.entries(providers[provider].keys)) {
+    const key = given[name]?.trim() || keys[name] || ''
+    if (key === '' && !isOptional) throw new ApiError('invalid_request', `Enter the ${label.toLowerCase()}.`)
+    keys[name] = key
+  }
+  const sealed = sql<Uint8Array>`${await seal(env.EMAIL_HASH_KEY, 'payout keys', id, JSON.stringify(keys))}::bytea`
+  await db.query(
+    kysely
+      .insertInto('payout_connections')
+      .values({ id, program_id: programId, provider, livemode, keys: sealed })
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ keys: sealed })),
+  )
+  return id
+}
+
+/** Forgets the keys of a provider. People then decide on the payments that it has. Refuses with `not_found`. */
+export async function disconnectProvider(db: Database, programId: number, provider: ProviderName): Promise<void> {
+  const ended = await db.query(
+    kysely
+      .updateTable('payout_connections')
+      .set({ keys: null })
+      .where('program_id', '=', programId)
+      .where('provider', '=', provider)
+      .where('keys', 'is not', null)
+      .returning('id'),
+  )
+  if (ended.length === 0) throw new ApiError('not_found', 'This program is not connected to this provider.')
+}
+
+/** The connected providers of a program, without their keys. */
+export async function listProviders(db: Database, programId: number) {
+  const rows = await db.query(connectionsOf(programId))
+  return rows.map(({ id, provider, livemode }) => ({ id, provider, livemode }))
+}
+
+function connectionsOf(programId: number) {
+  return kysely
+    .selectFrom('payout_connections')
+    .select(['id', 'provider', 'livemode', sql<string>`keys::text`.as('keys')])
+    .where('program_id', '=', programId)
+    .where('keys', 'is not', null)
+    .orderBy('provider')
+}
+
+/** The account of a connection with its decrypted keys, or undefined if the connection has ended. */
+export async function readAccount(db: Database, env: SecretsEnv, id: string, fetcher: typeof fetch) {
+  const [found] = await db.query(
+    kysely
+      .selectFrom('payout_connections')
+      .select(['provider', 'livemode', sql<string | null>`keys::text`.as('keys')])
+      .where('id', '=', id),
+  )
+  const keys = found && (await keysOf(env, id, found.keys))
+  if (!keys || !isProvider(found.provider)) return undefined
+  const account: Account = { livemode: found.livemode, keys, fetch: fetcher }
+  return { account, provider: providers[found.provider] }
+}
+
+/** Reads lines of `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line is anything else. */
+export function parseRecipients(text: string): { partnerId: number; recipientId: string }[] | undefined {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  const parsed = lines.flatMap((line) => {
+    const [, id, recipientId] = /^\s*([1-9]\d{0,14})[\s,;]+(acct_[A-Za-z0-9]{1,100})\s*$/.exec(line) ?? []
+    return recipientId === undefined ? [] : [{ partnerId: Number(id), recipientId }]
+  })
+  return parsed.length === lines.length ? parsed : undefined
+}
+
+/** Stores recipients at Stripe of partners of the program. Returns how many partners the program has among them. */
+export async function setRecipients(
+  db: Database,
+  programId: number,
+  recipients: { partnerId: number; recipientId: string }[],
+): Promise<number> {
+  const byPartner = new Map(recipients.map(({ partnerId, recipientId }) => [partnerId, recipientId]))
+  if (byPartner.size === 0) return 0
+  const given = sql<{ partner_id: number; recipient_id: string }>`unnest(
+    ${[...byPartner.keys()]}::bigint[], ${[...byPartner.values()]}::text[])`.as<'given'>(
+    sql`given (partner_id, recipient_id)`,
+  )
+  const stored = await db.query(
+    kysely
+      .insertInto('payout_recipients')
+      .columns(['program_id', 'partner_id', 'recipient_id'])
+      .expression(
+        kysely
+          .selectFrom('partners as p')
+          .innerJoin(given, 'given.partner_id', 'p.id')
+          .select(['p.program_id', 'p.id', 'given.recipient_id'])
+          .where('p.program_id', '=', programId),
+      )
+      .onConflict((conflict) =>
+        conflict
+          .columns(['program_id', 'partner_id'])
+          .doUpdateSet({ recipient_id: sql<string>`excluded.recipient_id` }),
+      )
+      .returning('partner_id'),
+  )
+  return stored.length
+}

@@ -1,0 +1,134 @@
+-- Payments of a run through a provider. The calls to the providers are in lib/money/providers/.
+
+-- The unsent payments of a run that a connection can pay, with their recipients. Stripe pays only partners with a recipient there.
+create or replace function payments_for_provider(of_program_id bigint, of_run_id bigint, of_provider text, currencies text[])
+returns table (payout_id bigint, currency text, amount_cents bigint, recipient text) language sql stable as $$
+  select w.id, w.currency, w.amount_cents, r.recipient
+  from payouts w
+  left join payout_recipients p on p.program_id = w.program_id and p.partner_id = w.partner_id
+  cross join lateral (select case of_provider when 'stripe' then p.recipient_id else w.payout_address end as recipient) r
+  where w.program_id = of_program_id and w.payout_run_id = of_run_id and w.status = 'in_run' and w.currency = any (currencies)
+    and r.recipient is not null
+$$;
+
+-- Puts these payments into batches of at most `most`, one currency each, for the scheduled function that sends them. Their amounts and
+-- recipients are fixed from now on. `sum_cents` is their sum. If the caller names another sum, a payment has changed and nothing is sent.
+-- `run_id` is null if the program has no such run or connection. Repeating it finds nothing to send.
+create or replace function create_payout_batches(
+  of_program_id bigint, of_run_id bigint, of_connection_id text, currencies text[], most integer, confirmed_cents bigint,
+  out run_id bigint, out sum_cents bigint
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  of_provider text;
+  part record;
+  batch_id bigint;
+begin
+  select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
+  select c.provider into of_provider from payout_connections c
+  where c.program_id = of_program_id and c.id = of_connection_id and c.keys is not null for key share;
+  if of_provider is null then
+    run_id := null;
+  end if;
+  perform lock_payout_balances(of_program_id, array(
+    select w.id from payouts w where w.program_id = of_program_id and w.payout_run_id = run_id and w.status = 'in_run'
+  ));
+  select coalesce(sum(p.amount_cents), 0) into sum_cents from payments_for_provider(of_program_id, run_id, of_provider, currencies) p;
+  if run_id is null or sum_cents <> confirmed_cents then
+    return;
+  end if;
+  for part in
+    select p.currency, array_agg(p.payout_id) as ids from (
+      select p.*, (row_number() over (partition by p.currency order by p.payout_id) - 1) / most as number
+      from payments_for_provider(of_program_id, run_id, of_provider, currencies) p
+    ) p
+    group by p.currency, p.number order by p.currency, p.number
+  loop
+    insert into payout_batches (program_id, payout_run_id, connection_id, currency)
+    values (of_program_id, run_id, of_connection_id, part.currency) returning id into batch_id;
+    insert into payout_items (program_id, payout_id, batch_id, recipient)
+    select of_program_id, p.payout_id, batch_id, p.recipient from payments_for_provider(of_program_id, run_id, of_provider, currencies) p
+    where p.payout_id = any (part.ids) order by p.payout_id;
+    update payouts w set status = 'sent', sent_at = now() where w.program_id = of_program_id and w.id = any (part.ids);
+  end loop;
+end $$;
+
+-- Takes back the payments of a batch that no call has named yet: they are in their run again, unless a reversal left too little for them.
+-- Returns how many.
+create or replace function stop_payout_batch(of_program_id bigint, of_batch_id bigint) returns integer language plpgsql as $$
+declare
+  stopped_ids bigint[];
+begin
+  perform from payout_batches b where b.program_id = of_program_id and b.id = of_batch_id for no key update;
+  perform lock_payout_balances(of_program_id, array(
+    select i.payout_id from payout_items i where i.program_id = of_program_id and i.batch_id = of_batch_id and i.attempted_at is null
+  ));
+  with stopped as (
+    delete from payout_items i where i.program_id = of_program_id and i.batch_id = of_batch_id and i.attempted_at is null
+      and i.outcome is null
+    returning i.payout_id
+  )
+  select coalesce(array_agg(s.payout_id), '{}') into stopped_ids from stopped s;
+  update payouts w set status = 'in_run', sent_at = null
+  where w.program_id = of_program_id and w.id = any (stopped_ids) and w.status = 'sent' and exists (
+    select from payable_balances p
+    where p.program_id = w.program_id and p.partner_id = w.partner_id and p.currency = w.currency and p.payable_cents >= 0
+  );
+  update payout_batches b set status = 'stopped'
+  where b.program_id = of_program_id and b.id = of_batch_id and not exists (
+    select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
+  );
+  return cardinality(stopped_ids);
+end $$;
+
+-- Applies what a provider reports about payments of a batch: `[{payout_id, outcome, status, reason, reference, claim_until}]`. Outcomes only
+-- move forward, so a late report changes nothing. A run without open payments is then paid.
+create or replace function report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb) returns void language plpgsql as $$
+declare
+  report record;
+  payout payouts;
+begin
+  perform lock_payout_payments(of_program_id, array(
+    select i.payout_id from payout_items i join jsonb_array_elements(reports) r on (r->>'payout_id')::bigint = i.payout_id
+    where i.program_id = of_program_id and i.batch_id = of_batch_id
+  ));
+  for report in
+    select r.* from jsonb_to_recordset(reports) r (payout_id bigint, outcome text, status text, reason text, reference text, claim_until date)
+    join payout_items i on i.program_id = of_program_id and i.batch_id = of_batch_id and i.payout_id = r.payout_id
+    where rank_of_outcome(r.outcome) >= rank_of_outcome(i.outcome) order by r.payout_id
+  loop
+    update payout_items i set outcome = report.outcome, provider_status = report.status, provider_reason = report.reason,
+      claim_until = coalesce(report.claim_until, i.claim_until), read_at = now()
+    where i.program_id = of_program_id and i.payout_id = report.payout_id;
+    select w.* into payout from payouts w where w.program_id = of_program_id and w.id = report.payout_id;
+    perform apply_outcome(payout, report.outcome, report.reason, report.reference, report.claim_until);
+  end loop;
+  update payout_items i set read_at = now() from jsonb_array_elements(reports) r
+  where i.program_id = of_program_id and i.batch_id = of_batch_id and i.payout_id = (r->>'payout_id')::bigint;
+  update payout_runs r set reference = b.provider, paid_on = (now() at time zone 'UTC')::date, paid_at = now()
+  from (
+    select b.payout_run_id, case c.provider when 'paypal' then 'PayPal' when 'wise' then 'Wise' else 'Stripe' end as provider
+    from payout_batches b join payout_connections c on c.id = b.connection_id where b.program_id = of_program_id and b.id = of_batch_id
+  ) b
+  where r.program_id = of_program_id and r.id = b.payout_run_id and r.paid_at is null and not exists (
+    select from payouts w where w.program_id = r.program_id and w.payout_run_id = r.id and w.decided_at is null
+  );
+end $$;
+
+create or replace function rank_of_outcome(outcome text) returns integer language sql immutable
+return case outcome when 'unclaimed' then 1 when 'paid' then 2 when 'returned' then 3 when 'failed' then 3 else 0 end;
+
+-- Moves a payout to the outcome of its payment at the provider. The caller has locked it.
+create or replace function apply_outcome(payout payouts, outcome text, reason text, reference text, claim_until date) returns void
+language plpgsql as $$
+begin
+  if outcome = 'paid' and payout.decided_at is null then
+    perform post_payout(payout, reference, (now() at time zone 'UTC')::date);
+  elsif outcome = 'unclaimed' and payout.status = 'sent' then
+    update payouts w set status = 'unclaimed' where w.program_id = payout.program_id and w.id = payout.id;
+    perform write_outbox(payout.program_id, 'payout_unclaimed', 'partner', payout.partner_id, 'payout:' || payout.id, jsonb_build_object(
+      'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency, 'day', claim_until));
+  elsif outcome in ('returned', 'failed') then
+    perform end_payout(payout, outcome, reason);
+  end if;
+end $$;

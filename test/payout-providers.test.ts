@@ -1,0 +1,308 @@
+import { createHmac, createSign, generateKeyPairSync, randomUUID } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
+import type { Database } from '../lib/database.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
+import { connectProvider, disconnectProvider, listProviders, setRecipients } from '../lib/money/payout-connections.ts'
+import { exportPayments } from '../lib/money/payout-files.ts'
+import { createPayoutRun, payPayoutRun, readPayoutRun, reopenPayoutRun } from '../lib/money/payout-runs.ts'
+import { payPayout, returnPayout } from '../lib/money/payouts.ts'
+import {
+  continueBatches,
+  listRunBatches,
+  readSendable,
+  receiveProviderWebhook,
+  sendRunToProvider,
+  stopBatch,
+} from '../lib/money/provider-batches.ts'
+import type { ProviderName } from '../lib/money/providers/providers.ts'
+import { createLedgerProgram, transfer } from './support/ledger.ts'
+import { ProviderStandIns } from './support/payout-providers.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql } = await startEndpoint()
+const env = { EMAIL_HASH_KEY: 'x'.repeat(32) }
+const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+
+const keys: Record<ProviderName, Record<string, string>> = {
+  paypal: { client_id: 'id', client_secret: 'secret', webhook_id: 'WH-1' },
+  wise: { token: 'token', profile_id: '7', webhook_key: String(publicKey.export({ type: 'spki', format: 'pem' })) },
+  stripe: { secret_key: 'sk_test_1', financial_account: 'fa_1', webhook_secret: 'whsec_1' },
+}
+
+/** The states of a payment, in the words of each provider. */
+const words = {
+  paypal: { paid: 'SUCCESS', returned: 'REVERSED', failed: 'FAILED', waits: 'ONHOLD' },
+  wise: { paid: 'outgoing_payment_sent', returned: 'funds_refunded', failed: 'cancelled', waits: 'bounced_back' },
+  stripe: { paid: 'posted', returned: 'returned', failed: 'failed', waits: 'processing' },
+} as const
+const names = ['paypal', 'wise', 'stripe'] as const
+
+/** A program that is connected to a provider. Its two partners are due 30.00 and 12.00 in a run. */
+async function createSending(provider: ProviderName) {
+  const standIns = new ProviderStandIns()
+  const { programId, partnerIds } = await createLedgerProgram(sql, db)
+  const recipients: string[] = []
+  for (const [index, partnerId] of partnerIds.entries()) {
+    const amountCents = index === 0 ? 3000 : 1200
+    const tag = randomUUID().replaceAll('-', '')
+    recipients.push(provider === 'stripe' ? `acct_${tag}` : `${tag}@example.com`)
+    await sql.query('update partners set email = $2 where id = $1', [partnerId, `${tag}@example.com`])
+    if (provider === 'stripe') await setRecipients(db, programId, [{ partnerId, recipientId: `acct_${tag}` }])
+    await createAdjustment(db, programId, { partnerId, amountCents, currency: 'usd', note: 'Bonus' }, randomUUID(), [])
+  }
+  const id = await connectProvider(db, env, programId, { provider, livemode: false, keys: keys[provider] })
+  const runId = (await createPayoutRun(db, programId, randomUUID())) ?? 0
+  const send = async (on = db) => await sendRunToProvider(on, programId, runId, { id, provider }, 4200)
+  /** Continues until nothing is due, `times` times, as if a day passed between. */
+  const go = async (times = 1, on = db, fetcher: typeof fetch = standIns.fetch) => {
+    for (let time = 0; time < times; time++) {
+      await sql.query('update payout_batches set next_step_at = now() where program_id = $1', [programId])
+      await continueBatches(on, env, { connectionId: id, until: Date.now() + 60_000, fetch: fetcher })
+    }
+  }
+  const states = async () => (await readPayoutRun(db, programId, runId)).payouts.map(({ status }) => status)
+  const balances = async () =>
+    (
+      await sql.query<{ balance_cents: string }>(
+        'select balance_cents from balances where program_id = $1 order by partner_id',
+        [programId],
+      )
+    ).rows.map((row) => Number(row.balance_cents))
+  const told = async () =>
+    (
+      await sql.query<{ kind: string }>(
+        "select kind from outbox where program_id = $1 and kind like 'payout%' order by id",
+        [programId],
+      )
+    ).rows.map(({ kind }) => kind)
+  const payoutIds = (await readPayoutRun(db, programId, runId)).payouts.map((payout) => payout.id)
+  return { standIns, programId, id, runId, recipients, payoutIds, send, go, states, balances, told }
+}
+
+describe.each(names)('%s', (provider) => {
+  const { paid, returned, failed, waits } = words[provider]
+
+  test('pays each payment, reports each state, and makes money payable again that comes back', async () => {
+    const { standIns, programId, runId, recipients, payoutIds, send, go, states, balances, told } =
+      await createSending(provider)
+    expect(await readSendable(db, programId, runId, provider)).toEqual([
+      { currency: 'usd', payments: 2, payable_cents: 4200 },
+    ])
+    await send()
+    await send().catch((error: unknown) => expect(String(error)).toContain('amounts of this run have changed'))
+    await go(2)
+    expect(recipients.map((to) => standIns.paidTo(to))).toEqual([
+      [3000, 1],
+      [1200, 1],
+    ])
+    expect([await states(), await balances()]).toEqual([
+      ['sent', 'sent'],
+      [3000, 1200],
+    ])
+    // The provider's money is in no file, and nobody decides on it by hand.
+    await expect(exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })).rejects.toThrow(
+      'nothing left',
+    )
+    await expect(payPayoutRun(db, programId, runId, transfer, 4200)).rejects.toThrow('is executing this payment')
+    await expect(payPayout(db, programId, payoutIds[0] ?? 0, 3000, transfer)).rejects.toThrow('is executing')
+    await expect(returnPayout(db, programId, payoutIds[0] ?? 0, 'failed', 'x')).rejects.toThrow('is executing')
+
+    const [first = '', second = ''] = recipients
+    standIns.setStatus(first, paid)
+    standIns.setStatus(second, waits)
+    await go(2)
+    expect([await states(), await balances()]).toEqual([
+      ['paid', 'sent'],
+      [0, 1200],
+    ])
+    standIns.setStatus(first, returned)
+    standIns.setStatus(second, failed)
+    await go(2)
+    expect([await states(), await balances()]).toEqual([
+      ['returned', 'failed'],
+      [3000, 1200],
+    ])
+    // A late report of an earlier state changes nothing.
+    standIns.setStatus(first, paid)
+    standIns.setStatus(second, paid)
+    await go(2)
+    expect(await states()).toEqual(['returned', 'failed'])
+    expect(await told()).toEqual(['payout_paid', 'payout_returned', 'payout_returned'])
+    await expect(reopenPayoutRun(db, programId, runId)).rejects.toThrow('Mark single payouts')
+    expect(await createPayoutRun(db, programId, randomUUID())).not.toBeNull()
+    expect(await findDifferences(sql, programId)).toEqual([])
+  })
+
+  test('is paid once, wherever the service stops or an answer is lost', async () => {
+    let kinds: string[] = []
+    for (let point = 0; kinds.length >= point; point++) {
+      kinds = await stopOnce(provider, point, 'everything')
+      if (kinds[point] === 'fetch') await stopOnce(provider, point, 'an answer')
+    }
+    expect(kinds.length).toBeGreaterThan(6)
+  })
+
+  test('refuses one payment or waits for a person, and what it does not have can be taken back', async () => {
+    const { standIns, programId, runId, recipients, send, go, states, balances } = await createSending(provider)
+    standIns.outage = [403, { name: 'NOT_AUTHORIZED' }]
+    await send()
+    await go()
+    const [waiting] = await listRunBatches(db, programId, runId)
+    expect(waiting).toMatchObject({ provider, status: 'sending', problem: expect.stringContaining('403') })
+    standIns.outage = undefined
+    standIns.refused.add(recipients[1] ?? '')
+    await go(2)
+    if (provider === 'paypal') {
+      // PayPal refuses the whole batch.
+      expect(await stopBatch(db, programId, waiting?.id ?? 0)).toBe(2)
+      expect(await states()).toEqual(['in_run', 'in_run'])
+    } else {
+      expect(await states()).toEqual(['sent', 'failed'])
+      expect(standIns.payments.size).toBe(1)
+    }
+    const other = await createSending(provider)
+    await other.send()
+    const [unsent] = await listRunBatches(db, other.programId, other.runId)
+    expect(unsent).toMatchObject({ unsent: 2, payments: 2 })
+    expect(await stopBatch(db, other.programId, unsent?.id ?? 0)).toBe(2)
+    await other.go(2)
+    expect([await other.states(), await other.balances(), other.standIns.payments.size]).toEqual([
+      ['in_run', 'in_run'],
+      [3000, 1200],
+      0,
+    ])
+    expect(await balances()).toEqual([3000, 1200])
+    expect(await findDifferences(sql, programId)).toEqual([])
+  })
+
+  test('verifies webhooks, which only cause a reading', async () => {
+    const { standIns, id, recipients, programId, send, go, states } = await createSending(provider)
+    await send()
+    await go(2)
+    for (const to of recipients) standIns.setStatus(to, paid)
+    const body = JSON.stringify({ event_type: 'x', resource: { transaction_status: returned } })
+    const seconds = Math.floor(Date.now() / 1000)
+    const signed: Record<ProviderName, Record<string, string>> = {
+      paypal: { 'paypal-transmission-sig': 'good' },
+      wise: { 'x-signature-sha256': createSign('sha256').update(body).sign(privateKey, 'base64') },
+      stripe: {
+        'stripe-signature': `t=${seconds},v1=${createHmac('sha256', 'whsec_1').update(`${seconds}.${body}`).digest('hex')}`,
+      },
+    }
+    const deliver = async (headers: Record<string, string>, text = body) =>
+      await receiveProviderWebhook(
+        db,
+        env,
+        id,
+        { body: text, header: (name) => headers[name], now: Date.now() },
+        standIns.fetch,
+      )
+    await expect(deliver({})).rejects.toThrow('signature does not match')
+    if (provider !== 'paypal') await expect(deliver(signed[provider], `${body} `)).rejects.toThrow('does not match')
+    await sql.query("update payout_batches set next_step_at = now() + interval '1 hour' where program_id = $1", [
+      programId,
+    ])
+    await deliver(signed[provider])
+    await continueBatches(db, env, { connectionId: id, until: Date.now() + 60_000, fetch: standIns.fetch })
+    expect(await states()).toEqual(['paid', 'paid'])
+    await expect(
+      receiveProviderWebhook(db, env, `pay_${'A'.repeat(43)}`, { body, header: () => '', now: 0 }, standIns.fetch),
+    ).rejects.toThrow('no such connection')
+  })
+})
+
+test('an unclaimed payment notifies the partner of its last day, and is then paid or returned', async () => {
+  const { standIns, programId, recipients, send, go, states, told } = await createSending('paypal')
+  await send()
+  await go(2)
+  for (const to of recipients) standIns.setStatus(to, 'UNCLAIMED')
+  await go(2)
+  expect(await states()).toEqual(['unclaimed', 'unclaimed'])
+  const { rows } = await sql.query<{ day: string }>(
+    "select payload->>'day' as day from outbox where program_id = $1 and kind = 'payout_unclaimed'",
+    [programId],
+  )
+  expect(rows).toEqual([{ day: '2026-12-20' }, { day: '2026-12-20' }])
+  standIns.setStatus(recipients[0] ?? '', 'SUCCESS')
+  standIns.setStatus(recipients[1] ?? '', 'RETURNED')
+  await go()
+  expect(await states()).toEqual(['paid', 'returned'])
+  expect(await told()).toEqual(['payout_unclaimed', 'payout_unclaimed', 'payout_paid', 'payout_returned'])
+})
+
+test('a blocked payment and one of a disconnected provider wait for a person', async () => {
+  const { standIns, programId, recipients, payoutIds, send, go, states } = await createSending('paypal')
+  await send()
+  await go(2)
+  standIns.setStatus(recipients[0] ?? '', 'BLOCKED')
+  await go()
+  const [first = 0, second = 0] = payoutIds
+  await returnPayout(db, programId, first, 'failed', 'Blocked by PayPal')
+  await expect(payPayout(db, programId, second, 1200, transfer)).rejects.toThrow('is executing')
+  await disconnectProvider(db, programId, 'paypal')
+  await payPayout(db, programId, second, 1200, transfer)
+  expect([await states(), await listProviders(db, programId)]).toEqual([['failed', 'paid'], []])
+})
+
+test('the keys of a provider are encrypted, and an empty key keeps its value', async () => {
+  const { id, programId } = await createSending('stripe')
+  const again = { provider: 'stripe', livemode: false, keys: { secret_key: '', webhook_secret: 'whsec_2' } } as const
+  expect(await connectProvider(db, env, programId, again)).toBe(id)
+  const { rows } = await sql.query<{ keys: Buffer }>('select keys from payout_connections where id = $1', [id])
+  expect(rows[0]?.keys.toString('latin1')).not.toMatch(/sk_test|whsec/)
+  await expect(
+    connectProvider(db, env, programId, { provider: 'wise', livemode: true, keys: { token: 'a' } }),
+  ).rejects.toThrow('Enter the profile id.')
+})
+
+/** Sends a run and stops at a call. Continues, and returns the kinds of calls before the stop. */
+async function stopOnce(provider: ProviderName, point: number, loses: 'everything' | 'an answer'): Promise<string[]> {
+  const { standIns, recipients, send, go, states } = await createSending(provider)
+  const faulty = stopAt(point, loses, standIns.fetch)
+  await send()
+  await go(1, faulty.db, faulty.fetch).catch(() => {})
+  await go(2)
+  for (const to of recipients) standIns.setStatus(to, words[provider].paid)
+  await go()
+  expect([recipients.map((to) => standIns.paidTo(to)), await states()], `point ${point}, ${loses}`).toEqual([
+    [
+      [3000, 1],
+      [1200, 1],
+    ],
+    ['paid', 'paid'],
+  ])
+  return faulty.kinds
+}
+
+/** A database and a provider that stop at a call: `everything` before it, or its `answer` after it was executed. */
+function stopAt(point: number, loses: 'everything' | 'an answer', fetcher: typeof fetch) {
+  const kinds: string[] = []
+  let isDead = false
+  const next = async <Result>(isFetch: boolean, run: () => Promise<Result>): Promise<Result> => {
+    if (!isDead) kinds.push(isFetch ? 'fetch' : 'query')
+    const isHere = !isDead && kinds.length - 1 === point
+    if (isDead || (isHere && loses === 'everything')) {
+      isDead = true
+      throw new Error('stopped')
+    }
+    const result = await run()
+    if (isHere && isFetch) throw new Error('The answer was lost.')
+    return result
+  }
+  const stopping = new Proxy(db, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      const method: (...given: unknown[]) => Promise<unknown> = value.bind(target)
+      return name === 'query' || name === 'batch'
+        ? (...given: unknown[]) => next(false, () => method(...given))
+        : method
+    },
+  })
+  return {
+    db: stopping satisfies Database,
+    fetch: ((input, init) => next(true, () => fetcher(input, init))) satisfies typeof fetch,
+    kinds,
+  }
+}
