@@ -13,7 +13,7 @@ const app = createApp<DatabaseEnv & RelayEnv & CountEnv & SecretsEnv>()
 const limitDelivery = bodyLimit({
   maxSize: 1024 * 1024,
   onError: () => {
-    throw new ApiError('payload_too_large', 'The event may be 1 MiB at most.')
+    throw new ApiError('payload_too_large', 'The event may be at most 1 MiB.')
   },
 })
 

@@ -94,7 +94,7 @@ test(
     await page.getByLabel('Domain of your site').fill('https://engine.example.com/start')
     await page.getByLabel('Commission per sale (%)').fill('12.345')
     await page.getByRole('button', { name: 'Create program' }).click()
-    await page.getByText('Enter a percentage with two decimals at most.').waitFor()
+    await page.getByText('Enter a percentage with at most two decimals.').waitFor()
     await page.getByLabel('Commission per sale (%)').fill('12,5')
     await page.getByRole('button', { name: 'Create program' }).click()
 

@@ -229,7 +229,7 @@ test("a host of another environment's Workers is refused", async () => {
   deployed()
   const { problems } = await plan({ ...given('staging'), API_HOST: 'api.acme.test' }, ['auth'])
   expect(problems).toEqual([
-    "api.acme.test/api/auth/* is answered by another Worker, svc-auth. Set API_HOST to a host of this environment's own, or remove that route.",
+    'api.acme.test/api/auth/* is answered by another Worker, svc-auth. Set API_HOST to a separate host for this environment, or remove that route.',
   ])
 })
 

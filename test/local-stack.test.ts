@@ -78,7 +78,7 @@ test('a sandbox has everything that an integration test needs', () => {
 })
 
 test.each([
-  ['--commission-percent', '120', '--commission-percent: A commission is 100% at most.'],
+  ['--commission-percent', '120', '--commission-percent: A commission can be at most 100%.'],
   ['--hold-days', 'soon', '--hold-days: '],
   ['--attribution-model', 'middle_click', '--attribution-model: '],
   ['--commision', '1', "Unknown option '--commision'"],

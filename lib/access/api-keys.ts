@@ -99,7 +99,7 @@ export function requireActiveKey<State extends KeyState>(
   if (state.program_matches === false) {
     throw new ApiError(
       'invalid_request',
-      "additional_data.program_id names another program than the API key. Send the key's program or none.",
+      "additional_data.program_id is not the API key's program. Send the key's program or none.",
       {
         details: [{ field: 'additional_data.program_id', message: 'must be the program of the API key' }],
       },

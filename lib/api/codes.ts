@@ -119,7 +119,7 @@ export function codeOperations(): Operation[] {
       id: 'createCode',
       summary: 'Add a code',
       description:
-        'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner for ever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
+        'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner forever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
       body: body(newCode, {
         partner_id: 'The partner.',
         code: '1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it.',

@@ -128,7 +128,7 @@ const preview = () =>
 const previewFields = {
   month: 'The calendar month of the preview, in UTC.',
   totals: 'One entry per currency of the month’s sales.',
-  partners: 'Partners with different amounts, largest difference first, a hundred at most.',
+  partners: 'Up to a hundred partners with different amounts, largest difference first.',
   brought_cents: 'Commissions of the month by the rules of that time, before refunds.',
   now_cents: 'Commissions by the current rules and the partners’ current groups.',
   then_cents: 'Commissions by the changed rules.',

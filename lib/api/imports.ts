@@ -30,7 +30,7 @@ const file = z
     }),
   )
 
-const accountNeeded = 'must be the id of the account or program: this service needs it beside the key'
+const accountNeeded = 'must be the id of the account or program: this service needs it in addition to the key'
 
 /** Body of POST /api/v1/imports. */
 export const newImport = z
@@ -202,7 +202,7 @@ const exampleRow = {
 }
 const described = {
   state:
-    '`reading`, `planned`, `applying`, `applied`, `undoing`, `undone` or `failed`. Work that takes longer than the call goes on by itself.',
+    '`reading`, `planned`, `applying`, `applied`, `undoing`, `undone` or `failed`. Work that takes longer than the call continues by itself.',
   problem: 'Why it failed, and what to do.',
   files:
     'The files with the heading of each field and the headings that no field uses. Correct them with `mapping` in another import. Null for a service that was read with a key.',
@@ -213,8 +213,8 @@ const rowFields = {
   kind: '`group`, `partner`, `link`, `code`, `customer`, `balance` or `commission`.',
   source_id: 'The id in the source. It becomes the `external_id` `<source>:<id>`.',
   origin: 'The file and the line.',
-  reason: 'A stable word for why the row has this outcome. `reason_text` says it in a sentence.',
-  target_id: 'The id of the created, changed or found thing.',
+  reason: 'A stable code for the reason of the outcome. `reason_text` explains it in a sentence.',
+  target_id: 'The id of the created, changed or found object.',
 }
 const sent = {
   source: 'csv',
@@ -249,7 +249,8 @@ export const importOperations = (): Operation[] => [
         'Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file holds: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`.',
       api_key:
         'Your key of the service, instead of files; for PartnerStack the public and the secret key with a colon between. It is stored encrypted until everything is read.',
-      account: 'The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed beside their keys.',
+      account:
+        'The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys.',
       mapping:
         'Headings by field, for all files or by table: `{"partners": {"name": "Full name"}}`. Known headings need none.',
     }),
@@ -304,7 +305,7 @@ export const importOperations = (): Operation[] => [
     path: `${path}/{import_id}/apply`,
     summary: 'Apply an import',
     description:
-      'Creates and changes what the plan says, and nobody is mailed. Applying again continues, and then changes nothing. `conflict` if the import is not planned.',
+      'Carries out the plan and sends no mail. Applying again continues, and then changes nothing. `conflict` if the import is not planned.',
     scope: 'manage',
     parameters: [pathParameter()],
     errors: ['not_found', 'conflict'],
@@ -324,7 +325,7 @@ export const importOperations = (): Operation[] => [
     path: `${path}/{import_id}/undo`,
     summary: 'Undo an import',
     description:
-      'Deletes what the import created and takes its changes back. Things that clicks, sales or people use by now stay, and their rows say `in_use`. `conflict` once a payout contains money of the import.',
+      'Deletes the objects that the import created and reverts its changes. Objects that clicks, sales or people already use stay, and their rows say `in_use`. `conflict` once a payout contains money of the import.',
     scope: 'manage',
     parameters: [pathParameter()],
     errors: ['not_found', 'conflict'],

@@ -153,7 +153,7 @@ export function linkOperations(): Operation[] {
       id: 'updateLink',
       summary: 'Change a link',
       description:
-        'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link are answered with 410. `conflict` if it would be active while its partner is not.',
+        'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link get the answer 410. `conflict` if it would be active while its partner is not.',
       body: body(linkChanges, {
         status: 'Enables or disables the link.',
         page_url: pageText,

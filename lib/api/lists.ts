@@ -115,7 +115,7 @@ export function listParameters(schema: z.ZodMiniType, filters: FilterTexts): Par
         values: { type: 'integer', minimum: 1, maximum: maxLimit, default: defaultLimit },
       },
       cursor: {
-        description: '`next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile.',
+        description: '`next_cursor` of the previous page. Pages never overlap, even if items are added in between.',
         values: { type: 'string' },
       },
       ...Object.fromEntries(described),

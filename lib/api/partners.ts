@@ -202,7 +202,7 @@ export function partnerOperations(): Operation[] {
       id: 'updatePartner',
       summary: 'Change a partner',
       description:
-        'Changes the fields that you send (JSON Merge Patch). `inactive` disables all their links: clicks on them are answered with 410. `conflict` if you change the name or address of a partner with an account, or if the partnership ended; then invite them again.',
+        'Changes the fields that you send (JSON Merge Patch). `inactive` disables all their links: clicks on them get the answer 410. `conflict` if you change the name or address of a partner with an account, or if the partnership ended; then invite them again.',
       body: body(partnerChanges, {
         name: 'A new name, if the partner has no account.',
         email:

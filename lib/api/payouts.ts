@@ -202,7 +202,7 @@ export function payoutOperations(): Operation[] {
       id: 'decidePayout',
       summary: 'Record a payout as paid, refused, returned or failed',
       description:
-        '`paid` deducts it from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, also of one in a run. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
+        '`paid` deducts it from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, even in a run. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
       body: body(payoutDecision, {
         status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
         amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',

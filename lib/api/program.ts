@@ -27,7 +27,7 @@ export function programOperations(): Operation[] {
     name: 'program',
     plural: 'programs',
     item: program(),
-    fields: { currency: 'Of amounts without a currency of their own.', commission_base: baseText },
+    fields: { currency: 'The currency of amounts that have no currency field.', commission_base: baseText },
     example: { id: 1, name: 'Shop', domain: 'shop.example.com', currency: 'usd', commission_base: 'net' },
   })
   return [

@@ -85,7 +85,7 @@ export const saleExplanation = (): Operation => ({
   path: '/api/v1/sales/{transaction_id}/explanation',
   summary: 'Explain a sale',
   description:
-    'Explains the partner and the commission of a sale, or why it has none. It lists each attempted step, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions and computes nothing again. For a payment from Stripe that is no sale, it says why.',
+    'Explains the partner and the commission of a sale, or why it has none. It lists each attempted step, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions and computes nothing again. For a payment from Stripe that is not a sale, it explains why.',
   auth: 'key',
   scope: 'read',
   parameters: [

@@ -76,7 +76,7 @@ export const trackClick = (): Operation => ({
     existing_click_id: 'The visitor’s click id. It is reused if it belongs to the same program, else ignored.',
     quiet:
       '`1` answers a refusal that would be 400 or 410 with 200, `success: false` and the same `error`. The tag sends it, because browsers show other statuses as errors in the visitor’s console.',
-    additional_data: `${additionalDataText} \`program_id\` says which program the link is of. The tag always sends it. Without it, a code that several programs have needs an \`affiliate_url\` on a domain that one program verified by a DNS record, or else where its tag was seen.`,
+    additional_data: `${additionalDataText} \`program_id\` names the link's program. The tag always sends it. Without it, a code that several programs have needs an \`affiliate_url\` on a domain that one program verified by a DNS record, or else where its tag was seen.`,
   }),
   success: {
     schemas: [clickResponse(), testClickResponse()],

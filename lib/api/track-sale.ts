@@ -97,7 +97,7 @@ export const trackSale = (): Operation => ({
   success: {
     schemas: [saleResponse()],
     description:
-      'The sale is recorded. `attributed: false` means that it has no partner and no commission. `warning` is present if the sale is in another currency than the program’s.',
+      'The sale is recorded. `attributed: false` means that it has no partner and no commission. `warning` is present if the sale is not in the program’s currency.',
     fields: ignoredText,
   },
   errors: ['duplicate_transaction'],
@@ -142,7 +142,7 @@ export const trackSale = (): Operation => ({
     ),
     answered(
       'other_currency',
-      'A sale in another currency than the program’s',
+      'A sale that is not in the program’s currency',
       {
         sale_id: 4,
         transaction_id: 'order-1004',
@@ -151,7 +151,7 @@ export const trackSale = (): Operation => ({
         commission_cents: 200,
         currency: 'eur',
         warning:
-          "This sale is in EUR, and the program's currency is USD. It is recorded: its commission is earned and paid in EUR, and the program's figures in USD leave it out. If EUR is a mistake, refund this sale and send it in USD.",
+          "This sale is in EUR, and the program's currency is USD. It is recorded: its commission is earned and paid in EUR, and the program's figures in USD exclude it. If EUR is a mistake, refund this sale and send it in USD.",
       },
       { transaction_id: 'order-1004', customer_key: 'user-1', amount_cents: 1000, currency: 'eur' },
     ),

@@ -189,7 +189,7 @@ const fields = {
   url: 'Null if you fetch the deliveries, as `svc listen` does.',
   inactive_because: '`owner`: you disabled it. `failures`: every attempt failed for five days.',
   failing_since: 'The first failed attempt after the last successful one.',
-  previous_secret_until: 'Until this time the previous secret signs too.',
+  previous_secret_until: 'Until this time, the previous secret also signs.',
 }
 const secretField = {
   ...fields,

@@ -113,8 +113,8 @@ async function main(databaseUrl: string): Promise<void> {
   if (failed > 0) process.exitCode = 1
 }
 
-const usage = `npm run audit    compares every sum with the rows it is made of, in the database of DATABASE_URL or of the running local
-                 stack; reads only, and ends with 1 where one is off`
+const usage = `npm run audit    compares every sum with its rows, in the database of DATABASE_URL or of the running local stack. Changes
+                 nothing, and ends with 1 if a sum is wrong`
 
 if (import.meta.main) {
   await runCommand(usage, () => {

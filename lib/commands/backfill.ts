@@ -5,7 +5,7 @@ import type { Backfill } from '../processors/stripe/backfill.ts'
 import { openCommandDatabase, runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
-  'npm run -s backfill -- PROGRAM [--months 12]    reads the past of its Stripe account; goes on where it stopped unless --months is given'
+  'npm run -s backfill -- PROGRAM [--months 12]    imports the past payments of its Stripe account. Without --months, it continues from where it stopped'
 
 /** Stripe's rate limits last seconds. */
 const pauseMilliseconds = 5000

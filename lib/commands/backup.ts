@@ -203,7 +203,7 @@ async function load(
   const migrations = await appliedMigrations(client)
   if (first !== header + migrations) {
     throw new OperatorError(
-      'The backup was made with other migrations. Restore it with the version that made it, then migrate.',
+      'The backup has other migrations. Restore it with the version that created it, then migrate.',
     )
   }
   async function* blockRows() {

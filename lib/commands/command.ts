@@ -76,7 +76,7 @@ const isOfOptions = (error: unknown) =>
 const databaseErrors: [state: RegExp, advice: string][] = [
   [/^28/, 'Check the user and password in DATABASE_URL. With --embedded, put back the secrets.json of this database.'],
   [/^3D000/, 'Create the database, or correct its name in DATABASE_URL.'],
-  [/^42(P01|883|703)/, 'The schema is of another version. Run `npm run migrate` with this DATABASE_URL.'],
+  [/^42(P01|883|703)/, 'The schema belongs to another version. Run `npm run migrate` with this DATABASE_URL.'],
   [/^42501/, 'Use the role that owns the tables; it ran `npm run migrate`.'],
   [/^53100/, 'The disk of the database is full. Free some space and run this again.'],
   [/^53300/, 'The database has no free connection. Use the pooled address, or run this again later.'],
@@ -87,7 +87,8 @@ const addressOfNeon = 'Check DATABASE_URL (postgresql://user:password@host/datab
 
 /** Remedies for errors of the system, Node or the queue, by code or name. */
 const advices: Record<string, string> = {
-  ECONNREFUSED: 'Nothing answers there. Check that it runs, and the host and port in DATABASE_URL or QUEUE_URL.',
+  ECONNREFUSED:
+    'Nothing answers there. Check that the server is running, and the host and port in DATABASE_URL or QUEUE_URL.',
   ENOTFOUND: 'There is no such host. Check the host in DATABASE_URL or QUEUE_URL.',
   EAI_AGAIN: 'The host name could not be resolved. Check the network of this machine.',
   ETIMEDOUT: 'There was no answer. Check that this machine can reach the host.',

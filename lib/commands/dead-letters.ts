@@ -111,10 +111,10 @@ function settings() {
   }
 }
 
-const usage = `npm run -s queue -- dead       shows the messages that nobody could handle
+const usage = `npm run -s queue -- dead       shows the messages that the consumer could not handle
 npm run -s queue -- redrive    sends them back to the queue
 
-The queue is that of QUEUE_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or that of the running local stack.`
+QUEUE_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY choose the queue. Without them, it is the queue of the running local stack.`
 
 async function main(): Promise<void> {
   const [command] = parseArgs({ allowPositionals: true }).positionals

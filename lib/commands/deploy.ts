@@ -173,12 +173,12 @@ async function deployLambda(): Promise<void> {
 }
 
 const usage = `npm run deploy                   deploys every function
-npm run deploy -- track-click    the named ones
-npm run deploy -- lambda         builds the notification consumer for AWS Lambda, and says how to put it there
-npm run deploy -- --plan         says what would change, and changes nothing
-npm run deploy -- --dry-run      builds only, and prints sizes
+npm run deploy -- track-click    deploys the named ones
+npm run deploy -- lambda         builds the notification consumer for AWS Lambda, and explains how to install it
+npm run deploy -- --plan         shows the changes without making them
+npm run deploy -- --dry-run      only builds, and prints sizes
 
-ENVIRONMENT and DOMAIN say what is deployed where; variables and secrets of functions are taken from the environment. What is
-not given stays as it is.`
+ENVIRONMENT and DOMAIN choose the names and hosts. The environment provides the functions' variables and secrets. Unset ones
+keep their values.`
 
 if (import.meta.main) await runCommand(usage, deployAll)

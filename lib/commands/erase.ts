@@ -4,7 +4,7 @@ import { commandDatabase } from './running-stack.ts'
 import { openCommandDatabase, runCommand } from './command.ts'
 
 const usage =
-  'npm run -s erase -- --program 1 --customer-key user-1    removes what identifies a customer; or --click-id cust_…'
+  'npm run -s erase -- --program 1 --customer-key user-1    removes the identity of a customer. You can also use --click-id cust_…'
 
 /**
  * `npm run -s erase -- --program 1 --customer-key user-1`: removes a customer's personal data, in the database of DATABASE_URL or

@@ -330,7 +330,7 @@ function describe(error: unknown): string {
   return [error.message, error.detail, error.where, advice].filter(Boolean).join('\n')
 }
 
-const usage = 'npm run migrate    brings the database of DATABASE_URL to this version; running it again does nothing'
+const usage = 'npm run migrate    brings the database of DATABASE_URL to this version. Running it again changes nothing'
 
 async function main(databaseUrl: string | undefined): Promise<void> {
   parseArgs({})

@@ -50,12 +50,12 @@ export function thirdPartyNotices(): string {
     const { name, version, license } = packageSchema.parse(JSON.parse(read(`${folder}/package.json`)))
     const files = readdirSync(new URL(folder, root)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file))
     const terms = files.map((file) => read(`${folder}/${file}`).replaceAll('\r\n', '\n').trim()).join('\n\n')
-    const key = terms || `Under the licence ${license ?? 'that its page names'}.`
+    const key = terms || `Under the license ${license ?? 'that its page names'}.`
     namesByTerms.set(key, [...(namesByTerms.get(key) ?? []), `${name} ${version}`])
   }
   namesByTerms.set(read('functions/dashboard/components/icon.LICENSE.txt').trim(), ['Lucide 1.62 (icons)'])
   const parts = Array.from(namesByTerms, ([terms, names]) => `${names.join('\n')}\n\n${terms}\n`)
-  return ['The service is built from these packages or run by them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
+  return ['The service contains these packages or runs on them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
 }
 
 const usage = 'npm run notices    writes THIRD_PARTY_NOTICES again, after a dependency changed'

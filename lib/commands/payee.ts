@@ -4,7 +4,7 @@ import { OperatorError } from './operator-error.ts'
 import { commandDatabase, readRunningStack } from './running-stack.ts'
 
 const usage =
-  'npm run -s payee -- --program 1 --partner 2    prints who an erased partner with payments was, for the tax office or a court'
+  'npm run -s payee -- --program 1 --partner 2    prints the identity of an erased partner with payments, for the tax office or a court'
 
 /**
  * `npm run -s payee -- --program 1 --partner 2`: decrypts the name and the addresses of an erased partner, in the database of DATABASE_URL

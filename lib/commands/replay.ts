@@ -3,7 +3,7 @@ import { OperatorError } from './operator-error.ts'
 import { openCommandDatabase, runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
-  'npm run -s replay -- --program 1    applies the events of Stripe that wait; without an option those of every program'
+  'npm run -s replay -- --program 1    applies the waiting Stripe events of a program, or of all programs without --program'
 
 /**
  * `npm run -s replay -- [--program 1]`: after a fix, applies the Stripe events that the service could not read. The service keeps their

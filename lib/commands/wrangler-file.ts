@@ -74,7 +74,7 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
     services: Object.fromEntries(
       (env.services ?? []).map(({ binding, service, entrypoint }) => {
         const bound = Object.entries(config.env).find(([, other]) => other.name === service)
-        if (!bound) throw new OperatorError(`wrangler.toml: ${name} binds ${service}, which no entry is named.`)
+        if (!bound) throw new OperatorError(`wrangler.toml: ${name} binds ${service}, but no entry has this name.`)
         return [binding, { name: bound[0], ...(entrypoint && { entrypoint }) }]
       }),
     ),

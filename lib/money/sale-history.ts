@@ -126,7 +126,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(createdAt),
       kind: 'commission',
-      text: `A commission of ${money(first)} was created, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser said who the customer is.'}`,
+      text: `A commission of ${money(first)} was created, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser identified the customer.'}`,
       change_cents: first,
       entry: null,
     })

@@ -111,5 +111,5 @@ export async function recordSale(
 /** Warns the sender of a sale in a currency other than the program's. */
 function otherCurrencyWarning(currency: string, programCurrency: string): string {
   const [is, own] = [currency.toUpperCase(), programCurrency.toUpperCase()]
-  return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} leave it out. If ${is} is a mistake, send the sale again in the right currency with "correct_currency": true before its commission is approved.`
+  return `This sale is in ${is}, and the program's currency is ${own}. It is recorded: its commission is earned and paid in ${is}, and the program's figures in ${own} exclude it. If ${is} is a mistake, send the sale again in the right currency with "correct_currency": true before its commission is approved.`
 }

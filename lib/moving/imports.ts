@@ -265,7 +265,7 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
       .orderBy('id'),
     kysely
       .updateTable('imports')
-      .set({ state: 'failed', problem: 'The request with the files broke off. Send it again.' })
+      .set({ state: 'failed', problem: 'The request with the files was interrupted. Send it again.' })
       .where('state', '=', 'reading')
       .where('position', 'is', null)
       .where('created_at', '<', sql<Date>`now() - interval '1 hour'`),

@@ -62,7 +62,7 @@ export async function readPage(
   const list = source === 'csv' ? undefined : Object.values(listsOf[source])[at.list]
   if (list === undefined) return { rows: [], reached: undefined }
   const key = await unseal(env.EMAIL_HASH_KEY, 'import key', keyName(programId), sealed)
-  if (key === undefined) throw new RefusedByService('The stored key cannot be read any more. Start another import.')
+  if (key === undefined) throw new RefusedByService('The stored key can no longer be read. Start another import.')
   const url = env.IMPORT_API_URL === undefined ? (services[source].url ?? '') : `${env.IMPORT_API_URL}/${source}`
   for (;;) {
     try {

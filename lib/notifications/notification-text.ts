@@ -71,7 +71,7 @@ export function textOf(
     case 'dispute_reinstated':
       return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
-      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. The service keeps events that Stripe sends meanwhile for 90 days and applies them then.'
+      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps events from Stripe for up to 90 days. It applies them when you reconnect.'
     case 'webhook_disabled':
       return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and replay the missed deliveries.`
     default:

@@ -22,13 +22,13 @@ const apiTexts: Texts = {
   months: 'must be 1 to 1200 months',
   product: 'must be the id of a product or of a price, such as prod_NWjs8kKbJWmuuc',
   saleType: 'must be a sale_type: 1 to 64 characters',
-  productOrType: 'goes without a product_id: a rule is for one or the other',
-  leadOfProduct: 'is of a rule for every sale: a lead has no product',
+  productOrType: 'must not be combined with product_id: a rule is for one or the other',
+  leadOfProduct: 'belongs in a rule for every sale, because a lead has no product',
 }
 
 const formTexts: Texts = {
-  percentage: 'Enter a percentage with two decimals at most.',
-  highPercentage: 'A commission is 100% at most.',
+  percentage: 'Enter a percentage with at most two decimals.',
+  highPercentage: 'A commission can be at most 100%.',
   amount: 'Enter an amount in the program’s currency.',
   highAmount: 'Enter a smaller amount.',
   months: 'Enter 1 to 1200 months.',
@@ -87,7 +87,7 @@ export const commissionRules = z.array(commissionRule).check(
   z.maxLength(50, 'must be 50 rules at most'),
   z.refine(
     (rules) => new Set(rules.map((rule) => `${rule.product_id ?? ''} ${rule.sale_type ?? ''}`)).size === rules.length,
-    'must be one rule at most for each product or sale_type',
+    'must have at most one rule for each product or sale_type',
   ),
 )
 
@@ -95,6 +95,6 @@ export const commissionRules = z.array(commissionRule).check(
 export const everybodysRules = commissionRules.check(
   z.refine(
     (rules) => rules.every((rule) => rule.product_id ?? rule.sale_type),
-    'must each name a product_id or a sale_type: what everybody is paid for all of them are the terms of the program',
+    'must each name a product_id or a sale_type: the terms of the program are the rule for all products',
   ),
 )

@@ -102,7 +102,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     })
   }
   const meanwhile = 'Calls answer 503, and no acknowledged data is lost.'
-  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Free some space there: Postgres then starts again by itself.`
+  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Free some space there, and Postgres restarts by itself.`
   /** When it starts, Postgres recovers all committed data after a kill or a full disk. */
   async function relaunch(problem: string, attempts: number): Promise<void> {
     onProblem(problem)
@@ -184,7 +184,9 @@ async function initialise(
     const isTaken = error instanceof Error && 'code' in error && ['ENOTEMPTY', 'EEXIST'].includes(String(error.code))
     if (!isTaken) throw error
     if (!isInitialised(dataFolder))
-      throw new OperatorError(`${dataFolder} holds something other than a database. Empty it, or name another folder.`)
+      throw new OperatorError(
+        `${dataFolder} contains something other than a database. Empty it, or name another folder.`,
+      )
   } finally {
     fs.rmSync(made, { recursive: true, force: true })
     fs.rmSync(passwordFolder, { recursive: true })

@@ -134,7 +134,7 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
   const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
   const advices: Record<string, string> = {
     EADDRINUSE: `Port ${port} of ${host} is in use by another process. Stop it, or set PORT to another port and change the proxy.`,
-    EACCES: `Port ${port} is reserved for root. Set PORT to one above 1023; the proxy has 80 and 443.`,
+    EACCES: `Port ${port} is reserved for root. Set PORT to a number above 1023. The proxy uses 80 and 443.`,
     EADDRNOTAVAIL: `${host} is not an address of this machine. Set HOST to 127.0.0.1 if the proxy is on this machine, or to 0.0.0.0.`,
     ENOTFOUND: `The name ${host} in HOST has no address. Set HOST to an address of this machine, such as 127.0.0.1.`,
   }

@@ -20,13 +20,13 @@ import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
 
 const usage = `npm run serve                 runs the service on the PostgreSQL 18 of DATABASE_URL
-npm run serve -- --embedded   the same on a PostgreSQL of its own, its data and secrets in the folder data/
+npm run serve -- --embedded   runs the service on its own PostgreSQL, with data and secrets in the folder data/
 
---data FOLDER   another folder than data/
---no-migrate    leaves the schema as it is; otherwise it is brought to this version first
+--data FOLDER   uses a folder other than data/
+--no-migrate    leaves the schema unchanged. Without this option, the service first migrates it to this version
 
-It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded the secrets too; it says what lacks.
-HOST and PORT are where it listens, 127.0.0.1 and 8787 by default. See lib/serve/README.md.`
+It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded also the secrets. It reports missing ones.
+It listens on HOST and PORT, by default 127.0.0.1 and 8787. See lib/serve/README.md.`
 
 /** The started parts. They stop in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []

@@ -113,7 +113,7 @@ export function readSettings(
   problems.push(...wrong)
   if (baseUrl.startsWith('https:') && value('TRUST_PROXY') === undefined)
     problems.push(
-      'TRUST_PROXY is not set. Set it to the address from which your proxy connects: TRUST_PROXY=127.0.0.1. The service believes only this proxy about visitors.',
+      'TRUST_PROXY is not set. Set it to the address from which your proxy connects: TRUST_PROXY=127.0.0.1. The service only accepts visitor addresses from this proxy.',
     )
   const port = Number(value('PORT') ?? 8787)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) problems.push('PORT must be a number up to 65535.')

@@ -94,13 +94,9 @@ export async function recordBrowserLead(
   const { click_id: clickId } = lead
   const clickProgramId = clickId === null ? undefined : programOfClickId(clickId)
   if (clickProgramId !== undefined && programId !== null && programId !== clickProgramId) {
-    throw new ApiError(
-      'invalid_request',
-      'program_id names another program than the click id. Send the program of the click.',
-      {
-        details: [{ field: 'program_id', message: 'must be the program of the click id' }],
-      },
-    )
+    throw new ApiError('invalid_request', 'program_id is not the program of the click. Send that program.', {
+      details: [{ field: 'program_id', message: 'must be the program of the click id' }],
+    })
   }
   if (lead.is_test) return await recordBrowserTestLead(db, lead, clickProgramId ?? programId, network)
   if (clickId === null || clickProgramId === undefined) throw noAttribution()

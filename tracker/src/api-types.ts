@@ -76,7 +76,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only partners in this state. */
       status?: 'active' | 'inactive' | 'ended' | undefined
@@ -267,7 +267,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
     }
     body: undefined
@@ -556,7 +556,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only applications in this state. */
       status?: 'unverified' | 'waiting' | 'approved' | 'rejected' | undefined
@@ -683,7 +683,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only codes of this partner. */
       partner_id?: number | undefined
@@ -779,7 +779,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only links in this state. */
       status?: 'active' | 'inactive' | undefined
@@ -870,7 +870,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only customers in this state. */
       status?: 'click' | 'lead' | 'conversion' | undefined
@@ -932,7 +932,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only sales to the customer with your id. */
       customer_key?: string | undefined
@@ -1123,7 +1123,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only events of this type. */
       event_type?: 'click' | 'lead' | 'conversion' | undefined
@@ -1188,7 +1188,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only commissions in this state. */
       status?: 'pending' | 'approved' | 'paid' | 'refunded' | 'reversed' | undefined
@@ -1328,7 +1328,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** `newest` first (default), or most `payments` first. */
       sort?: 'newest' | 'oldest' | 'payments' | undefined
@@ -1392,7 +1392,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only payouts in this state. */
       status?:
@@ -1472,7 +1472,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
     }
     body: undefined
@@ -1567,7 +1567,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only entries of this partner. */
       partner_id?: number | undefined
@@ -1596,7 +1596,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only waiting or decided reviews. */
       state?: 'waiting' | 'decided' | undefined
@@ -1685,7 +1685,7 @@ export interface ApiOperations {
       mapping?: Record<string, string | Record<string, string>> | undefined
       /** Your key of the service, instead of files; for PartnerStack the public and the secret key with a colon between. It is stored encrypted until everything is read. */
       api_key?: string | undefined
-      /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed beside their keys. */
+      /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys. */
       account?: string | undefined
     }
     answer: {
@@ -1716,7 +1716,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
     }
     body: undefined
@@ -1778,7 +1778,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only rows with this outcome. */
       outcome?: 'create' | 'update' | 'skip' | 'error' | undefined
@@ -1917,7 +1917,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
     }
     body: undefined
@@ -2092,7 +2092,7 @@ export interface ApiOperations {
     query: {
       /** Items per page, 25 by default. */
       limit?: number | undefined
-      /** `next_cursor` of the previous page. Pages never overlap, even if items are added meanwhile. */
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
       cursor?: string | undefined
       /** Only deliveries in this state. */
       status?: 'pending' | 'delivered' | 'failed' | 'to_fetch' | undefined

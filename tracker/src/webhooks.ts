@@ -56,7 +56,7 @@ export async function verifyWebhook(
     const bytes = one.startsWith('whsec_') ? bytesOf(one.slice(6)) : undefined
     if (!bytes?.length)
       throw new WebhookVerificationError(
-        'The secret does not belong to an endpoint. Copy the one that begins with whsec_.',
+        'The secret does not belong to an endpoint. Copy the secret that begins with whsec_.',
       )
     const key = await crypto.subtle.importKey('raw', bytes, hmac, false, ['verify'])
     for (const signature of signatures.split(' ')) {

@@ -95,7 +95,7 @@ pages.post(address, requireViewer, requireVerified, form(setUpForm, address), as
   const { password } = c.req.valid('form')
   await checkPassword(c, 'password', password)
   const made = await openAuth(c).api.enableTwoFactor({ body: { password }, headers: c.req.raw.headers })
-  if (made.method !== 'totp') throw new Error('better-auth enabled another method than TOTP')
+  if (made.method !== 'totp') throw new Error('better-auth enabled a method other than TOTP')
   return await renderConfirm(c, made)
 })
 

@@ -154,7 +154,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
       done: 'rejected',
       query: { verb: 'reject', q: search },
       partSize: 500,
-      text: 'Everybody who waits is rejected. They are not mailed, and can apply again after 30 days.',
+      text: 'This rejects everybody who is waiting. They get no e-mail, and can apply again after 30 days.',
       fields: { note: <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} /> },
       act: (ids, { note = '' }) => rejectApplications(db, programId, ids, note.slice(0, 1000) || null),
     }
@@ -168,7 +168,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
     query: { verb: 'approve', q: search },
     // The service mails each of them.
     partSize: 50,
-    text: 'Everybody who waits becomes a partner, and is mailed how to get their links.',
+    text: 'Everybody who is waiting becomes a partner, and gets an e-mail about their links.',
     fields: { group: <Field name="group" label="Group" options={options} /> },
     act: (ids, { group }) => approveSome(c, ids, groupIn(group)),
   }

@@ -179,7 +179,7 @@ function Deliveries({ deliveries, title }: { deliveries: LatestDelivery[]; title
   if (deliveries.length === 0) {
     return (
       <Empty title="No events yet">
-        <p>Send a test event from {title}'s webhook page. It shows here, also if it is not used.</p>
+        <p>Send a test event from {title}'s webhook page. It appears here even if the service does not use it.</p>
       </Empty>
     )
   }

@@ -165,7 +165,7 @@ function Minimum({ program, minimums }: MinimumProps) {
           ? 'The minimum is 0: any amount is paid.'
           : `Partners are paid from ${new Intl.ListFormat('en').format(
               minimums.map(({ currency, minimum_payout_cents: cents }) => formatMoney(cents, currency)),
-            )} on. A minimum of 0 is any amount.`}
+            )} on. A minimum of 0 means any amount.`}
       </p>
       <Form action={`${payoutsOf(program.id)}/minimum`} submit="Save" layout="inline">
         <Field name="currency" label="Currency" value={program.currency.toUpperCase()} required />

@@ -87,7 +87,7 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
       )}
       {stripe && (
         <Card title="Paddle, Lemon Squeezy and Polar">
-          <p class="muted">Connect the processor that sells for you, with a webhook of its own.</p>
+          <p class="muted">Connect your payment processor with its own webhook.</p>
           <div class="row">
             <LinkButton href={connectionsAddress(program.id)} text="Payment connections" />
           </div>

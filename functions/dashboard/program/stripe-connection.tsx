@@ -281,7 +281,7 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
   if (way === undefined) {
     return (
       <p class="muted">
-        Only the operator's own Stripe account can be connected here, because the deployment has no STRIPE_CLIENT_ID.
+        You can only connect the operator's own Stripe account here, because the deployment has no STRIPE_CLIENT_ID.
       </p>
     )
   }
@@ -358,7 +358,7 @@ const appliedAtOnce = 100
 async function applyWaited({ env, get }: Pick<PageContext, 'env' | 'get'>, accountId: string): Promise<string> {
   const { applied, outbox } = await applyParkedEvents(get('db'), openStripe(env), { limit: appliedAtOnce, accountId })
   await sendSoon(env, outbox)
-  return `Stripe is connected.${applied === 0 ? '' : ` Events received meanwhile are applied: ${eventCount(applied)}.`}`
+  return `Stripe is connected.${applied === 0 ? '' : ` Events received in the meantime are applied: ${eventCount(applied)}.`}`
 }
 
 const eventCount = (count: number) => `${formatNumber(count)} ${count === 1 ? 'event' : 'events'}`

@@ -194,7 +194,7 @@ function TypeChoices({ endpoint }: { endpoint: WebhookEndpoint | undefined }) {
 const endpointForm = z.object({
   url: z
     .string('Enter the address.')
-    .check(z.trim(), z.minLength(1, 'Enter the address.'), z.maxLength(2000, 'Use 2,000 characters at most.')),
+    .check(z.trim(), z.minLength(1, 'Enter the address.'), z.maxLength(2000, 'Use at most 2,000 characters.')),
   description: optionalText.check(shortText(200)),
   ...Object.fromEntries(webhookTypes.map((type) => [type, z.optional(z.string())])),
 })
@@ -319,8 +319,8 @@ function SendAgain({ address }: { address: string }) {
   return (
     <Card title="Send again">
       <p class="muted">
-        Use this if your server was down or lost data. Each message keeps its id; up to 10,000 at once. Messages are
-        kept for 30 days. Times are in UTC.
+        Use this if your server was down or lost data. Each message keeps its id. You can send up to 10,000 at once.
+        Messages are kept for 30 days. Times are in UTC.
       </p>
       <Form action={`${address}/replay`} submit="Send again" layout="inline">
         <Field
@@ -397,7 +397,7 @@ for (const [verb, enabled, done] of [
   [
     'on',
     true,
-    'The endpoint is enabled. Pending deliveries are sent now; events of the time when it was disabled are not.',
+    'The endpoint is enabled. Pending deliveries are sent now. Events from the time when it was disabled are not sent.',
   ],
   ['off', false, 'The endpoint was disabled.'],
 ] as const) {
@@ -461,7 +461,7 @@ pages.post(
 function repliesOf(replayed: number): string {
   if (replayed === 0) return 'There are no such deliveries in this period, so nothing will be sent again.'
   if (replayed === maxReplayed)
-    return `The oldest ${formatNumber(replayed)} will be sent again. Choose a later start for those after them.`
+    return `The oldest ${formatNumber(replayed)} will be sent again. Choose a later start for the next ones.`
   return replayed === 1
     ? 'One delivery will be sent again.'
     : `${formatNumber(replayed)} deliveries will be sent again.`

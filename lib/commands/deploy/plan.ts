@@ -61,7 +61,7 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
     }
     for (const [variable, secret] of Object.entries(secretBeside)) {
       if (values[variable] && !values[secret]) {
-        problems.add(`${name} has ${variable} without ${secret}. Set ${secret}, or ${variable}= to turn it off.`)
+        problems.add(`${name} has ${variable} without ${secret}. Set ${secret}, or ${variable}= to disable it.`)
       }
     }
     if (environment === production && 'MAIL_API_URL' in vars && !(values['MAIL_API_URL'] && values['MAIL_FROM'])) {
@@ -73,7 +73,7 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
       const other = edge.routes.find((route) => route.pattern === pattern && route.script !== worker)
       if (other) {
         problems.add(
-          `${pattern} is answered by another Worker, ${other.script || 'none on purpose'}. Set API_HOST to a host of this environment's own, or remove that route.`,
+          `${pattern} is answered by another Worker, ${other.script || 'none on purpose'}. Set API_HOST to a separate host for this environment, or remove that route.`,
         )
       }
       const isThere = edge.routes.some((route) => route.pattern === pattern && route.script === worker)

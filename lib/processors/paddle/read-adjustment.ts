@@ -20,7 +20,7 @@ const adjustment = z.looseObject({
 /** Actions that move no money of the sale. */
 const withoutMoney: Readonly<Record<string, string>> = {
   credit: 'It credits the customer’s balance. No money went back.',
-  credit_reverse: 'It takes back a credit of the customer’s balance. No money moved.',
+  credit_reverse: 'It reverts a credit to the customer’s balance. No money moved.',
   chargeback_warning: 'A warning moves no money.',
   chargeback_warning_reverse: 'A warning moves no money.',
 }

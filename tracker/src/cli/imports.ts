@@ -103,12 +103,12 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
     print(flags, now, [inLines(fieldsOf(now)), nextStep(now)].filter(Boolean).join('\n\n'))
   }
 
-  subcommand(imports, 'plan', 'Read files or a service, and plan what each row would do. Changes nothing.')
+  subcommand(imports, 'plan', 'Read files or a service, and plan the effect of each row. Changes nothing.')
     .addArgument(new Argument('<source>', 'The service that the data comes from.').choices(sources))
     .argument('[files...]', 'CSV files of its export.')
     .option('--source-key <key>', "That service's API key, instead of files. Prefer SVC_SOURCE_KEY.")
     .option('--account <id>', 'Its account or program id, if it needs one.')
-    .option('--mapping <json>', 'Headings by table and field, for those that are not recognized.', asMapping)
+    .option('--mapping <json>', 'Unrecognized headings by table and field.', asMapping)
     .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText(
       'after',

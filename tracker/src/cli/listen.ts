@@ -73,7 +73,7 @@ function reasonOf({ message, cause }: Error): string {
 
 /**
  * Forwards one event, and repeats it until the address answers. Any status and any timeout count as arrived. Returns undefined if the
- * listener ends meanwhile.
+ * listener ends before that.
  */
 async function forward(address: string, delivery: Delivery, secrets: string[], ended: AbortSignal) {
   for (let attempt_count = 1; !ended.aborted; attempt_count++) {
@@ -260,7 +260,7 @@ after 5 s, 1 min and 5 min. Enter sends the latest event again; an event's id an
 
 A killed listener cannot delete its endpoint. The endpoint keeps all events for a day and takes one of the program's 20
 places: \`svc webhooks list\` shows it. --endpoint forwards all of them from the beginning, under the same ids, so
-nothing is missed and some events come twice.
+you miss nothing, but some events arrive twice.
 
 Examples:
   $ svc listen --forward http://localhost:3000/hooks

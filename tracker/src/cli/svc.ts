@@ -111,7 +111,7 @@ Examples:
     print(flags, { program: status.program, files }, text.join('\n'))
   })
 
-subcommand(svc, 'status', 'Show the program, and which parts of the integration work.')
+subcommand(svc, 'status', 'Show the program and the working parts of the integration.')
   .addHelpText('after', '\nExamples:\n  $ svc status\n  $ svc status --json')
   .action(async (flags: ConnectionFlags) => {
     const status = await fetchStatus(connect(flags))

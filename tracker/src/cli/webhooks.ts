@@ -69,7 +69,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, answer, `${green('✓')} Endpoint ${id} was deleted.`)
     })
 
-  onOne('rotate', 'Create a new secret and show it. For a day the previous one signs too.')
+  onOne('rotate', 'Create a new secret and show it. For a day, the previous secret also signs.')
     .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks rotate 3')
     .action(async (id: number, flags: Flags) => {
@@ -78,7 +78,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(
         flags,
         made,
-        `${green('✓')} Endpoint ${id} has a new secret, shown this once: ${secret}\n  For a day the previous one signs too.`,
+        `${green('✓')} Endpoint ${id} has a new secret, shown this once: ${secret}\n  For a day, the previous secret also signs.`,
       )
     })
 
