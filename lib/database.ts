@@ -32,8 +32,7 @@ export interface StatementResult {
  */
 export interface Postgres {
   /**
-   * Runs statements in order in one round trip. A single statement runs by itself; several run in a READ COMMITTED
-   * transaction on request.
+   * Runs statements in order in one round trip. A single statement runs by itself. Several run in a READ COMMITTED transaction on request.
    */
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
 }

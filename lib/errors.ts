@@ -122,7 +122,7 @@ export function isTransient(error: unknown): boolean {
   return !code || transientState.test(code)
 }
 
-/** Lists names for a message: five of them, and whether there are more. */
+/** Lists up to five names for a message, and says whether there are more. */
 export function nameSome(names: readonly string[]): string {
   return names.slice(0, 5).join(', ') + (names.length > 5 ? ' and more' : '')
 }

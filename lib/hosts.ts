@@ -35,7 +35,7 @@ function decodeLabel(encoded: string): string | undefined {
   return String.fromCodePoint(...letters)
 }
 
-/** Punycode orders `a` to `z` before `0` to `9`; base 36 orders them the other way round. */
+/** Punycode orders `a` to `z` before `0` to `9`. Base 36 has the opposite order. */
 function digitOf(letter = ''): string {
   if (/[a-z]/.test(letter)) return (letter.charCodeAt(0) - 97).toString(36)
   return /\d/.test(letter) ? (Number(letter) + 26).toString(36) : ''

@@ -27,7 +27,7 @@ export function nameOf(whom: string) {
   return nameField(`must be the name of the ${whom}`, `must have ${allowed}`)
 }
 
-/** An optional name in a form; empty text means none. */
+/** An optional name in a form. Empty text means none. */
 export const optionalName = z.prefault(
   z.string().check(
     z.trim(),

@@ -53,7 +53,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 
 /**
  * Mails a link to the new address that changes a person's address, and notifies the old address. The caller learns nothing about the new address:
- * if it has an account, only its mail says so. Throws `rate_limited` after five requests in a day.
+ * only the mail to it says whether it has an account. Throws `rate_limited` after five requests in a day.
  */
 export async function askEmailChange(
   db: Database,

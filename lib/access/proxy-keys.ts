@@ -13,7 +13,7 @@ const algorithm = { name: 'HMAC', hash: 'SHA-256' }
 const nameOf = (programId: number, keyNumber: number) =>
   keyNumber === 0 ? `${programId}` : `${programId}.${keyNumber}`
 
-/** Returns program and number of a named key, or undefined if the text is no such name. */
+/** Returns program and number of a named key, or undefined if the text is not such a name. */
 export function readProxyKeyName(name: string): { programId: number; keyNumber: number } | undefined {
   const [, programId, keyNumber = '0'] = /^([1-9]\d{0,14})(?:\.([1-9]\d{0,8}))?$/.exec(name) ?? []
   return programId === undefined ? undefined : { programId: Number(programId), keyNumber: Number(keyNumber) }

@@ -26,7 +26,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
     PROXY_RATE_LIMIT: { id: 1011, perMinute: 60_000 },
   },
   'track-lead': {
-    // By key. The others count calls from browsers, as for track-click.
+    // This limiter counts by key. The others count calls from browsers, as for track-click.
     RATE_LIMIT: { id: 1002, perMinute: 60_000 },
     UNKNOWN_KEY_RATE_LIMIT: { id: 1038, perMinute: 600 },
     BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },

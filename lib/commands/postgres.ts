@@ -115,7 +115,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
   }
 }
 
-/** Parses values as Neon's driver does; see lib/database.ts. */
+/** Parses values like Neon's driver. See lib/database.ts. */
 const readers = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') => types.getTypeParser(oid, format ?? 'text'),
 }

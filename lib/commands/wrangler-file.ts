@@ -99,7 +99,7 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'TURNSTILE_SECRET_KEY',
   'CLICK_RETENTION_MONTHS',
   'DNS_OVER_HTTPS_URL',
-  // The local stack adds this entry; wrangler.toml has none, so it is never deployed.
+  // Only the local stack adds this entry, so it is never deployed.
   'WEBHOOK_LOOPBACK',
 ])
 

@@ -10,7 +10,7 @@ import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { ApiError, errorResponse } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** The path on the local stack; see inbox.ts. */
+/** The path on the local stack. See inbox.ts. */
 const inboxPath = '/inbox'
 
 const mails = () => kysely.selectFrom('mails').select(['id', 'recipient', 'subject', 'created_at'])

@@ -31,7 +31,7 @@ const parts = {
     from notifications where program_id = $1 order by id`,
 }
 
-/** How many rows of a part are shown to people; `--json` prints all. */
+/** How many rows of a part people see. `--json` prints all. */
 const shownRows = 50
 
 /**

@@ -17,7 +17,7 @@ import { refusePages } from './pages.ts'
  */
 export interface Fault {
   action: 'drop-before' | 'drop-after' | 'cut' | 'unavailable' | 'delay' | 'kill-backend'
-  /** The number of requests that fail; default 1. */
+  /** The number of requests that fail. Default 1. */
   times?: number
   delay_ms?: number
   /** Only requests with this text in a statement fail. */
@@ -27,7 +27,7 @@ export interface Fault {
 export interface NeonEndpoint {
   /** The value of `NEON_ENDPOINT`. */
   url: string
-  /** Requests that reached `/sql`; each is one round trip of a function. */
+  /** Requests that reached `/sql`. Each is one round trip of a function. */
   requests: number
   /** Statements in these requests. */
   statements: number
@@ -54,7 +54,7 @@ const maxNamedStatements = 500
 
 /**
  * Starts the endpoint that `@neondatabase/serverless` calls over HTTP, in front of Postgres. Its path `/sql` takes one
- * statement, or several in one transaction. Rows are arrays of Postgres' own text, as the driver requests. The header
+ * statement, or several in one transaction. Rows are arrays of text in Postgres' own format, which the driver requests. The header
  * `Neon-Connection-String` names the database.
  *
  * Tests count requests and plant faults through the returned object or over HTTP: `GET /control` returns the counters, `POST
@@ -190,7 +190,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     answer(request, response).catch((error: unknown) => {
       const { message } = error instanceof Error ? error : { message: String(error) }
       endpoint.recent.push(`failed: ${message}`)
-      // Neon's proxy only passes on codes of Postgres errors; other errors have none.
+      // Neon's proxy only passes on codes of Postgres errors. Other errors have none.
       reply(response, 400, error instanceof DatabaseError ? Object.assign({ message }, error) : { message, code: '' })
     })
   })

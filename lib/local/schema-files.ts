@@ -9,7 +9,7 @@ import { startPostgres } from '../serve/embedded-postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The runner's own tables and the partitions, which come and go with time. */
+/** The runner's own tables and the partitions, which change over time. */
 const excluded = String.raw`c.relname in ('schema_migrations', 'schema_functions') or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
 
 const dumpQuery = `

@@ -59,7 +59,7 @@ export async function bundleFunctions(
   return new Map(
     functions.map(({ name }) => {
       const files = new Set([`${name}.js`])
-      // The loop also visits members that are added meanwhile.
+      // The loop also visits members that are added while it runs.
       for (const file of files) for (const next of imported.get(file) ?? []) files.add(next)
       return [name, Array.from(files, (file) => ({ path: file, contents: texts.get(file) ?? '' }))]
     }),

@@ -12,7 +12,7 @@ export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[nu
 /** A manual change of a partner's balance by the program. */
 interface NewAdjustment {
   partnerId: number
-  /** In the currency's minor unit; negative for a deduction. */
+  /** In the currency's minor unit. Negative for a deduction. */
   amountCents: number
   /** The program's currency if undefined. */
   currency?: string | undefined

@@ -127,7 +127,7 @@ const oneCommission = (programId: number, commissionId: number) =>
 
 /**
  * Permanently rejects a commission of a program, at any time. This reverses the rest of the commission, deducts it from the balance if it was
- * credited, and gives the partner the reason. A rejected commission stays rejected whatever happens to its sale.
+ * credited, and gives the partner the reason. A rejected commission stays rejected, even if its sale changes.
  *
  * Returns the commission, the deducted amount and the messages to send. Rejecting it again changes nothing and deducts 0. Refuses with
  * `not_found`, and with `conflict` if refunds have already reversed it in full.

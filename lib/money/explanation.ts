@@ -399,7 +399,7 @@ function taxIn(sale: ExplainedSale): number {
   return sale.amount_cents - sale.commission_base_cents - (sale.processor_fee_cents ?? 0)
 }
 
-/** Says how the base follows from the amount; nothing if both are the same. */
+/** Explains the difference between the base and the amount. Empty if both are the same. */
 function baseText(sale: ExplainedSale): string {
   const money = (cents: number) => formatMoney(cents, sale.currency)
   const tax = taxIn(sale)

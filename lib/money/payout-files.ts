@@ -166,7 +166,7 @@ const isAskedPayment = () =>
 const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 
 /**
- * Writes a payout file with unchanged values. PayPal's has no header and one currency; its customer id has up to 30 characters and no
+ * Writes a payout file with unchanged values. PayPal's file has no header and one currency. Its customer id has up to 30 characters and no
  * spaces. Refuses with `conflict` a value that the file cannot hold.
  */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {

@@ -425,7 +425,7 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
   return { ...run, payouts, excluded }
 }
 
-/** Sets the smallest payable amount in a currency that a run pays; 0 means any amount. */
+/** Sets the smallest payable amount in a currency that a run pays. 0 means any amount. */
 export async function setMinimumPayout(
   db: Database,
   programId: number,

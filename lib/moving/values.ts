@@ -92,7 +92,7 @@ export function readPercent(text: string): number | undefined {
   return text !== '' && number >= 0 && number <= 100 ? Math.round(number * 100) : undefined
 }
 
-/** Reads an e-mail address in lower case; undefined if it cannot be one. */
+/** Reads an e-mail address in lower case. Undefined if the text cannot be one. */
 export function readEmail(text: string): string | undefined {
   const email = text
     .trim()

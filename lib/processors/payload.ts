@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 
-/** Hashes an e-mail address; see `emailHash`. */
+/** Hashes an e-mail address. See `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
 
 /** An id or another word of the processor that the database can store and a key can contain. */

@@ -2,8 +2,8 @@ import type { Fact } from './facts.ts'
 import type { HashEmail } from './payload.ts'
 
 /**
- * A processor with a webhook address for each connection. Its folder in lib/processors/ implements the fields below. The readers turn the
- * objects of its events into facts; the code that all processors share applies them.
+ * A processor with a webhook address for each connection. Its folder in lib/processors/ implements the fields below. The readers convert
+ * the objects of its events to facts. Shared code applies the facts.
  */
 export interface Processor {
   /** The processor's name for people. */

@@ -154,7 +154,7 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 
 /**
  * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing. Others may succeed now. An unreadable
- * payload is parsed again; `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
+ * payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,

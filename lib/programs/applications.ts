@@ -286,7 +286,7 @@ export interface Approved {
 }
 
 /**
- * Approves applications of a program, optionally into a group, all or none. Decided ones stay as they are. Throws `conflict` for an unknown group,
+ * Approves applications of a program, optionally into a group, all or none. Decided ones stay unchanged. Throws `conflict` for an unknown group,
  * or if an applicant's address belongs to a partner with another account. Returns the applications and the messages to send. Sends no mail.
  */
 export async function approveApplications(

@@ -33,7 +33,7 @@ function holds(eb: InvitationBuilder) {
   ])
 }
 
-/** Revokes invitations whose senders lost the right to make them. Part of the transaction that takes the right away. */
+/** Revokes invitations whose senders lost the right to invite. Part of the transaction that removes the right. */
 export function endInvitations(workspaceId: string) {
   return kysely
     .updateTable('workspace_invitations as i')

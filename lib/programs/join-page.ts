@@ -58,7 +58,7 @@ const joinQuestion = z.strictObject({
 })
 type JoinQuestion = z.output<typeof joinQuestion>
 
-/** The settings of the page. Missing ones stay as they are. */
+/** The settings of the page. Missing ones stay unchanged. */
 export const joinPageChanges = z.strictObject({
   slug: z.optional(z.string().check(z.regex(/^(?=.{3,60}$)[a-z0-9]+(-[a-z0-9]+)*$/, slugRule))),
   is_open: z.optional(z.boolean()),

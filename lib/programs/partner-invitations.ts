@@ -13,7 +13,10 @@ const validDays = 14
 
 type InvitationBuilder = ExpressionBuilder<DB & { i: DB['partner_invitations'] }, 'i'>
 
-/** The invitation is open and not expired, and its sender may still invite. It ends with the sender's right, unless the partner applied. */
+/**
+ * The invitation is open and not expired, and its sender may still invite. It ends when the sender loses the right to invite, unless the
+ * partner applied.
+ */
 function holds(eb: InvitationBuilder) {
   return eb.and([
     isOpen(eb),

@@ -55,8 +55,9 @@ export async function listProgramNames(db: Database, userId: string) {
 }
 
 /**
- * Ends a partnership, by the program or by the person. Disables the links and revokes the codes (`switchOffRevoked` does it in Stripe) and the open
- * invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this changes nothing.
+ * Ends a partnership, by the program or by the person. Disables the links, and revokes the codes (in Stripe through `switchOffRevoked`) and
+ * the open invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this changes
+ * nothing.
  */
 export async function endPartnership(
   db: Database,

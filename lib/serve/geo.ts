@@ -31,7 +31,7 @@ function openReader(file: string): Reader<CityResponse> {
   }
 }
 
-/** `{country: {iso_code}, subdivisions: [{names: {en}}], city: {names: {en}}}`; each part is optional. */
+/** `{country: {iso_code}, subdivisions: [{names: {en}}], city: {names: {en}}}`. Each part is optional. */
 function placeOf(record: unknown): Place {
   const country = text(record, 'country', 'iso_code')
   const region = text(record, 'subdivisions', '0', 'names', 'en')

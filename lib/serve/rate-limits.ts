@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { RateLimit } from '../api/rate-limits.ts'
 
-/** A part of the hash of a limiter's key; its counts in a window, by process. */
+/** A part of the hash of a limiter's key, and its counts in a window, by process. */
 type Shared = [limiter: string, key: string, window: number, times: number]
 
 /** A process sends a key's count to the others once it reaches this share of its limit. Lower counts don't matter. */
@@ -50,7 +50,7 @@ export function openRateLimits(now = Date.now): RateLimits {
 export interface RateLimits {
   /** A limiter from wrangler.toml: `limit` requests of a key in `period` seconds. */
   limiter(name: string, simple: { limit: number; period: number }): RateLimit
-  /** Takes the messages for the other processes. */
+  /** Returns the waiting messages for the other processes and forgets them. */
   takeMessages(): string[]
   hear(message: string): void
 }

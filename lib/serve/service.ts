@@ -84,7 +84,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   })
   running.push({ name: 'the server', stop: () => server.stop() })
   console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
-  // systemd waits for this; Node can't send its datagram.
+  // systemd waits for this notification, and Node can't send its datagram.
   if (process.env['NOTIFY_SOCKET'])
     execFile('systemd-notify', ['--ready'], (error) => error && logFailure('systemd-notify', error))
 }

@@ -70,7 +70,7 @@ type Interval = { start: string } & Figures
 
 /** One value of a grouping. */
 export type Group = {
-  /** A partner's or link's id as text, a two-letter country, …. Null for events without a value. */
+  /** For example a partner's or link's id as text, or a two-letter country. Null for events without a value. */
   value: string | null
   /** A partner's name or a link's code. */
   label?: string

@@ -16,7 +16,7 @@
  * load the code that revokes it.
  */
 
-/** Whether this is `svc-tracker-consent.js`; see build.ts. */
+/** Whether this is `svc-tracker-consent.js`. See build.ts. */
 declare const SVC_REVOKES: boolean
 
 /**
@@ -137,7 +137,7 @@ try {
     const sendClick = async () => {
       if (store[clickKey]) {
         const response = await post('click', {
-          // A refusal is then answered with 200, so it is no error in the visitor's console.
+          // The service then answers a refusal with 200, so the visitor's console shows no error.
           quiet: 1,
           ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),

@@ -17,7 +17,7 @@ try {
   const name = document.currentScript?.dataset['svcName'] ?? 'svc'
   /** Stripe silently drops any other value. */
   const accepted = /^[\w-]{1,200}$/
-  /** Of each processor's links: the address, the parameter in it, and how to write the parameter. */
+  /** For each processor's links, the address, its parameter, and how to write the parameter. */
   const kinds: [RegExp, RegExp, string][] = [
     [/^buy\.stripe\.com\//, /([?&]client_reference_id=)([^&]*)/, 'client_reference_id'],
     [/^(buy|sandbox-api)\.polar\.sh\//, /([?&]reference_id=)([^&]*)/, 'reference_id'],

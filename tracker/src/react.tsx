@@ -37,7 +37,7 @@ export function SvcProvider({
 }: SvcProviderProps) {
   useEffect(() => {
     if (document.querySelector(`[data-svc-program-id][data-svc-name="${name}"]`)) return
-    // An address with a path is a proxy's; it serves all scripts there.
+    // An address with a path belongs to a proxy, which serves all scripts there.
     const [tracker, links] = /^\/|\w\/\w/.test(baseUrl)
       ? [consent ? `${baseUrl}?consent` : baseUrl, `${baseUrl}?links`]
       : [consent ? 'tracker-consent' : 'tracker', 'payment-links'].map(

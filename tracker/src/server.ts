@@ -22,7 +22,10 @@ export interface LeadInput {
 
 export interface SaleInput {
   customerExternalId: string
-  /** The paid amount, a positive integer in the currency's minor unit by ISO 4217 (cents; whole yen). `stripeAmount` converts Stripe's. */
+  /**
+   * The paid amount, a positive integer in the currency's minor unit by ISO 4217 (cents, but whole yen). `stripeAmount` converts amounts
+   * from Stripe.
+   */
   amount: number
   /** The tax within `amount`, in the same unit. It earns no commission. Default 0. */
   tax?: number | undefined

@@ -37,7 +37,7 @@ const session = z.looseObject({
 const isClickId = (text: string) => /^cust_\d+_\d+$/.test(text)
 
 /**
- * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is the paid amount after discounts and with tax; the
+ * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is the paid amount after discounts and with tax. The
  * commission is computed without tax. Without a payment there is a lead but no sale. If the payment is pending, only the attribution is
  * stored.
  */

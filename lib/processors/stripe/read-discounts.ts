@@ -3,7 +3,7 @@ import { id, reference } from '../payload.ts'
 
 const discount = z.looseObject({ id: z.nullish(id), promotion_code: reference })
 
-/** Reads a value with a schema; null if it does not fit, because the payload may hold anything there. */
+/** Reads a value with a schema. Null if it does not fit, because the payload may contain anything there. */
 function loose<Schema extends z.ZodMiniType>(schema: Schema) {
   return z.pipe(
     z.optional(z.unknown()),

@@ -24,7 +24,7 @@ const refund = z.looseObject({
 export function reversalsOf(object: unknown): Reversal[] {
   const { id: refundId, amount: refunded, currency: unit, status, reason } = refund.parse(object)
   const returned = status === 'failed' || status === 'canceled'
-  // Refunds before 2016 have no status; they were paid.
+  // Refunds before 2016 have no status, but they were paid.
   if (!returned && status && status !== 'pending' && status !== 'succeeded') return []
   const reversal: Reversal = {
     reversal_id: refundId,

@@ -4,7 +4,7 @@
 create or replace function window_start(at timestamptz, cookie_window_days integer) returns timestamptz language sql stable
 return at - make_interval(days => cookie_window_days);
 
--- Returns whether something existed at `at`. The minute allows for clocks that differ and for the processor's whole seconds.
+-- Returns whether something existed at `at`. The minute allows for clock differences and for the processor's whole seconds.
 create or replace function existed_at(created_at timestamptz, at timestamptz) returns boolean language sql immutable
 return created_at <= at + interval '1 minute';
 

@@ -58,7 +58,7 @@ export interface Status {
 
 export const envFile = '.svc/.env'
 
-/** The values of `.svc/.env` in the current folder; empty without this file. */
+/** The values of `.svc/.env` in the current folder. Empty without this file. */
 function readEnvFile(): Record<string, string | undefined> {
   return existsSync(envFile) ? parseEnv(readFileSync(envFile, 'utf8')) : {}
 }
