@@ -50,7 +50,7 @@ test.each<Row>([
     'audit of an empty database',
     'commands/audit.ts',
     empty,
-    /does not exist\. The schema is of another version\. Run `npm run migrate`/,
+    /does not exist\. The schema belongs to another version\. Run `npm run migrate`/,
   ],
   [
     'audit with a wrong password',
