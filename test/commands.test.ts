@@ -38,7 +38,7 @@ type Row = [what: string, command: string, environment: string | Record<string, 
 
 test.each<Row>([
   ['migrate without a database', 'commands/migrate.ts', {}, /^DATABASE_URL is not set\. Set it to/],
-  ['migrate without a running database', 'commands/migrate.ts', nowhere, /ECONNREFUSED.* Check that it runs/],
+  ['migrate without a running database', 'commands/migrate.ts', nowhere, /ECONNREFUSED.* Check that the server is running/],
   ['migrate with an invalid URL', 'commands/migrate.ts', 'postgresql://:x', /Set DATABASE_URL to a connection string/],
   [
     'audit of a missing database',
