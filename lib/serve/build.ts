@@ -35,6 +35,8 @@ export async function builtService(): Promise<string | undefined> {
         js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);`,
       },
       minifyWhitespace: true,
+      // Zod says that its modules have no side effects. Without this, other packages would use them before they are initialized.
+      ignoreAnnotations: true,
       sourcemap: true,
       sourcesContent: false,
       logLevel: 'silent',
