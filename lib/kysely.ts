@@ -24,8 +24,7 @@ export const kysely = new QueryCreator<DB>({
 export const now = sql<Date>`now()`
 
 /**
- * A text in the database's lower case, as the indexes of names, codes and addresses have it. JavaScript's differs for
- * some letters.
+ * Converts a text to the database's lower case, which the indexes of names, codes and addresses use. JavaScript's differs for some letters.
  */
 export const lower = (text: string) => sql<string>`lower(${text}::text)`
 

@@ -1,4 +1,4 @@
--- How people become partners on their own: a program's public page, its terms, and the applications.
+-- Tables for joining a program: its public page, its terms, and the applications.
 
 -- The current and former addresses of a program's page, /join/<slug>. A former address redirects to the current one and still belongs to
 -- the program, so that an old link never leads to somebody else.

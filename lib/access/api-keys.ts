@@ -37,7 +37,7 @@ export async function generateApiKey(): Promise<{ key: string; keyHash: string; 
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** Caches the hashes of known keys. In Node, two digests take a fifth of a refund's time, because another thread computes them. */
+/** Caches the hashes of known keys. In Node, another thread computes digests, and two of them take a fifth of a refund's time. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 

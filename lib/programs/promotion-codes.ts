@@ -62,8 +62,8 @@ export async function makePartnerCode(
 }
 
 /**
- * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but the code is
- * revoked here all the same. `switchOffRevoked` repeats unanswered calls.
+ * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but the
+ * code is revoked here anyway. `switchOffRevoked` repeats unanswered calls.
  */
 export async function revokePartnerCode(
   db: Database,

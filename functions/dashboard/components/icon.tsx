@@ -49,7 +49,7 @@ const shapes = {
 
 export type IconName = keyof typeof shapes
 
-/** A picture beside a text. It has no name of its own. */
+/** A picture next to a text. Screen readers skip it. */
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">

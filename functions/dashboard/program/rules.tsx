@@ -32,7 +32,7 @@ import { partnerAddress } from './partner-columns.tsx'
 interface RulesPage {
   /** The route of the page. Its forms post below it. */
   path: string
-  /** The permission that changes need. */
+  /** The permission to change rules. */
   action: Action
   /** The navigation entry of the page. */
   current: string
@@ -52,7 +52,7 @@ export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string 
 
 interface RuleCardsProps {
   of: RulesOf
-  /** The permission that changes need. */
+  /** The permission to change rules. */
   action: Action
   /** The message if there are no rules. */
   none: Child

@@ -59,7 +59,8 @@ return exists (
   where r.program_id = commission.program_id and r.id = commission.partner_id and r.email_hashes is null and b.hashes <> '{}'
 );
 
--- Partners without hashes whose commissions wait and whose customers have known addresses. Looks at these commissions of a program, or at all.
+-- Partners without hashes whose commissions wait and whose customers have known addresses. Reads these commissions of a program, or all
+-- commissions.
 create or replace function partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
 returns table (program_id bigint, partner_id bigint, addresses text[]) language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r

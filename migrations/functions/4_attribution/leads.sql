@@ -62,8 +62,8 @@ begin
 end $$;
 
 -- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is neither.
--- If the lead is already settled, nothing changes and the lead keeps its id. By that id, the call that settled it recognizes itself, even
--- if it is repeated. The update is unconditional, so that a call that waited for another one sees its effect. If the other call bound
+-- If the lead is already settled, nothing changes and the lead keeps its id. A repeated call compares that id to find out whether it
+-- settled the lead itself. The update is unconditional, so that a call that waited for another one sees its effect. If the other call bound
 -- another key, this one looks for the customer again. A call with the customer's own click id verifies the key and the e-mail address.
 -- Without it, the key and the address stay unverified if only a browser sent them.
 create or replace function settle_lead(

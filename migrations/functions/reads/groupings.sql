@@ -76,7 +76,7 @@ create or replace function amount_of_quarters(quarters smallint[], sums bigint[]
 return case last when 95 then sums[cardinality(sums)] else coalesce(sums[width_bucket(last, quarters)], 0) end
   - case before when -1 then 0 else coalesce(sums[width_bucket(before, quarters)], 0) end;
 
--- One figure of a total. Money is in the currency `money`, and sales too unless all are wanted.
+-- One figure of a total. Money is in the currency `money`, and so are sales unless the caller requests all.
 create or replace function figure_of(t grouped_totals, metric grouped_metric, money text, with_all_sales boolean) returns bigint language sql immutable
 return case metric
   when 'clicks' then (t).clicks when 'bot_clicks' then (t).bot_clicks when 'leads' then (t).leads when 'conversions' then (t).conversions
