@@ -1,7 +1,7 @@
 import type { Context } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
 import type { Viewer } from '../lib/access/viewer.ts'
-import { asApiError, createApp, limitBody } from '../lib/api/app.ts'
+import { asApiError, createApp, limitBody, limitBodyTo, maxImportBytes } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { turnstileOrigin } from '../lib/access/turnstile.ts'
 import { isUsedForm } from '../lib/access/used-forms.ts'
@@ -48,6 +48,7 @@ import { pages as commissions } from './dashboard/program/commissions.tsx'
 import { pages as customer } from './dashboard/program/customer.tsx'
 import { pages as events } from './dashboard/program/events.tsx'
 import { pages as groups } from './dashboard/program/groups.tsx'
+import { pages as imports } from './dashboard/program/imports.tsx'
 import { pages as joinPage } from './dashboard/program/join-page.tsx'
 import { pages as newProgram } from './dashboard/program/new-program.tsx'
 import { pages as notifications } from './dashboard/program/notifications.tsx'
@@ -136,7 +137,6 @@ pages.use(async (c, next) => {
     throw new ApiError('forbidden', 'This came from a page of another site. Go back to the dashboard and try again.')
   await next()
 })
-pages.use(limitBody)
 // Postgres cannot store NUL in text, and ids and cursors in addresses go to Postgres.
 pages.use(async (c, next) => {
   if (c.req.url.includes('%00')) throw new ApiError('invalid_request', 'The address contains an invalid character.')
@@ -162,6 +162,12 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(loadViewer)
+const limitImport = limitBodyTo(maxImportBytes)
+// Only signed-in people send the files of an import.
+pages.use((c, next) => {
+  const isImport = c.get('viewer') !== undefined && /^\/programs\/\d+\/imports$/.test(c.req.path)
+  return (isImport ? limitImport : limitBody)(c, next)
+})
 pages.use(actOnce)
 
 const allPages = [
@@ -198,6 +204,7 @@ const allPages = [
   customer,
   events,
   groups,
+  imports,
   joinPage,
   newProgram,
   notifications,

@@ -6,6 +6,7 @@ import { customer, type Shop } from '../lib/local/stripe-events.ts'
 import { processorFixtures } from '../lib/local/processor-fixture.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { packageFile } from '../tracker/dist/served/package.js'
+import { createImport, importFiles } from '../lib/moving/imports.ts'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { axeFindings } from './support/axe.ts'
@@ -652,7 +653,8 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       ...`
         ?period=90d /events /partners /partners/1 /partners/1?tab=commissions /partners/1?tab=links
         /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /join-page/preview
-        /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /sales/t1
+        /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /imports
+        /imports/1 /sales/t1
         /payout-runs /payouts /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /check
       `
@@ -711,6 +713,9 @@ describe('every page is accessible in light mode, in dark mode and on a phone', 
   beforeAll(async () => {
     await stack.sql.query('update programs set name = $1', ['A long program name '.repeat(4).trim()])
     await stack.sql.query(`update partners set name = 'שותפים בע״מ'`)
+    const importId = await createImport(stack.db, stack.environment, 1, 'csv')
+    const files = [{ name: 'partners.csv', content: Buffer.from('Full name,Email,Notes\nIda,ida@example.com,x\nEd,,') }]
+    await importFiles(stack.db, stack.environment, 1, importId, { source: 'csv', files, mappings: {}, seconds: 60 })
     const { version } = await changeJoinPage(stack.db, 1, {
       is_open: true,
       slug: 'walk',

@@ -4,7 +4,7 @@ import { makeEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoin
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { refusalIn } from './support/refusal.ts'
-import { partnerPaths, startDashboard } from './support/dashboard.ts'
+import { cookieOf, partnerPaths, startDashboard } from './support/dashboard.ts'
 
 const { stack, env, sandbox, other, person, track, get, post } = await startDashboard()
 const { programId, workspaceId } = sandbox
@@ -253,6 +253,36 @@ test("an owner sees the address for the deployment's own Stripe events, and the 
   const { text } = await get(address, token)
   for (const part of [`${stack.baseUrl}/api/v1/webhooks/stripe`, rows[0]?.code, 'svc_connect_code', 'data-poll'])
     expect(text).toContain(part)
+})
+
+test('a page plans the files of an import, corrects their headings, applies the plan and undoes it', async () => {
+  const shop = await createSandbox(stack.db, env)
+  const address = `/programs/${shop.programId}/imports`
+  const headers = { origin: stack.baseUrl, cookie: cookieOf(shop.dashboardToken) }
+  const plan = async (fields: Record<string, string>) => {
+    const body = new FormData()
+    for (const [name, value] of Object.entries(fields)) body.set(name, value)
+    body.append('files', new File(['Person,Email,Token\nIda Moss,ida@example.com,ida-moved'], 'partners.csv'))
+    const response = await fetch(stack.baseUrl + address, { method: 'POST', redirect: 'manual', headers, body })
+    return response.headers.get('location') ?? ''
+  }
+  const first = await get(await plan({ source: 'tolt' }), shop.dashboardToken)
+  expect(first.text).toContain('Email: “Email”, Link: “Token”')
+  expect(first.text).toContain('Not used: Person')
+  const page = await plan({ source: 'tolt', 'heading.partners.name': 'Person', 'heading.partners.email': 'Email' })
+  const { text } = await get(`${page}?outcome=create`, shop.dashboardToken)
+  expect(text).toContain('Ida Moss, ida@example.com')
+  expect(text).toContain('Apply 2 rows')
+  const act = async (verb: string) => {
+    await post(`${page}/${verb}`, {}, shop.dashboardToken)
+    return (await get(page, shop.dashboardToken)).text
+  }
+  expect(await act('apply')).toContain('The import is applied.')
+  expect((await get(`/programs/${shop.programId}/partners`, shop.dashboardToken)).text).toContain('Ida Moss')
+  expect(await act('undo')).toContain('The import is undone.')
+  const refused = await post(address, { source: 'tolt', access_token: 'secret-key' }, shop.dashboardToken)
+  expect(refusalIn(refused.headers)).toContain('Enter the id of your account or program.')
+  expect(refusalIn(refused.headers)).not.toContain('secret-key')
 })
 
 const yen = await createSandbox(stack.db, env, { name: 'מתנות', currency: 'jpy' })

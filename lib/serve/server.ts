@@ -169,9 +169,12 @@ function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: stri
   return address ? address.origin + address.pathname + address.search : undefined
 }
 
+/** The API and the page that take the files of an import. */
+const importPath = /^(\/api\/v1|\/programs\/\d+)\/imports$/
+
 /** The largest body that a path's function accepts. */
 function largestBody(pathname: string): number {
-  if (pathname === '/api/v1/imports') return maxImportBytes
+  if (importPath.test(pathname)) return maxImportBytes
   return pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
 }
 

@@ -195,6 +195,7 @@ export async function startTenants() {
       ':transactionId': 'pending-transaction',
       ':commission_id': String(pending),
       ':import_id': String(imported.rows[0]?.import_id),
+      ':importId': String(imported.rows[0]?.import_id),
       ':payout_id': String(payout),
       ':payout_run_id': String(run),
       ':webhook_endpoint_id': String(endpoint.id),

@@ -20,6 +20,8 @@ interface FieldProps {
   maxlength?: number
   /** The number of lines, if the field takes several. */
   rows?: number
+  /** Whether a file field takes several files. */
+  multiple?: boolean
   options?: readonly (readonly [value: string, label: string])[]
 }
 
@@ -51,7 +53,7 @@ export function Field({
     'aria-describedby': described || undefined,
     autofocus: isFirstError || autofocus,
   } as const
-  const current = type === 'password' ? undefined : (form.values[name] ?? value)
+  const current = type === 'password' || type === 'file' ? undefined : (form.values[name] ?? value)
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -112,11 +114,12 @@ interface FormProps {
   confirm?: string
   /** The address of a link that leaves the form. */
   cancel?: string
+  takesFiles?: true
 }
 
 /** A form with its fields and one button. After a refusal it shows the typed values and the errors. */
 export function Form(props: PropsWithChildren<FormProps>) {
-  const { action, submit, layout, primary = layout !== 'inline', danger, confirm, cancel, children } = props
+  const { action, submit, layout, primary = layout !== 'inline', danger, confirm, cancel, takesFiles, children } = props
   const look = danger ? 'danger' : primary ? 'primary' : ''
   const button = (
     <button type="submit" class={layout === 'wide' ? `${look} wide-button` : look} data-confirm={confirm}>
@@ -125,7 +128,12 @@ export function Form(props: PropsWithChildren<FormProps>) {
   )
   return (
     <FormContext.Provider value={useFormOf(action)}>
-      <form method="post" action={action} class={layout === 'inline' ? 'row end' : 'stack'}>
+      <form
+        method="post"
+        action={action}
+        enctype={takesFiles && 'multipart/form-data'}
+        class={layout === 'inline' ? 'row end' : 'stack'}
+      >
         <Problem />
         {layout === 'inline' ? children : <div class="fields">{children}</div>}
         {layout ? (

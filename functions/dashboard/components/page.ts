@@ -13,12 +13,12 @@ import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import type { AddressEnv } from '../../../lib/notifications/public-address.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secrets.ts'
+import type { ImportEnv } from '../../../lib/moving/read-service.ts'
 import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
 import type { RefusedVariables } from './form.ts'
 
 export interface DashboardEnv
-  extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, AddressEnv, TurnstileEnv {
-  EMAIL_HASH_KEY: string
+  extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, AddressEnv, TurnstileEnv, ImportEnv {
   RATE_LIMIT?: RateLimit
 }
 

@@ -1,0 +1,411 @@
+import * as z from 'zod/mini'
+import { newImport } from '../../../lib/api/imports.ts'
+import { type Field as SourceField, type Table as SourceTable, tables } from '../../../lib/moving/columns.ts'
+import {
+  applyImport,
+  continueImport,
+  createImport,
+  type Import,
+  importFiles,
+  type ImportRow,
+  listImportRows,
+  listImports,
+  type Outcome,
+  outcomes,
+  readImport,
+  undoImport,
+} from '../../../lib/moving/imports.ts'
+import type { FileColumns, ImportFile, Mappings } from '../../../lib/moving/read-files.ts'
+import { services, sources } from '../../../lib/moving/sources.ts'
+import { formatMoney } from '../../../lib/money.ts'
+import { addressOf, idInPath } from '../components/address.ts'
+import { Badge, Card, LinkButton, Metric, Segments, type Tone } from '../components/blocks.tsx'
+import { Field, Form, FormDetails, Hidden, PostButton } from '../components/fields.tsx'
+import { redirectWith } from '../components/flash.tsx'
+import { form, FormRefusal, optionalText } from '../components/form.ts'
+import { formatNumber, Time } from '../components/format.tsx'
+import { ProgramPage } from '../components/layout.tsx'
+import { byId, List, type Page, readPage } from '../components/list.tsx'
+import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { TableCard } from '../components/table.tsx'
+
+/** Moves partners, links, customers and balances in from another service: plan, apply, report and undo. */
+export const pages = createProgramPages()
+
+const addressIn = (programId: number) => `/programs/${programId}/imports`
+const importsPage = (c: ProgramContext) => addressIn(c.get('program').id)
+const importIn = (c: ProgramContext) => idInPath(c, 'importId', 'This program has no such import.')
+
+/** Seconds of work before the answer, and after it. A scheduled function continues. */
+const secondsAtOnce = 3
+const secondsAfterwards = 600
+const shownImports = 20
+
+const states: Record<string, { name: string; tone: Tone }> = {
+  reading: { name: 'Reading', tone: 'accent' },
+  planned: { name: 'Planned', tone: 'warn' },
+  applying: { name: 'Applying', tone: 'accent' },
+  applied: { name: 'Applied', tone: 'good' },
+  undoing: { name: 'Undoing', tone: 'accent' },
+  undone: { name: 'Undone', tone: 'plain' },
+  failed: { name: 'Failed', tone: 'bad' },
+}
+
+function State({ state }: { state: string }) {
+  const { name, tone } = states[state] ?? { name: state, tone: 'plain' }
+  return <Badge tone={tone}>{name}</Badge>
+}
+
+const titleOf = (source: string) => {
+  const known = sources.find((one) => one === source)
+  return known === undefined || known === 'csv' ? 'CSV files' : services[known].title
+}
+
+pages.get('/imports', requireProgram('partner:manage'), async (c) => {
+  const address = importsPage(c)
+  const imports = await listImports(c.get('db'), c.get('program').id, { limit: shownImports })
+  return c.render(
+    <ProgramPage
+      title="Import"
+      current="/imports"
+      lead="Move in from another service: partners, links, customers, balances and past commissions."
+    >
+      <Card title="Plan an import">
+        <p>
+          The plan shows what each row would do and changes nothing. You can undo an import until a payout contains its
+          money. Nobody gets a mail. <a href="/docs/moving">What comes over, for each service</a>
+        </p>
+        <Form action={address} submit="Plan" takesFiles>
+          <Field
+            name="source"
+            label="Service"
+            options={sources.map((source) => [
+              source,
+              source === 'csv' ? 'Another one, by CSV files' : titleOf(source),
+            ])}
+          />
+          <FilesField />
+          <Field
+            name="access_token"
+            label="API key of the service, instead of files"
+            type="password"
+            autocomplete="off"
+            hint="We keep it encrypted until everything is read. For PartnerStack: the public and the secret key with a colon between."
+          />
+          <Field
+            name="account"
+            label="Account or program id"
+            hint="Only beside an API key: the account id at FirstPromoter, the program id at Tolt and Tapfiliate."
+          />
+        </Form>
+      </Card>
+      <TableCard
+        title="Imports"
+        caption="Imports, newest first"
+        rows={imports}
+        columns={[
+          { label: 'Created', cell: ({ id, created_at: at }) => <a href={`${address}/${id}`}>{<Time at={at} />}</a> },
+          { label: 'Service', cell: ({ source }) => titleOf(source) },
+          { label: 'State', cell: ({ state }) => <State state={state} /> },
+          { label: 'Rows', cell: ({ rows }) => formatNumber(rows), right: true },
+          { label: 'Errors', cell: ({ error }) => formatNumber(error), right: true },
+        ]}
+      />
+    </ProgramPage>,
+  )
+})
+
+function FilesField({ hint }: { hint?: string }) {
+  return (
+    <Field
+      name="files"
+      label="Files"
+      type="file"
+      multiple
+      hint={
+        hint ??
+        'CSV files of its export, up to 16 MiB together: partners, links, codes, customers, balances, commissions or groups. The name or the headings of a file say what it holds.'
+      }
+    />
+  )
+}
+
+const planForm = z.looseObject({
+  source: z.enum(sources, 'Choose the service.'),
+  access_token: optionalText.check(z.trim()),
+  account: optionalText.check(z.trim()),
+})
+
+/** The form's field and message for each refusal of `newImport`. */
+const refusals: Record<string, [field: string, message: string]> = {
+  files: ['files', 'Choose up to 20 files, or enter an API key. Not both.'],
+  api_key: ['access_token', 'Enter a key without blanks. Another service has no API here: choose its files.'],
+  account: ['account', 'Enter the id of your account or program. This service needs it beside the key.'],
+}
+
+pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsPage), async (c) => {
+  const { source, access_token: key, account, ...fields } = c.req.valid('form')
+  const files = await filesIn(c)
+  const asked = {
+    source,
+    ...(files.length > 0 && { files: files.map(({ name }) => ({ name, content: '' })) }),
+    ...(key !== '' && { api_key: key }),
+    ...(account !== '' && { account }),
+  }
+  const refused = newImport.safeParse(asked).error?.issues[0]
+  if (refused) {
+    const [field, message] = refusals[String(refused.path[0])] ?? ['files', refused.message]
+    throw new FormRefusal({ [field]: message })
+  }
+  const [db, programId] = [c.get('db'), c.get('program').id]
+  const access = key === '' ? undefined : { key, account }
+  const importId = await createImport(db, c.env, programId, source, access)
+  if (access) await continueImport(db, c.env, { programId, importId, seconds: secondsAtOnce })
+  else {
+    const mappings = mappingsIn(fields)
+    await importFiles(db, c.env, programId, importId, { source, files, mappings, seconds: secondsAtOnce })
+  }
+  workOn(c, importId)
+  return c.redirect(`${importsPage(c)}/${importId}`, 303)
+})
+
+async function filesIn(c: ProgramContext): Promise<ImportFile[]> {
+  const sent: unknown[] = (await c.req.formData()).getAll('files')
+  return await Promise.all(
+    // A browser sends an empty file if nobody chose one.
+    sent
+      .filter((file): file is File => file instanceof File && file.size > 0)
+      .map(async (file) => ({
+        name: file.name.slice(0, 150).toWellFormed() || 'file',
+        content: new Uint8Array(await file.arrayBuffer()),
+      })),
+  )
+}
+
+const mappedField = (table: string, field: string) => `heading.${table}.${field}`
+
+/** Reads the corrected headings. An empty one says that no column has the field. */
+function mappingsIn(fields: Record<string, unknown>): Mappings {
+  const mappings: Mappings = {}
+  for (const table of tableNames) {
+    const chosen = tables[table].flatMap((field: SourceField) => {
+      const heading = fields[mappedField(table, field)]
+      return typeof heading === 'string' ? [[field, heading.slice(0, 200)] as const] : []
+    })
+    if (chosen.length > 0) mappings[table] = Object.fromEntries(chosen)
+  }
+  return mappings
+}
+
+// oxlint-disable-next-line no-unsafe-type-assertion -- the keys of a constant
+const tableNames = Object.keys(tables) as SourceTable[]
+
+/** Works on an import after the answer. */
+function workOn(c: ProgramContext, importId: number): void {
+  const [db, programId] = [c.get('db'), c.get('program').id]
+  c.executionCtx.waitUntil(continueImport(db, c.env, { programId, importId, seconds: secondsAfterwards }))
+}
+
+for (const [verb, work, done] of [
+  ['apply', applyImport, 'The import was started.'],
+  ['undo', undoImport, 'The undo was started.'],
+] as const) {
+  pages.post(`/imports/:importId/${verb}`, requireProgram('partner:manage'), async (c) => {
+    const importId = importIn(c)
+    await work(c.get('db'), c.env, c.get('program').id, importId, secondsAtOnce)
+    workOn(c, importId)
+    return redirectWith(c, `${importsPage(c)}/${importId}`, done)
+  })
+}
+
+const outcomeNames: Record<Outcome, { name: string; tone: Tone }> = {
+  create: { name: 'Create', tone: 'good' },
+  update: { name: 'Update', tone: 'accent' },
+  skip: { name: 'Skip', tone: 'plain' },
+  error: { name: 'Error', tone: 'bad' },
+}
+
+pages.get('/imports/:importId', requireProgram('partner:manage'), async (c) => {
+  const program = c.get('program')
+  const db = c.get('db')
+  const importId = importIn(c)
+  const outcome = outcomes.find((one) => one === c.req.query('outcome'))
+  const page = `${importsPage(c)}/${importId}`
+  const [found, rows] = await Promise.all([
+    readImport(db, program.id, importId),
+    readPage(c, byId, (part) => listImportRows(db, program.id, importId, { ...part, outcome }), { outcome }),
+  ])
+  const works = ['reading', 'applying', 'undoing'].includes(found.state)
+  return c.render(
+    <ProgramPage
+      title={`Import from ${titleOf(found.source)}`}
+      current="/imports"
+      lead={
+        <>
+          Created <Time at={found.created_at} /> UTC
+        </>
+      }
+      refreshSeconds={works ? 5 : undefined}
+      actions={<LinkButton href={importsPage(c)} text="All imports" />}
+    >
+      <div data-part data-poll={works ? page : undefined} aria-live="polite" class="stack">
+        <Progress found={found} page={page} />
+        {found.files && found.state === 'planned' && (
+          <Headings files={found.files} source={found.source} action={importsPage(c)} />
+        )}
+        {found.rows > 0 && !works && <Rows found={found} rows={rows} page={page} outcome={outcome} />}
+      </div>
+    </ProgramPage>,
+  )
+})
+
+const texts: Record<string, string> = {
+  reading: 'The source is being read and planned. This page updates itself.',
+  planned: 'Nothing has changed yet. Check the rows, then apply the plan.',
+  applying: 'The plan is being applied. This page updates itself.',
+  applied: 'The import is applied. Copy the tag from the settings again, so that old links count.',
+  undoing: 'The import is being undone. This page updates itself.',
+  undone: 'The import is undone. Rows that clicks, sales or people used meanwhile stay, with that reason.',
+  failed: 'Nothing has changed.',
+}
+
+/** The state of an import, its counts, and the next act. */
+function Progress({ found, page }: { found: Import; page: string }) {
+  const { state, problem, create, update, skip, error, done } = found
+  const total = create + update
+  return (
+    <Card title="State" aside={<State state={state} />}>
+      {problem !== null && (
+        <p class={`message ${state === 'failed' ? 'bad' : 'warn'}`} role="alert">
+          {problem}
+        </p>
+      )}
+      <p>{texts[state]}</p>
+      {(state === 'applying' || state === 'undoing') && (
+        <label class="stack tight">
+          {formatNumber(done)} of {formatNumber(total)} rows are applied
+          <progress max={total} value={done} />
+        </label>
+      )}
+      <dl class="cards">
+        <Metric label="Create" value={formatNumber(create)} />
+        <Metric label="Update" value={formatNumber(update)} />
+        <Metric label="Skip" value={formatNumber(skip)} />
+        <Metric label="Errors" value={formatNumber(error)} bad={error > 0} />
+      </dl>
+      <div class="row">
+        {state === 'planned' && total > 0 && (
+          <PostButton
+            action={`${page}/apply`}
+            class="primary"
+            text={`Apply ${formatNumber(total)} ${total === 1 ? 'row' : 'rows'}`}
+            confirm="Apply the import? Rows with errors are skipped. Nobody gets a mail."
+          />
+        )}
+        {(state === 'applied' || state === 'applying') && done > 0 && (
+          <PostButton
+            action={`${page}/undo`}
+            class="danger"
+            text="Undo"
+            confirm="Undo the import? It deletes what the import created, except for rows that clicks, sales or people use by now."
+          />
+        )}
+      </div>
+    </Card>
+  )
+}
+
+interface HeadingsProps {
+  files: FileColumns[]
+  source: string
+  action: string
+}
+
+/** Shows the heading of each field, and plans the files again with corrected ones. The files are not kept: they have addresses of customers. */
+function Headings({ files, source, action }: HeadingsProps) {
+  const byTable = tableNames
+    .map((table) => ({ table, own: files.filter((file) => file.table === table) }))
+    .filter(({ own }) => own.length > 0)
+  return (
+    <Card title="Headings">
+      {files.map(({ name, table, columns, unused }) => (
+        <p>
+          <strong>{name}</strong> has {table}.{' '}
+          {tables[table]
+            .flatMap((field: SourceField) => (columns[field] ? [`${labelOf(field)}: “${columns[field]}”`] : []))
+            .join(', ')}
+          {unused.length > 0 && <span class="muted">. Not used: {unused.join(', ')}</span>}
+        </p>
+      ))}
+      <FormDetails summary="Correct the headings" action={action} submit="Plan again" takesFiles>
+        <Hidden fields={{ source }} />
+        {byTable.map(({ table, own }) => {
+          const headings = new Set(own.flatMap(({ columns, unused }) => [...Object.values(columns), ...unused]))
+          const options = [['', 'None'] as const, ...Array.from(headings, (one) => [one, one] as const)]
+          return tables[table].map((field: SourceField) => (
+            <Field
+              name={mappedField(table, field)}
+              label={`${labelOf(table)}: ${labelOf(field).toLowerCase()}`}
+              options={options}
+              value={own.map(({ columns }) => columns[field]).find(Boolean) ?? ''}
+            />
+          ))
+        })}
+        <FilesField hint="Choose the same files again. They have addresses of customers, so we don't keep them." />
+      </FormDetails>
+    </Card>
+  )
+}
+
+/** A field's name in words. */
+const labelOf = (name: string) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ')
+
+interface RowsProps {
+  found: Import
+  rows: Page<ImportRow>
+  page: string
+  outcome: Outcome | undefined
+}
+
+function Rows({ found, rows, page, outcome }: RowsProps) {
+  const choices = outcomes.map((one) => ({
+    href: addressOf(page, { outcome: one }),
+    text: `${outcomeNames[one].name} ${formatNumber(found[one])}`,
+    current: one === outcome,
+  }))
+  return (
+    <>
+      <Segments label="Outcome" items={[{ href: page, text: 'All', current: outcome === undefined }, ...choices]} />
+      <List
+        title="Rows"
+        page={rows}
+        caption="Rows of the import, in the order of reading"
+        columns={[
+          { label: 'Outcome', cell: (row) => <OutcomeBadge outcome={row.outcome} /> },
+          { label: 'Kind', cell: ({ kind }) => <span class="number">{labelOf(kind)}</span> },
+          { label: 'Content', cell: (row) => <bdi>{contentOf(row)}</bdi> },
+          { label: 'Read from', cell: ({ origin }) => origin },
+          { label: 'Reason', cell: (row) => row.reason_text },
+        ]}
+        empty={{ title: 'No such rows', text: <a href={page}>Show all rows</a> }}
+      />
+    </>
+  )
+}
+
+function OutcomeBadge({ outcome }: { outcome: Outcome | null }) {
+  if (outcome === null) return null
+  const { name, tone } = outcomeNames[outcome]
+  return <Badge tone={tone}>{name}</Badge>
+}
+
+/** The contents of a row that people recognize. */
+function contentOf({ fields, source_id: id }: ImportRow): string {
+  const named = ['name', 'email', 'code', 'processor_customer_id', 'customer_key', 'partner'].flatMap((field) => {
+    const value = fields[field]
+    return typeof value === 'string' ? [value] : []
+  })
+  const { amount_cents: cents, currency } = fields
+  if (typeof cents === 'number' && typeof currency === 'string') named.push(formatMoney(cents, currency))
+  return named.length === 0 ? id : named.join(', ')
+}
