@@ -3567,7 +3567,11 @@ begin
     was := 'paid_out';
     return;
   end if;
-  perform write_program_audit(of_program_id, 'import.undone', of_import_id::text, jsonb_build_object('source', import.source));
+  perform write_program_audit(of_program_id, 'import.undone', of_import_id::text, jsonb_build_object('source', import.source) || (
+    select coalesce(jsonb_object_agg('opening_balances_cents ' || o.currency, o.cents), '{}') from (
+      select a.currency, sum(a.amount_cents) as cents from adjustments a
+      where a.program_id = of_program_id and a.import_id = of_import_id group by a.currency
+    ) o));
   perform set_config('svc.importing', 'on', true);
   update imports i set state = 'undoing' where i.program_id = of_program_id and i.id = of_import_id;
   update programs p set link_params = array(select n from unnest(p.link_params) n where n <> all (import.added_params))
@@ -9792,7 +9796,7 @@ CREATE OR REPLACE FUNCTION public.refuse_adjustment_change()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.import_id is not null then
     return old;
   end if;
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
@@ -9840,7 +9844,10 @@ CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance' and not exists (
+    select from balance_entries e where e.program_id = old.program_id and e.partner_id = old.partner_id and e.currency = old.currency
+      and e.entry_number > old.entry_number
+  ) then
     return old;
   end if;
   raise exception 'balance entries are append-only' using errcode = 'restrict_violation';

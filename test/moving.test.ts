@@ -2,13 +2,16 @@ import { afterAll, expect, test } from 'vitest'
 import imports from '../functions/imports.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { audit } from '../lib/commands/audit.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
 import { askPayout, refusePayout } from '../lib/money/payouts.ts'
-import { continueImports } from '../lib/moving/imports.ts'
+import { continueImports, deleteOldImports } from '../lib/moving/imports.ts'
 import { readFiles } from '../lib/moving/read-files.ts'
 import { services } from '../lib/moving/sources.ts'
 import { readTable } from '../lib/moving/table.ts'
 import { codeOfLink, readAmount, readDate } from '../lib/moving/values.ts'
 import { contents } from './support/moved.ts'
+import { readPartnerDetails } from '../lib/programs/partner-details.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { bill } from './support/payments.ts'
 import { serviceFiles } from './support/service-files.ts'
 import { startServices } from './support/services.ts'
@@ -273,6 +276,58 @@ test('an interrupted import is continued by its request or by the schedule', asy
   expect((await call('GET', `/${id}`)).body).toMatchObject({ state: 'applying', applied_rows: 3 })
   await continueImports(db, env, 60)
   expect((await call('GET', `/${id}`)).body).toMatchObject({ state: 'applied', counts: first.body.counts })
+  expect(await audits(shop)).toEqual([])
+})
+
+test('an undo reverses an opening balance that another entry followed, and deletes no other entry', async () => {
+  const { shop, call } = await startCaller()
+  const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
+  await call('POST', `/${id}/apply`)
+  const partner = await sql.query(`select id from partners where program_id = $1 and email = 'ada@example.com'`, [
+    shop.programId,
+  ])
+  const partnerId = Number(partner.rows[0].id)
+  await createAdjustment(db, shop.programId, { partnerId, amountCents: 100, note: 'Bonus' }, crypto.randomUUID(), [])
+  const program = { id: shop.programId, workspaceId: crypto.randomUUID(), currency: 'usd' }
+  expect((await readPartnerDetails(db, program, partnerId)).imported).toMatchObject([
+    { external_id: 'rewardful:c2', amount_cents: 1200, currency: 'jpy', status: 'rejected' },
+    { external_id: 'rewardful:c1', amount_cents: 1200, currency: 'usd', status: 'paid' },
+  ])
+  const remove = `begin; set local svc.undoing_import = 'on'; delete from balance_entries where partner_id = ${partnerId}`
+  await expect(sql.query(remove)).rejects.toThrow('append-only')
+  await sql.query('rollback')
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+  const entries = await sql.query(
+    'select cause, amount_cents::integer as cents from balance_entries where partner_id = $1 order by entry_number',
+    [partnerId],
+  )
+  expect(entries.rows).toEqual([
+    { cause: 'opening_balance', cents: 124_450 },
+    { cause: 'adjusted', cents: 100 },
+    { cause: 'opening_balance', cents: -124_450 },
+  ])
+  const log = await sql.query(`select details from audit_log where program_id = $1 and action = 'import.undone'`, [
+    shop.programId,
+  ])
+  expect(log.rows).toEqual([{ details: { source: 'rewardful', 'opening_balances_cents usd': 124_450 } }])
+  expect(await audits(shop)).toEqual([])
+})
+
+test('the deletion of an old import keeps what it brought, and the erasure of a customer empties their row', async () => {
+  const { shop, call } = await startCaller()
+  const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
+  await call('POST', `/${id}/apply`)
+  const brought = await contents(sql, shop.programId)
+  await sql.query(`update imports set created_at = now() - interval '731 days' where id = $1`, [id])
+  expect(await deleteOldImports(db)).toBe(1)
+  expect((await call('GET', `/${id}`)).status).toBe(404)
+  expect(await contents(sql, shop.programId)).toBe(brought)
+
+  const { import_id: next } = (await call('POST', '', { source: 'rewardful', files })).body
+  const rowsOfCustomer = `select from import_rows r where r.import_id = $1 and r::text ~ 'user-1|cus_moved'`
+  expect((await sql.query(rowsOfCustomer, [next])).rowCount).toBe(3)
+  await eraseCustomer(db, shop.programId, { customer_key: 'user-1' })
+  expect((await sql.query(rowsOfCustomer, [next])).rowCount).toBe(0)
   expect(await audits(shop)).toEqual([])
 })
 

@@ -125,7 +125,8 @@ export function onlyMethods(...methods: string[]) {
 /** Refuses a larger body: by its Content-Length if it has one, else by counting the stream. */
 export function limitBodyTo(maxBytes: number): MiddlewareHandler {
   const refuseBody = () => {
-    throw new ApiError('payload_too_large', `The body may be ${maxBytes} bytes at most. Send less.`)
+    const size = maxBytes < 2 ** 20 ? `${maxBytes / 2 ** 10} KiB` : `${maxBytes / 2 ** 20} MiB`
+    throw new ApiError('payload_too_large', `The body can be ${size} at most. Send less.`)
   }
   const countBody = bodyLimit({ maxSize: maxBytes, onError: refuseBody })
   return async (c, next) => {

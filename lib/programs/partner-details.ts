@@ -50,6 +50,7 @@ export async function readPartnerDetails(
     rules,
     [terms],
     named,
+    imported,
   ] = await db.batch([
     partnersStatement(program.id, { limit: 1, partnerId }),
     kysely
@@ -72,6 +73,14 @@ export async function readPartnerDetails(
       .select(['currency', 'commission_bp', 'commission_duration_months', 'lead_commission_cents'])
       .where('id', '=', program.id),
     partnerCampaignsStatement({ programId: program.id, partnerId, ...campaigns, currency: program.currency }, now),
+    kysely
+      .selectFrom('imported_commissions')
+      .select(['id', 'external_id', 'amount_cents', 'currency', 'status', 'earned_at'])
+      .where('program_id', '=', program.id)
+      .where('partner_id', '=', partnerId)
+      .orderBy('earned_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(newest),
   ])
   if (!partner || !typed || !terms) throw new ApiError('not_found', 'There is no such partner in this program.')
   const notifications = listed.map(asNotification)
@@ -87,6 +96,7 @@ export async function readPartnerDetails(
     payouts,
     notifications,
     history,
+    imported,
     groups,
     earns,
     campaigns: asPartnerCampaigns(named, campaigns, now),

@@ -12,7 +12,7 @@ import { updatePartner } from '../../../lib/programs/partners.ts'
 import { adjustmentColumns, whatColumn } from '../components/adjustment.tsx'
 import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
 import { addressOf, idInPath, positiveInteger } from '../components/address.ts'
-import { Card, Metric, Segments } from '../components/blocks.tsx'
+import { Badge, Card, Metric, Segments } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns } from '../components/commission.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { CountingHelp } from '../components/counting.tsx'
@@ -258,6 +258,26 @@ function Commissions({ program, partner }: PartnerProps) {
       >
         {may(program.roles, 'commission:decide') && <AdjustForm program={program} partnerId={partner.id} />}
       </TableCard>
+      {partner.imported.length > 0 && (
+        <TableCard
+          title="Imported commissions"
+          aside={<Badge>Imported</Badge>}
+          caption="Their newest commissions in the former service"
+          rows={partner.imported}
+          columns={[
+            { label: 'Earned', cell: ({ earned_at: at }) => <Day at={at} /> },
+            { label: 'Id', cell: ({ external_id: id }) => <bdi>{id}</bdi> },
+            { label: 'State there', cell: ({ status }) => <span class="words">{status}</span> },
+            {
+              label: 'Commission',
+              cell: ({ amount_cents: cents, currency }) => formatMoney(cents, currency),
+              right: true,
+            },
+          ]}
+        >
+          <p class="muted small">History to read only. It counts in no balance and no figure.</p>
+        </TableCard>
+      )}
     </>
   )
 }

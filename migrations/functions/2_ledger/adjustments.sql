@@ -5,7 +5,7 @@
 -- the note.
 create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
 begin
-  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' then
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.import_id is not null then
     return old;
   end if;
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)

@@ -25,7 +25,11 @@ begin
     was := 'paid_out';
     return;
   end if;
-  perform write_program_audit(of_program_id, 'import.undone', of_import_id::text, jsonb_build_object('source', import.source));
+  perform write_program_audit(of_program_id, 'import.undone', of_import_id::text, jsonb_build_object('source', import.source) || (
+    select coalesce(jsonb_object_agg('opening_balances_cents ' || o.currency, o.cents), '{}') from (
+      select a.currency, sum(a.amount_cents) as cents from adjustments a
+      where a.program_id = of_program_id and a.import_id = of_import_id group by a.currency
+    ) o));
   perform set_config('svc.importing', 'on', true);
   update imports i set state = 'undoing' where i.program_id = of_program_id and i.id = of_import_id;
   update programs p set link_params = array(select n from unnest(p.link_params) n where n <> all (import.added_params))
