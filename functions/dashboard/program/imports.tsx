@@ -73,7 +73,7 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
       <Card title="Plan an import">
         <p>
           The plan shows what each row would do and changes nothing. You can undo an import until a payout contains its
-          money. Nobody gets a mail. <a href="/docs/moving">What comes over, for each service</a>
+          money. Nobody gets a mail. <a href="/docs/migrate-guides">A guide for each service</a>
         </p>
         <Form action={address} submit="Plan" takesFiles>
           <Field
