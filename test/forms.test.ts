@@ -176,7 +176,9 @@ test('a rule can be previewed, refused with the field marked, saved, changed and
     status: 303,
     location: partners,
   })
-  expect((await send('GET', `${partners}?group=${groupId}`, dashboardToken)).text).toContain('Group Gold')
+  expect((await send('GET', `${partners}?group=${groupId}`, dashboardToken)).text).toMatch(
+    /data-label="Group"[^>]*>Gold</,
+  )
   await send('POST', `${partners}/1/group`, dashboardToken, { group_id: '' })
   expect(await count('select count(*) from partners where program_id = $1 and group_id is not null', [programId])).toBe(
     0,

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { formatMoney } from '../lib/money.ts'
 import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { refundSale } from '../lib/money/refunds.ts'
@@ -367,6 +369,55 @@ test('the campaigns page has exact totals for any number of clicks, and says whe
   expect(await page('&sub1=mail')).toMatch(/These figures begin at .+ UTC/)
   const partner = await get(`/programs/${busy.programId}/partners/${busy.partnerId}`, busy)
   expect(partner).toMatch(/<h3>Sub-id 1<\/h3><p class="muted small">Since .+? UTC only/)
+})
+
+const money = (cents = 0) => formatMoney(cents, 'usd')
+
+test('every figure on the pages of a program equals the sum of its rows, which the audit checks', async () => {
+  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+  expect(await findDifferences(sql, shop.programId)).toEqual([])
+  const { rows } = await sql.query<Record<string, number>>(
+    `with sold as (
+      select * from sales where program_id = $1 and not is_test and customer_id is not null and payment_status = 'paid'
+    ), earned as (
+      select *, amount_cents - reversed_cents as left_cents from commissions where program_id = $1
+    )
+    select
+      (select count(*) from affiliate_click_events where program_id = $1 and not is_test and device_type is distinct from 'bot')::int as clicks,
+      (select count(*) from customers where program_id = $1 and signup_date is not null and customer_status in ('lead', 'conversion'))::int as leads,
+      (select count(*) from customers where program_id = $1 and customer_status = 'conversion')::int as customers,
+      (select count(*) from sold)::int as sales,
+      (select sum(amount_cents) from sold where currency = 'usd')::int as revenue,
+      (select sum(r.applied_cents) from refunds r join sold s on s.id = r.sale_id where r.program_id = $1 and r.returned_at is null and s.currency = 'usd')::int as refunds,
+      (select sum(left_cents) from earned where currency = 'usd')::int as commission,
+      (select sum(left_cents) from earned where currency = 'eur')::int as foreign_commission,
+      (select count(*) from earned)::int as commissions,
+      (select coalesce(sum(balance_cents), 0) from balances where program_id = $1 and currency = 'usd')::int as balance`,
+    [shop.programId],
+  )
+  const [of = {}] = rows
+  const overview = await get(`${address}?period=all`)
+  const tiles = ['Clicks', 'Leads', 'Customers', 'Sales', 'Revenue', 'Refunds', 'Commission']
+  expect(tiles.map((label) => tileIn(overview, label))).toEqual([
+    ...[of['clicks'], of['leads'], of['customers'], of['sales']].map(String),
+    ...[of['revenue'], of['refunds'], of['commission']].map(money),
+  ])
+  expect(overview).toContain(`${of['clicks']} clicks`)
+
+  const partners = await get(`${address}/partners`)
+  /** Sums a column of the list, in units of its figures. */
+  const sumOf = (label: string) =>
+    Array.from(
+      partners.matchAll(new RegExp(`data-label="${label}"[^>]*>(?:<[^>]+>)*([$\\d.,-]+)<`, 'g')),
+      ([, text = '']) => Number(text.replaceAll(/[$,]/g, '')),
+    ).reduce((sum, value) => sum + value, 0)
+  expect(['Clicks', 'Sales'].map(sumOf)).toEqual([of['clicks'], of['sales']])
+  expect(['Revenue', 'Commission', 'Balance'].map((label) => money(Math.round(sumOf(label) * 100)))).toEqual(
+    [of['revenue'], of['commission'], of['balance']].map(money),
+  )
+
+  const sums = `${formatMoney(of['foreign_commission'] ?? 0, 'eur')} + ${money(of['commission'])}`
+  expect(await get(`${address}/commissions`)).toContain(`${of['commissions']} commissions<strong> ${sums}</strong>`)
 })
 
 test('a trend above 999% is shown as a factor', async () => {

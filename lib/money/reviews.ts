@@ -30,6 +30,10 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
       join.onRef('p.program_id', '=', 'c.program_id').onRef('p.id', '=', 'c.partner_id'),
     )
     .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
+    .leftJoin('customers as b', (join) =>
+      join.onRef('b.program_id', '=', 'c.program_id').onRef('b.id', '=', 'c.customer_id'),
+    )
+    .leftJoin('referral_links as l', 'l.id', 'b.link_id')
     .leftJoin('users as u', 'u.id', 'v.decided_by')
     .leftJoin('api_keys as k', 'k.id', 'v.decided_by_key')
     .select([
@@ -40,6 +44,8 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
       's.transaction_id',
       'c.kind',
     ])
+    .select(['b.customer_key', 'b.signup_date', 'b.first_purchase_date', 'b.last_click_at', 'l.code as link_code'])
+    .select('p.created_at as partner_since')
     .select(['c.status', 'c.currency', 'c.amount_cents', 'c.reversed_cents', 'c.hold_until', 'v.flagged_at'])
     .select(['v.decision', 'v.note', 'v.decided_at'])
     .select(sql<{ rule: string; evidence?: Record<string, string | number> }[]>`v.flags`.as('flags'))

@@ -115,14 +115,33 @@ interface FormProps {
   /** The address of a link that leaves the form. */
   cancel?: string
   takesFiles?: true
+  /** A key that presses the button. */
+  shortcut?: string
 }
 
 /** A form with its fields and one button. After a refusal it shows the typed values and the errors. */
 export function Form(props: PropsWithChildren<FormProps>) {
-  const { action, submit, layout, primary = layout !== 'inline', danger, confirm, cancel, takesFiles, children } = props
+  const {
+    action,
+    submit,
+    layout,
+    primary = layout !== 'inline',
+    danger,
+    confirm,
+    cancel,
+    shortcut,
+    takesFiles,
+    children,
+  } = props
   const look = danger ? 'danger' : primary ? 'primary' : ''
   const button = (
-    <button type="submit" class={layout === 'wide' ? `${look} wide-button` : look} data-confirm={confirm}>
+    <button
+      type="submit"
+      class={layout === 'wide' ? `${look} wide-button` : look}
+      data-confirm={confirm}
+      data-key={shortcut}
+      aria-keyshortcuts={shortcut}
+    >
       {submit}
     </button>
   )

@@ -1,16 +1,28 @@
 import type { Context } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
+import * as z from 'zod/mini'
+import { safePath } from './address.ts'
+import { PostButton } from './fields.tsx'
 
 const flashCookie = '__Host-svc_flash'
 
-interface Flash {
-  kind: 'good' | 'bad'
-  text: string
-}
+const flash = z.object({
+  kind: z.enum(['good', 'bad']),
+  text: z.string(),
+  /** The address of a post that undoes the action. */
+  undo: z.optional(z.string()),
+})
+type Flash = z.infer<typeof flash>
 
-/** Redirects to `path`, whose page shows `text` once. */
-export function redirectWith(c: Context, path: string, text: string, kind: Flash['kind'] = 'good'): Response {
-  const value = JSON.stringify({ kind, text })
+/** Redirects to `path`, whose page shows `text` once, with a button that posts to `undo`. */
+export function redirectWith(
+  c: Context,
+  path: string,
+  text: string,
+  kind: Flash['kind'] = 'good',
+  undo?: string,
+): Response {
+  const value = JSON.stringify({ kind, text, undo })
   setCookie(c, flashCookie, value, { path: '/', secure: true, httpOnly: true, sameSite: 'Lax', maxAge: 60 })
   return c.redirect(path, 303)
 }
@@ -21,18 +33,20 @@ export function takeFlash(c: Context): Flash | undefined {
   if (value === undefined) return undefined
   deleteCookie(c, flashCookie, { path: '/', secure: true })
   try {
-    const { kind, text }: { kind: unknown; text: unknown } = JSON.parse(value)
-    return typeof text === 'string' ? { kind: kind === 'good' ? 'good' : 'bad', text } : undefined
+    const { success, data } = flash.safeParse(JSON.parse(value))
+    return success ? data : undefined
   } catch {
     return undefined
   }
 }
 
-export function FlashMessage({ flash }: { flash: Flash | undefined }) {
-  if (!flash) return null
+export function FlashMessage({ flash: message }: { flash: Flash | undefined }) {
+  if (!message) return null
+  const { kind, text, undo } = message
   return (
-    <p class={`message ${flash.kind}`} role={flash.kind === 'bad' ? 'alert' : 'status'}>
-      {flash.text}
-    </p>
+    <div class={`message toast ${kind}`} role={kind === 'bad' ? 'alert' : 'status'}>
+      <p>{text}</p>
+      {undo !== undefined && <PostButton action={safePath(undo)} class="compact" text="Undo" />}
+    </div>
   )
 }

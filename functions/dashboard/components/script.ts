@@ -1,7 +1,7 @@
 /**
  * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard, shares, and asks for confirmation. It shows
- * times in the reader's time zone, refreshes parts marked `data-poll`, and sets the address from `data-address`. It applies filters, opens the
- * search, and sends the next part of a job.
+ * times in the reader's time zone, refreshes parts marked `data-poll`, and sets the address from `data-address`. It applies filters,
+ * presses buttons by keys, opens the search, and sends the next part of a job.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -53,6 +53,12 @@ document.addEventListener('keydown', (event) => {
     menu.open = false
     menu.querySelector('summary').focus()
   }
+})
+
+// A key presses the link or button that names it, unless somebody types.
+document.addEventListener('keydown', (event) => {
+  if (event.target.closest('input, select, textarea') || event.ctrlKey || event.metaKey || event.altKey) return
+  if (/^[a-z]$/.test(event.key)) document.querySelector('[data-key="' + event.key + '"]')?.click()
 })
 
 async function poll(part) {

@@ -20,11 +20,11 @@ import {
   rejectApplication,
   rejectApplications,
 } from '../../../lib/programs/applications.ts'
-import { listGroups } from '../../../lib/programs/groups.ts'
+import { groupNamesStatement, listGroups } from '../../../lib/programs/groups.ts'
 import { addressOf, backTo, idInPath, positiveInteger } from '../components/address.ts'
 import { Card, Facts, LinkButton } from '../components/blocks.tsx'
 import { bulkPages } from '../components/bulk.tsx'
-import { Field, Form, optionsOf, PostButton } from '../components/fields.tsx'
+import { Field, Form, Hidden, optionsOf, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
@@ -204,11 +204,18 @@ const missing = 'This program has no such application.'
 pages.get('/applications/:applicationId', requireProgram('partner:list'), async (c) => {
   const program = c.get('program')
   const manages = may(program.roles, 'partner:manage')
-  const [application, groups] = await Promise.all([
+  const [application, [waiting, groups]] = await Promise.all([
     readApplication(c.get('db'), program.id, idInPath(c, 'applicationId', missing)),
-    manages ? listGroups(c.get('db'), program.id, { limit: 100 }) : [],
+    c
+      .get('db')
+      .batch([
+        applicationsStatement(program.id, { limit: queueLength, status: 'waiting' }),
+        groupNamesStatement(program.id),
+      ]),
   ])
-  const address = `${addressIn(program.id)}/${application.id}`
+  const list = addressIn(program.id)
+  const address = `${list}/${application.id}`
+  const next = waiting.find(({ id }) => id < application.id)
   return c.render(
     <ProgramPage
       title={`Application of ${application.name}`}
@@ -222,28 +229,74 @@ pages.get('/applications/:applicationId', requireProgram('partner:list'), async 
         </>
       }
     >
-      <Sent application={application} program={program} />
-      {application.status === 'waiting' && manages && (
-        <Review address={address} groups={groups.map(({ id, name }) => [String(id), name] as const)} />
-      )}
-      {(application.status === 'rejected' || application.status === 'unverified') && manages && (
-        <Card title="Delete">
-          <p>
-            The name, the address and the answers are deleted
-            {application.status === 'rejected' ? ' a year after the rejection' : ' a week after they were sent'}, or
-            now. Then the person can apply again at once.
-          </p>
-          <PostButton
-            action={`${address}/delete`}
-            class="danger"
-            confirm={`Delete the application of ${application.name}?`}
-            text="Delete the application"
-          />
-        </Card>
-      )}
+      <div class="split">
+        <Queue waiting={waiting} current={application.id} next={next?.id} list={list} />
+        <div class="stack">
+          <Sent application={application} program={program} />
+          {application.status === 'waiting' && manages && (
+            <Review
+              address={address}
+              next={next?.id}
+              groups={groups.map(({ id, name }) => [String(id), name] as const)}
+            />
+          )}
+          {(application.status === 'rejected' || application.status === 'unverified') && manages && (
+            <Card title="Delete">
+              <p>
+                The name, the address and the answers are deleted
+                {application.status === 'rejected' ? ' a year after the rejection' : ' a week after they were sent'}, or
+                now. Then the person can apply again at once.
+              </p>
+              <PostButton
+                action={`${address}/delete`}
+                class="danger"
+                confirm={`Delete the application of ${application.name}?`}
+                text="Delete the application"
+              />
+            </Card>
+          )}
+        </div>
+      </div>
     </ProgramPage>,
   )
 })
+
+/** The newest waiting applications beside the open one. */
+const queueLength = 30
+
+interface QueueProps {
+  waiting: Application[]
+  current: number
+  next: number | undefined
+  list: string
+}
+
+/** Leads through the waiting applications, also by the keys j and k. */
+function Queue({ waiting, current, next, list }: QueueProps) {
+  const previous = waiting.findLast(({ id }) => id > current)
+  const keyOf = (id: number) => (id === next ? 'j' : id === previous?.id ? 'k' : undefined)
+  return (
+    <nav aria-label="Waiting applications" class="queue">
+      <h2>Waiting</h2>
+      {waiting.length === 0 && <p class="muted small">Nobody waits.</p>}
+      <ul>
+        {waiting.map(({ id, name, applied_at: at }) => (
+          <li>
+            <a href={`${list}/${id}`} aria-current={id === current ? 'page' : undefined} data-key={keyOf(id)}>
+              <bdi>{name}</bdi>
+              <span class="muted small">
+                <Day at={at} />
+              </span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      <p class="muted tiny">
+        Keys: <kbd>j</kbd> next, <kbd>k</kbd> previous, <kbd>a</kbd> approve, <kbd>r</kbd> reject
+      </p>
+    </nav>
+  )
+}
 
 interface SentProps {
   application: Awaited<ReturnType<typeof readApplication>>
@@ -285,15 +338,25 @@ function Sent({ application, program }: SentProps) {
   )
 }
 
-function Review({ address, groups }: { address: string; groups: (readonly [string, string])[] }) {
+interface ReviewProps {
+  address: string
+  /** The application to show after the decision. */
+  next: number | undefined
+  groups: (readonly [string, string])[]
+}
+
+function Review({ address, next, groups }: ReviewProps) {
+  const following = <Hidden fields={{ next: next?.toString() }} />
   return (
     <Card title="Approve or reject">
-      <Form action={`${address}/approve`} submit="Approve" layout="inline">
+      <Form action={`${address}/approve`} submit="Approve" layout="inline" primary shortcut="a">
+        {following}
         {groups.length > 0 && <Field name="group" label="Group" options={[['', 'None'], ...groups]} />}
       </Form>
       <details class="more">
-        <summary>Reject</summary>
+        <summary data-key="r">Reject</summary>
         <Form action={`${address}/reject`} submit="Reject application">
+          {following}
           <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} />
           <label class="row">
             <input type="checkbox" name="notify" value="yes" />
@@ -304,6 +367,13 @@ function Review({ address, groups }: { address: string; groups: (readonly [strin
       </details>
     </Card>
   )
+}
+
+/** Returns the page after a decision: the next application, or the list. */
+function afterDecision(c: ProgramContext, next: string): string {
+  const list = addressIn(c.get('program').id)
+  const id = positiveInteger(next)
+  return id === undefined ? backTo(c, list) : `${list}/${id}`
 }
 
 const someFields = z.looseObject({
@@ -323,11 +393,11 @@ pages.post('/applications/approve', requireProgram('partner:manage'), form(someF
   return redirectWith(c, backTo(c, addressIn(programId)), text)
 })
 
-const approveFields = z.object({ group: optionalText })
+const approveFields = z.object({ group: optionalText, next: optionalText })
 
 pages.post('/applications/:applicationId/approve', requireProgram('partner:manage'), form(approveFields), async (c) => {
   const { id: programId } = c.get('program')
-  const { group } = c.req.valid('form')
+  const { group, next } = c.req.valid('form')
   const applicationId = idInPath(c, 'applicationId', missing)
   const groupId = positiveInteger(group) ?? null
   const approved = await approveApplication(c.get('db'), programId, applicationId, groupId)
@@ -337,20 +407,20 @@ pages.post('/applications/:applicationId/approve', requireProgram('partner:manag
   const text = approved.isFirst
     ? `${name} is now a partner, and gets an e-mail about their link.`
     : `${name} was already approved.`
-  return redirectWith(c, backTo(c, addressIn(programId)), text)
+  return redirectWith(c, afterDecision(c, next), text)
 })
 
-const rejectFields = z.object({ note: optionalText.check(shortText(1000)), notify: optionalText })
+const rejectFields = z.object({ note: optionalText.check(shortText(1000)), notify: optionalText, next: optionalText })
 
 pages.post('/applications/:applicationId/reject', requireProgram('partner:manage'), form(rejectFields), async (c) => {
   const { id: programId } = c.get('program')
-  const { note, notify } = c.req.valid('form')
+  const { note, notify, next } = c.req.valid('form')
   const applicationId = idInPath(c, 'applicationId', missing)
   const { application, isFirst } = await rejectApplication(c.get('db'), programId, applicationId, note || null)
   const notifies = notify === 'yes' && isFirst
   if (notifies) c.executionCtx.waitUntil(mailRejection(openDatabase(c.env), c.env, application))
   const text = `The application of ${application.name} was rejected${notifies ? ', and the applicant gets an e-mail' : ''}.`
-  return redirectWith(c, backTo(c, addressIn(programId)), text)
+  return redirectWith(c, afterDecision(c, next), text)
 })
 
 pages.post('/applications/:applicationId/delete', requireProgram('partner:manage'), async (c) => {

@@ -301,6 +301,7 @@ for (const [verb, active, done] of [
     const { id: programId } = c.get('program')
     const partner = await partnerOf(c)
     await updatePartner(c.get('db'), programId, partner.id, { is_active: active })
-    return redirectWith(c, backToPage(c, partner), `${partner.name} is ${done}.`)
+    const undo = `${partnerAddress(programId, partner.id)}/${active ? 'deactivate' : 'activate'}`
+    return redirectWith(c, backToPage(c, partner), `${partner.name} is ${done}.`, 'good', undo)
   })
 }

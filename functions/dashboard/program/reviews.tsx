@@ -64,20 +64,35 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
           { label: 'Held since', cell: ({ flagged_at: at }) => <Day at={at} /> },
           {
             label: 'Commission',
+            phone: 'title',
             cell: (review) => (
-              <div class="stack tight">
-                {partnerColumn(programId).cell(review)}
-                <span class="small">
+              <div>
+                <strong>
                   {formatMoney(review.amount_cents - (isDecided ? 0 : review.reversed_cents), review.currency)}
-                  {review.transaction_id === null ? ' for a signup' : ' for '}
-                  {review.transaction_id !== null && (
+                </strong>
+                <div class="small">
+                  {review.transaction_id === null ? (
+                    'for a signup'
+                  ) : (
                     <a href={saleAddress(programId, review.transaction_id)}>{review.transaction_id}</a>
                   )}
-                </span>
-                {sees && <TimelineLink programId={programId} of={review} commissionId={review.commission_id} />}
+                </div>
               </div>
             ),
           },
+          {
+            label: 'Partner',
+            cell: (review) => (
+              <div>
+                {partnerColumn(programId).cell(review)}
+                <div class="muted small">
+                  since <Day at={review.partner_since} />
+                </div>
+              </div>
+            ),
+          },
+          sees && { label: 'Buyer', cell: (review) => <Buyer review={review} programId={programId} /> },
+          sees && { label: 'Click', cell: (review) => <Click review={review} /> },
           { label: 'Findings', cell: (review) => <Found review={review} sees={sees} /> },
           isDecided && { label: 'Decision', cell: (review) => <Decision review={review} /> },
         ]}
@@ -89,6 +104,38 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
     </ProgramPage>,
   )
 })
+
+function Buyer({ review, programId }: { review: CommissionReview; programId: number }) {
+  const { customer_key: key, signup_date: signedUp, first_purchase_date: bought } = review
+  return (
+    <div>
+      {key ?? <span class="muted">No key</span>}
+      {signedUp && (
+        <div class="muted small">
+          signed up <Day at={signedUp} />
+        </div>
+      )}
+      {bought && (
+        <div class="muted small">
+          bought <Day at={bought} />
+        </div>
+      )}
+      <TimelineLink programId={programId} of={review} commissionId={review.commission_id} />
+    </div>
+  )
+}
+
+function Click({ review: { last_click_at: at, link_code: code } }: { review: CommissionReview }) {
+  if (!at) return <span class="muted">None: by code</span>
+  return (
+    <div>
+      {code && <code>{code}</code>}
+      <div class="muted small">
+        <Time at={at} />
+      </div>
+    </div>
+  )
+}
 
 /** The findings, with evidence for readers who may see visits. */
 function Found({ review: { flags }, sees }: { review: CommissionReview; sees: boolean }) {

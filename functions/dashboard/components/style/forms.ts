@@ -118,7 +118,7 @@ export const forms = css`
       display: none;
     }
   }
-  :is(.find, .bulk) .field:not(:has(> [type='search'])) {
+  :is(.find .field:not(:has(> [type='search'])), .bulk .field:has(> select)) {
     display: flex;
     align-items: center;
     min-height: var(--control);
@@ -127,12 +127,12 @@ export const forms = css`
     border-radius: 2rem;
     background: var(--surface);
   }
-  :is(.find, .bulk) .field > label {
+  :is(.find .field, .bulk .field:has(> select)) > label {
     color: var(--muted);
     font-weight: 450;
     white-space: nowrap;
   }
-  :is(.find, .bulk) .field > :is(select, input:not([type='search'])) {
+  :is(.find .field, .bulk .field:has(> select)) > :is(select, input:not([type='search'])) {
     height: auto;
     min-height: 0;
     padding: 0 0.25rem;

@@ -92,7 +92,7 @@ export const frame = css`
     text-decoration: none;
     white-space: nowrap;
   }
-  .frame :is([popover], .tabs) a:hover,
+  .frame :is([popover], .tabs, .queue) a:hover,
   .frame nav a[aria-current='page'] {
     background: var(--line);
     color: var(--text);

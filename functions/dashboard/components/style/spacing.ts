@@ -42,6 +42,32 @@ export const spacing = css`
   .cards.five {
     grid-template-columns: repeat(auto-fit, minmax(min(9.25rem, 100%), 1fr));
   }
+  .split {
+    display: grid;
+    gap: 1.5rem;
+  }
+  .queue {
+    order: 1;
+  }
+  .queue ul {
+    list-style: none;
+    margin-block: 0.5rem;
+  }
+  .frame .queue a {
+    justify-content: space-between;
+    white-space: normal;
+    color: var(--text);
+  }
+  @media (min-width: 64rem) {
+    .split {
+      grid-template-columns: 16rem minmax(0, 1fr);
+    }
+    .queue {
+      order: 0;
+      border-inline-end: 1px solid var(--line);
+      padding-inline-end: 1rem;
+    }
+  }
   .halves {
     display: grid;
     gap: var(--gap);

@@ -73,6 +73,26 @@ export const surfaces = css`
     border: 1px solid var(--line);
     background: var(--surface);
   }
+  /* The result of an action stands over the page, and does not catch clicks. */
+  .frame .toast {
+    position: fixed;
+    z-index: 3;
+    inset: auto 1rem 1rem auto;
+    display: flex;
+    align-items: center;
+    gap: 0.75rem;
+    max-width: min(28rem, calc(100vw - 2rem));
+    box-shadow: var(--shadow);
+    pointer-events: none;
+  }
+  .toast form {
+    pointer-events: auto;
+  }
+  @media (max-width: 60rem) {
+    .frame .toast {
+      bottom: 4.5rem;
+    }
+  }
   .message.good {
     background: var(--good-soft);
     border-color: transparent;
