@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { createTrackerProxy } from '@affiliate-tracking/svc-tracker/proxy'
 import { expect, test } from 'vitest'
 import { changeSecret, createConnection } from '../lib/processors/connections.ts'
@@ -172,4 +174,25 @@ test('a key without a scope is shown, with the name of the scope', async () => {
   await api.call(salePath, { transaction_id: 't', customer_key: 'u', amount_cents: 1 }, { key })
   const message = `A call arrived with the key svc_live_…${key.slice(-4)}, which doesn't allow it. Create a key for leads, sales and refunds, and use it for such calls.`
   expect((await statusOf(key)).refusals).toMatchObject([{ code: 'insufficient_scope', message }])
+})
+
+test('the probe walks from a click to a refund, counts nothing, and fails if a call fails or is slow', async () => {
+  const { apiKey, programId } = await api.program()
+  const probe = (key: string, ...options: string[]) => {
+    const env = { ...process.env, SVC_API_KEY: key, SVC_BASE_URL: api.stack.baseUrl, NO_COLOR: '1' }
+    return promisify(execFile)(process.execPath, ['lib/commands/probe.ts', ...options], { env })
+  }
+  const { stdout } = await probe(apiKey)
+  const steps = ['status', 'click', 'lead', 'sale', 'refund']
+  expect(stdout.replaceAll(/\d+/g, 'N')).toBe(steps.map((step) => `${step} N ms\n`).join(''))
+  const { rows } = await api.stack.sql.query('select is_test, refunded_cents from sales where program_id = $1', [
+    programId,
+  ])
+  expect(rows).toEqual([{ is_test: true, refunded_cents: 100 }])
+  await expect(probe(`${apiKey}x`)).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('status: answered 401'),
+  })
+  const slow = probe(apiKey, '--max-seconds', '0.0001')
+  await expect(slow).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('status: no answer') })
 })

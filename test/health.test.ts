@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
 import { expect, test, vi } from 'vitest'
 import { openQueue } from '../lib/notifications/queue.ts'
 import { createLedgerProgram } from './support/ledger.ts'
+import { alertRules, grafanaDashboard } from '../lib/monitoring-files.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ on: 'workers', functions: ['health'] })
@@ -103,6 +105,20 @@ test('Prometheus gets the same figures', async () => {
   expect(text).toMatch(/^# HELP svc_up .*\n# TYPE svc_up gauge\nsvc_up 0\n/)
   expect(text).toMatch(/^svc_dead_letters 1$/m)
   for (const line of text.trimEnd().split('\n')) expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+ [\d.]+)$/)
+})
+
+test('the alert rules and the Grafana dashboard use the exported figures: `npm run monitoring` writes both', async () => {
+  const text = await (await ask('?format=prometheus')).text()
+  const exported = new Set(Array.from(text.matchAll(/^(svc_\w+) /gm), ([, name]) => name))
+  for (const [file, content] of [
+    ['alerts.yaml', alertRules()],
+    ['grafana.json', grafanaDashboard()],
+  ] as const) {
+    expect(readFileSync(`lib/serve/monitoring/${file}`, 'utf8')).toBe(content)
+    const used = Array.from(content.matchAll(/\bsvc_\w+/g), ([name]) => name)
+    expect(used.filter((name) => !exported.has(name))).toEqual([])
+    expect(new Set(used).size).toBeGreaterThan(8)
+  }
 })
 
 test('an older schema and an unreachable database are reported', async () => {
