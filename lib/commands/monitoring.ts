@@ -1,10 +1,8 @@
 import { writeFileSync } from 'node:fs'
-import { readOptions } from './command.ts'
 import { alertRules, grafanaDashboard } from '../monitoring-files.ts'
+import { readOptions } from './command.ts'
 
-answerHelp(
-  'npm run -s monitoring    writes the alert rules and the Grafana dashboard from the figures of lib/health.ts',
-)
+readOptions('npm run -s monitoring    writes the alert rules and the Grafana dashboard from lib/health.ts', {})
 
 const folder = new URL('../serve/monitoring/', import.meta.url)
 writeFileSync(new URL('alerts.yaml', folder), alertRules())

@@ -10,9 +10,9 @@ const usage = `npm run -s probe [-- --max-seconds 5]    sends a click, a lead, a
 
 const { values } = readOptions(usage, { options: { 'max-seconds': { type: 'string', default: '5' } } })
 
-/** What the probe reads of each answer. Other fields don't matter to it. */
+/** The probe reads these fields of the answers. */
 const statusAnswer = z.object({ program: z.object({ id: z.number(), domain: z.string() }) })
-const clickAnswer = z.object({ data: z.object({ click_id: z.string() }) })
+const clickAnswer = z.object({ click_id: z.string() })
 const leadAnswer = z.object({ lead_id: z.number() })
 const saleAnswer = z.object({ sale_id: z.number() })
 const refundAnswer = z.object({ status: z.literal('no_commission') })
@@ -54,7 +54,7 @@ async function probe(): Promise<void> {
     page_url,
     additional_data: { program_id: program.id },
   }
-  const { click_id } = (await send('click', '/api/v1/track/click', clickAnswer, click)).data
+  const { click_id } = await send('click', '/api/v1/track/click', clickAnswer, click)
   const customer_key = `probe_${randomUUID()}`
   const transaction_id = `probe_${randomUUID()}`
   await send('lead', '/api/v1/track/lead', leadAnswer, { click_id, customer_key }, keyed)
