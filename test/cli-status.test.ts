@@ -191,6 +191,6 @@ test('the probe walks from a click to a refund, counts nothing, and fails if a c
     code: 1,
     stderr: expect.stringContaining('status: answered 401'),
   })
-  const slow = probe(apiKey, '--max-seconds', '0.0001')
+  const slow = probe(apiKey, '--max-seconds', '0.001')
   await expect(slow).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('status: no answer') })
 })

@@ -33,7 +33,7 @@ async function probe(): Promise<void> {
       method: body ? 'POST' : 'GET',
       headers: { ...headers, 'content-type': 'application/json' },
       ...(body && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(maxSeconds * 1000),
+      signal: AbortSignal.timeout(Math.ceil(maxSeconds * 1000)),
     }).catch((error: unknown) => {
       throw new OperatorError(
         `${name}: no answer within ${maxSeconds} s (${error instanceof Error ? error.message : 'unknown'}).`,
