@@ -817,6 +817,7 @@ export interface ProcessorReversals {
   event_id: string | null;
   invoice_id: string | null;
   livemode: boolean;
+  marked_id: string | null;
   payment_intent_id: string | null;
   reason: 'refund' | 'chargeback';
   reason_text: string | null;

@@ -102,6 +102,8 @@ create table processor_reversals (
   returned_at timestamptz,
   -- The processor's own id of the return, if it has one.
   returned_by text,
+  -- The chargeback that the processor marked as returned, this one or another of the same amount.
+  marked_id text,
   created_at timestamptz not null default now(),
   primary key (account_id, reversal_id),
   check (event_id is not null or returned_event_id is not null),

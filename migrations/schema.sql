@@ -1220,6 +1220,7 @@ create table processor_reversals (
   returned_event_id text,
   returned_at timestamp with time zone,
   returned_by text,
+  marked_id text,
   created_at timestamp with time zone not null default now(),
   constraint processor_reversals_pkey PRIMARY KEY (account_id, reversal_id),
   constraint processor_reversals_check CHECK (((event_id IS NOT NULL) OR (returned_event_id IS NOT NULL))),
@@ -7178,13 +7179,13 @@ CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact js
 AS $function$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
-    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at, returned_by)
+    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at, returned_by, marked_id)
   select distinct on (t.reversal_id) event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
     fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
-    case when t.returned then now() end, t.returned_by
+    case when t.returned then now() end, t.returned_by, t.marked_id
   from rows from (jsonb_to_recordset(fact->'reversals')
-    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean, returned_by text)) with ordinality
-    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, returned_by, place)
+    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean, returned_by text, marked_id text)) with ordinality
+    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, returned_by, marked_id, place)
   order by t.reversal_id, t.currency = sale_currency desc, t.place
   on conflict (account_id, reversal_id) do update set
     amount_cents = case when stored.currency <> sale_currency and excluded.currency = sale_currency then excluded.amount_cents
@@ -7193,7 +7194,8 @@ begin
     event_id = coalesce(stored.event_id, excluded.event_id),
     returned_event_id = coalesce(stored.returned_event_id, excluded.returned_event_id),
     returned_at = coalesce(stored.returned_at, excluded.returned_at),
-    returned_by = coalesce(stored.returned_by, excluded.returned_by);
+    returned_by = coalesce(stored.returned_by, excluded.returned_by),
+    marked_id = coalesce(stored.marked_id, excluded.marked_id);
 end $function$
 ;
 
@@ -12000,27 +12002,33 @@ CREATE OR REPLACE FUNCTION public.with_paired_returns(of_account_id text, fact j
 AS $function$
 declare
   move jsonb := fact#>'{reversals,0}';
-  pair_id text;
+  own_id text := move->>'reversal_id';
+  is_mark boolean := move->>'pairs' = 'chargeback';
+  paired jsonb;
 begin
-  if move->>'pairs' = 'return' then
-    select v.reversal_id into pair_id from processor_reversals v
+  if is_mark and not exists (select from processor_reversals v where v.account_id = of_account_id and v.reversal_id = own_id) then
+    update processor_reversals v set reversal_id = own_id
+    where v.account_id = of_account_id and v.reversal_id = (
+      select w.reversal_id from processor_reversals w
+      where w.account_id = of_account_id and w.charge_id = fact->>'charge_id' and w.reversal_id = w.returned_by
+        and w.amount_cents = (move->>'amount_cents')::bigint and w.currency = move->>'currency'
+      order by w.created_at, w.reversal_id limit 1
+    );
+  end if;
+  if is_mark is null or move->>'returned' = 'false' then
+    return fact;
+  end if;
+  paired := move || jsonb_build_object(case when is_mark then 'marked_id' else 'returned_by' end, own_id, 'reversal_id', coalesce((
+    select v.reversal_id from processor_reversals v cross join lateral (select case when is_mark then v.marked_id else v.returned_by end) room (taken_by)
     where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
-      and (v.returned_by = move->>'reversal_id'
-        or v.returned_by is null and v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency')
-    order by v.returned_by is null, v.created_at, v.reversal_id limit 1;
-    return jsonb_set(fact, '{reversals,0}', move || jsonb_build_object('returned_by', move->'reversal_id',
-      'reversal_id', coalesce(pair_id, move->>'reversal_id')));
-  end if;
-  if move->>'pairs' = 'chargeback' and not exists (
-    select from processor_reversals v where v.account_id = of_account_id and v.reversal_id = move->>'reversal_id'
-  ) then
-    select v.reversal_id into pair_id from processor_reversals v
-    where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reversal_id = v.returned_by
+      and v.reversal_id is distinct from v.returned_by
       and v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency'
-    order by v.created_at, v.reversal_id limit 1;
-    update processor_reversals v set reversal_id = move->>'reversal_id' where v.account_id = of_account_id and v.reversal_id = pair_id;
-  end if;
-  return fact;
+      and coalesce(room.taken_by, own_id) = own_id
+    order by room.taken_by is null, v.returned_at is null, v.reversal_id <> own_id, v.created_at, v.reversal_id limit 1
+  ), own_id));
+  -- A mark that goes to another chargeback still reports its own.
+  return jsonb_set(fact, '{reversals}', jsonb_build_array(paired)
+    || case when is_mark and paired->>'reversal_id' <> own_id then jsonb_build_array(move || '{"returned": false}') else '[]' end);
 end $function$
 ;
 

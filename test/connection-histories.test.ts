@@ -59,8 +59,10 @@ const plays: Record<ProcessorName, Play> = {
     const of = (name: string, data?: object, more: Partial<Story> = {}) =>
       eventOf('paddle', name, { ...story, ...more }, data)
     const refunds = refundsOf(story, draw)
-    const chargebacks = draw(3)
-    const reversals = draw(chargebacks + 1)
+    const chargebacks = draw(4)
+    // Paddle can report a return by an adjustment, by a mark on the chargeback, or by both.
+    const [reversals, marks] = [draw(chargebacks + 1), draw(chargebacks + 1)]
+    const taken = { amount: draw(2) === 0 ? story.amount : Math.ceil(story.amount / 5), tax: 0 }
     const events = [
       of(draw(2) === 0 ? 'transaction.completed' : 'transaction.completed:subscription'),
       of('subscription.created'),
@@ -74,14 +76,17 @@ const plays: Record<ProcessorName, Play> = {
         ...(end === 2 ? [of('adjustment.updated:reversed', { id }, { refunded })] : []),
       ]),
       ...Array.from({ length: chargebacks }, (_, at) =>
-        of('adjustment.created:chargeback', { id: `${story.order}_chargeback_${at}` }),
+        of('adjustment.created:chargeback', { id: `${story.order}_chargeback_${at}` }, taken),
       ),
       ...Array.from({ length: reversals }, (_, at) =>
-        of('adjustment.created:chargeback_reverse', { id: `${story.order}_reverse_${at}` }),
+        of('adjustment.created:chargeback_reverse', { id: `${story.order}_reverse_${at}` }, taken),
+      ),
+      ...Array.from({ length: marks }, (_, at) =>
+        of('adjustment.created:chargeback', { id: `${story.order}_chargeback_${at}`, status: 'reversed' }, taken),
       ),
     ]
-    const taken = sum(refunds.filter(({ end }) => end === 1).map(({ amount }) => amount))
-    return { events, gone: taken + (chargebacks - reversals) * story.amount }
+    const refunded = sum(refunds.filter(({ end }) => end === 1).map(({ amount }) => amount))
+    return { events, gone: refunded + (chargebacks - Math.max(reversals, marks)) * taken.amount }
   },
   lemonsqueezy(story, draw) {
     const isSubscription = draw(2) === 0

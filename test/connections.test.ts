@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
+import type { Story } from '../lib/local/processor-events.ts'
 import { processorFixtures } from '../lib/local/processor-fixture.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
@@ -16,7 +17,7 @@ import { testStoredState } from './support/webhook.ts'
 
 const endpoint = await startEndpoint()
 const { db, sql } = endpoint
-const { env, post, connect, send, report, salesOf } = openConnections(endpoint)
+const { env, post, connect, connectAgain, send, report, salesOf } = openConnections(endpoint)
 const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
 const names: ProcessorName[] = ['paddle', 'lemonsqueezy', 'polar']
 const recorded = { status: 200, body: { outcome: 'recorded' } }
@@ -285,10 +286,14 @@ test.each(names)(
 )
 
 /** Turns the event of a fixture into another event, with other fields in its object. */
-function changed(shop: ConnectedShop, name: string, data: object): object {
-  const event = Object(processorFixtures[shop.processor].events[name]?.(storyOf(shop)))
+function changed(shop: ConnectedShop, name: string, data: object, more: Partial<Story> = {}): object {
+  const event = Object(processorFixtures[shop.processor].events[name]?.(storyOf(shop, more)))
   return { ...event, data: { ...event.data, ...data } }
 }
+
+/** All orders of the characters of a text. */
+const permutations = (text: string): string[] =>
+  text === '' ? [''] : text.split('').flatMap((one) => permutations(text.replace(one, '')).map((rest) => one + rest))
 
 describe('Paddle', () => {
   test('a renewal without custom data belongs to the buyer of its subscription', async () => {
@@ -350,30 +355,40 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
   })
 
-  test('a chargeback that is marked as reversed and its reversal are one return, in any order, so a second one counts', async () => {
+  test('of two equal chargebacks, a reversal and a mark return one, and two of each return both, in any order', async () => {
+    const shop = await connect('paddle')
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
-    const reported = (shop: ConnectedShop) => [
-      changed(shop, chargeback, {}),
-      changed(shop, chargeback, { status: 'reversed' }),
-      changed(shop, reverse, {}),
-    ]
-    for (const order of ['012', '021', '102', '120', '201', '210']) {
-      const shop = await connect('paddle')
-      await report(shop, 'transaction.completed')
-      const events = reported(shop)
-      for (const at of `${order}${order}`.split('')) await send(shop, events[Number(at)] ?? {})
-      expect(await salesOf(shop), order).toMatchObject([earned])
-      await send(shop, changed(shop, chargeback, { id: 'adj_second' }))
-      expect(await salesOf(shop), order).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
+    for (const [at, order] of permutations('0123').entries()) {
+      const story = { order: `${at}` }
+      const moved = (name: string, data: object) => changed(shop, name, data, { ...story, amount: 4000, tax: 0 })
+      const events = [
+        moved(chargeback, { id: `adj_first_${at}` }),
+        moved(chargeback, { id: `adj_second_${at}` }),
+        moved(chargeback, { id: `adj_first_${at}`, status: 'reversed' }),
+        moved(reverse, { id: `adj_reverse_${at}` }),
+      ]
+      if (at % 2 === 0) await report(shop, 'transaction.completed', story)
+      for (const step of `${order}${order}`) await send(shop, events[Number(step)] ?? {})
+      if (at % 2 === 1) await report(shop, 'transaction.completed', story)
+      expect((await salesOf(shop)).at(-1), order).toMatchObject({ ...earned, refunded: 4000, reversed: 666 })
+      await send(shop, moved(reverse, { id: `adj_reverse_again_${at}` }))
+      await send(shop, moved(chargeback, { id: `adj_second_${at}`, status: 'reversed' }))
+      expect((await salesOf(shop)).at(-1), order).toMatchObject(earned)
+      await send(shop, moved(chargeback, { id: `adj_third_${at}` }))
+      expect((await salesOf(shop)).at(-1), order).toMatchObject({ refunded: 4000 })
     }
   })
 
-  test('a sale with a credited item can be read', async () => {
+  test('negative amounts of prorated items and of credit are read', async () => {
     const shop = await connect('paddle')
     const { data } = Object(changed(shop, 'transaction.completed', {}))
-    const credit = { price_id: 'pri_2', totals: { subtotal: '-500', discount: '0', tax: '0', total: '-500' } }
+    const credit = { price_id: 'pri_2', totals: { subtotal: '-500', discount: '0', tax: '-100', total: '-600' } }
     const details = { ...data.details, line_items: [...data.details.line_items, credit] }
     expect(await send(shop, changed(shop, 'transaction.completed', { details }))).toMatchObject(recorded)
+    expect(await salesOf(shop)).toMatchObject([earned])
+    const totals = { subtotal: '-500', discount: '0', tax: '-100', total: '-600', credit: '0', grand_total: '-600' }
+    const downgrade = { id: 'txn_down', details: { totals, line_items: [credit] } }
+    expect(await send(shop, changed(shop, 'transaction.completed', downgrade))).toMatchObject(recorded)
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
@@ -559,6 +574,28 @@ test.each([true, false])(
     expect(await salesOf(shop)).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }])
   },
 )
+
+test('connections of one program keep live and test money apart, and share neither payments nor customers', async () => {
+  const shop = await connect('paddle')
+  const [second, sandbox] = [await connectAgain(shop, true), await connectAgain(shop, false)]
+  for (const one of [shop, sandbox]) await report(one, 'transaction.completed:subscription')
+  await report(second, 'transaction.completed:subscription', { order: '2', amount: 6000, tax: 0 })
+  expect(await salesOf(shop)).toMatchObject([
+    { ...earned, transaction_id: 'txn_1', is_test: false },
+    { transaction_id: 'txn_1', is_test: true, commission: null },
+    { transaction_id: 'txn_2', amount: 6000, commission: 1200 },
+  ])
+  // Each refund moves only the sale of its own mode and payment.
+  await report(sandbox, 'adjustment.updated', { refunded: 12_000 })
+  await report(second, 'adjustment.updated', { order: '2', refunded: 6000 })
+  expect(await salesOf(shop)).toMatchObject([earned, { refunded: 12_000 }, { refunded: 6000, reversed: 1200 }])
+  // One account behind two connections reports a payment and its refund twice. Both count once.
+  for (const one of [shop, second]) {
+    await report(one, 'transaction.completed:subscription')
+    await report(one, 'adjustment.updated')
+  }
+  expect(await salesOf(shop)).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }, {}, {}])
+})
 
 test('secrets are encrypted', async () => {
   const shop = await connect('paddle')

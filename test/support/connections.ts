@@ -54,17 +54,26 @@ export function openConnections(endpoint: TestEndpoint) {
     const response = await connectionWebhook.request(path, { method: 'POST', body, headers }, env, context)
     return { status: response.status, body: await response.json(), requests: neon.requests - before }
   }
+  const secretOf = async (shop: TestShop, processor: ProcessorName, accountId: string): Promise<ConnectedShop> => {
+    const secret = processor === 'polar' ? 'polar_whs_secret' : `secret-of-${shop.programId}`
+    await changeSecret(db, env, shop.programId, accountId, secret)
+    return { ...shop, processor, accountId, secret }
+  }
   const connect = async (
     processor: ProcessorName,
     settings: Parameters<typeof createShop>[1] = {},
     livemode = true,
   ) => {
     const shop = await createShop(sql, settings)
-    const accountId = await createConnection(db, shop.programId, { processor, livemode })
-    const secret = processor === 'polar' ? 'polar_whs_secret' : `secret-of-${shop.programId}`
-    await changeSecret(db, env, shop.programId, accountId, secret)
-    return { ...shop, processor, accountId, secret } satisfies ConnectedShop
+    return await secretOf(shop, processor, await createConnection(db, shop.programId, { processor, livemode }))
   }
+  /** Adds another connection to the same processor to a shop. */
+  const connectAgain = async (shop: ConnectedShop, livemode: boolean) =>
+    await secretOf(
+      shop,
+      shop.processor,
+      await createConnection(db, shop.programId, { processor: shop.processor, livemode }),
+    )
   /** Signs a body and posts it to the shop's connection. */
   const send = async (shop: ConnectedShop, body: object, signedAt = new Date()) => {
     const text = JSON.stringify(body)
@@ -86,5 +95,5 @@ export function openConnections(endpoint: TestEndpoint) {
     )
     return rows
   }
-  return { env, post, connect, send, report, salesOf }
+  return { env, post, connect, connectAgain, send, report, salesOf }
 }
