@@ -1,4 +1,5 @@
-import * as z from 'zod/mini'
+// `z.core` would bundle all of zod.
+import { $ZodError } from 'zod/v4/core'
 import { ApiError } from '../errors.ts'
 import { type Fact, ignored, isTooLarge, type Unread, type WebhookEvent } from './facts.ts'
 import { type HashEmail, numericId } from './payload.ts'
@@ -50,7 +51,7 @@ async function readFact(name: ProcessorName, event: ProcessorEvent, hashEmail: H
     const fact = await read(event, hashEmail)
     return isTooLarge(fact) ? ignored('Its amount is larger than the service can store.') : fact
   } catch (error) {
-    if (!(error instanceof z.core.$ZodError)) throw error
+    if (!(error instanceof $ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
     const reason = `It could not be read: ${fields || 'the object'} has a form that ${title} does not document.`
     return { ...ignored(reason.slice(0, 1000)), unread: aboutUnread(event.object) }

@@ -1,5 +1,7 @@
 import { Stripe } from 'stripe'
 import * as z from 'zod/mini'
+// `z.core` would bundle all of zod.
+import { $ZodError } from 'zod/v4/core'
 import { ApiError } from '../../errors.ts'
 import { ownAccount } from './client.ts'
 import { readCheckout } from './read-checkout-session.ts'
@@ -140,7 +142,7 @@ export async function readFact(event: ReceivedObject, hashEmail: HashEmail): Pro
     const fact = await read(event, hashEmail)
     return isTooLarge(fact) ? ignored('Its amount is larger than the service can store.') : fact
   } catch (error) {
-    if (!(error instanceof z.core.$ZodError)) throw error
+    if (!(error instanceof $ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
     const reason = `It could not be read: ${fields || 'the object'} has a form that no known API version sends.`
     return { ...ignored(reason), unread: aboutUnread(event.object) }
