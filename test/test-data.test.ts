@@ -186,7 +186,7 @@ describe('test data', () => {
   test.each([
     ['/test', 'Overview'],
     ['/test/events', 'Events'],
-    ['/test/deliveries', 'Stripe events'],
+    ['/test/deliveries', 'Processor events'],
   ])('at %s is labeled, linked from live data, and links back', async (part, current) => {
     const sandbox = await newProgram()
     const { html, requests } = await open(sandbox, part)
@@ -254,7 +254,7 @@ describe('clearing test data', () => {
     ])
   })
 
-  test('during concurrent sales, refunds and Stripe events breaks none of them', async () => {
+  test('during concurrent sales, refunds and Processor events breaks none of them', async () => {
     const sandbox = await newProgram()
     const shop = shopOf(sandbox)
     await sellLive(sandbox)

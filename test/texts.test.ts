@@ -38,7 +38,7 @@ test.each(texts)('every link of %s has a target', (file) => {
 /** Banned words with their replacements. See .github/CONTRIBUTING.md. */
 const banned: [words: RegExp, instead: string][] = [
   [/\b(?<!party |parties' |third-party |npm run )notices?\b/i, 'notification'],
-  [/\bdelivery log\b/i, 'Stripe events, or webhook deliveries'],
+  [/\bdelivery log\b/i, 'Processor events, or webhook deliveries'],
   [/\bwithdrawals?\b(?!-| as )|\bwithdrawn now\b/i, 'payout'],
   [/\bask for (it|a payout)\b|\basked for \{\}/i, 'request a payout'],
   [/^make\b|\bmake (one|a|an|the|another|new)\b.*\b(key|link|program|endpoint|secret|codes?)\b/i, 'create, or add'],

@@ -6,7 +6,7 @@ const usage =
   'npm run -s replay -- --program 1    applies the waiting Stripe events of a program, or of all programs without --program'
 
 /**
- * `npm run -s replay -- [--program 1]`: after a fix, applies the Stripe events that the service could not read. The service keeps their
+ * `npm run -s replay -- [--program 1]`: after a fix, applies the processor events that the service could not read. The service keeps their
  * payloads for 30 days. Uses DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack.
  */
 async function replay(): Promise<void> {

@@ -63,7 +63,7 @@ export function textOf(
     case 'sale_currency_differs':
       return `Review by hand: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
     case 'payment_ignored':
-      return `Review by hand: a Stripe event about a customer of ${partner} was not recorded${sale}.${why} See it under Stripe events.`
+      return `Review by hand: a processor event about a customer of ${partner} was not recorded${sale}.${why} See it under Processor events.`
     case 'balance_negative':
       return `Review by hand: a ${payload.adjustment_id ? 'deduction' : 'reversal'}${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':

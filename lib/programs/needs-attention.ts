@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import { kysely } from '../kysely.ts'
 import { heldCommissions, unverifiedCommissions } from '../money/commission-list.ts'
 
-/** Days for which "Needs attention" counts an ignored Stripe event. */
+/** Days for which "Needs attention" counts an ignored processor event. */
 const ignoredDays = 30
 
 export type Needs = InferResult<ReturnType<typeof needsStatement>>[number]

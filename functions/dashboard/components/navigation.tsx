@@ -63,7 +63,7 @@ export function programNav(program: ViewerProgram): NavGroup[] {
       label: 'Developers',
       items: [
         { href: `${base}/events`, label: 'Events', icon: 'events', action: 'tracking:list' },
-        { href: `${base}/deliveries`, label: 'Stripe events', icon: 'processor', action: 'delivery:list' },
+        { href: `${base}/deliveries`, label: 'Processor events', icon: 'processor', action: 'delivery:list' },
         { href: `${base}/webhooks`, label: 'Webhooks', icon: 'webhooks', action: 'webhook:list' },
         { href: `${base}/settings#keys`, label: 'API keys', icon: 'keys', action: 'api-key:manage' },
         { href: `${base}/check`, label: 'Set up', icon: 'setUp', action: 'program:read' },
@@ -82,7 +82,7 @@ export function programNav(program: ViewerProgram): NavGroup[] {
 const testPages = [
   { path: '/test', live: '', label: 'Overview', action: 'performance:read' },
   { path: '/test/events', live: '/events', label: 'Events', action: 'tracking:list' },
-  { path: '/test/deliveries', live: '/deliveries', label: 'Stripe events', action: 'delivery:list' },
+  { path: '/test/deliveries', live: '/deliveries', label: 'Processor events', action: 'delivery:list' },
 ] as const satisfies { path: string; live: string; label: string; action: Action }[]
 
 export function testNav(program: ViewerProgram): NavGroup[] {

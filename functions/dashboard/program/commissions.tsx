@@ -122,7 +122,7 @@ programList(pages, '/commissions', 'commission:list', (c) => {
         ],
         empty: {
           title: 'No commissions yet',
-          text: 'The first sale that a partner refers creates one. Send sales from your server, or connect Stripe in the settings.',
+          text: 'The first sale that a partner refers creates one. Send sales from your server, or connect your payment processor in the settings.',
         },
       }
     },

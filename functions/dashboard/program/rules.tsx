@@ -146,7 +146,7 @@ function RuleForm({ of: { holder, address }, currency, rule, isPreviewed = false
             label="Only for the product or price"
             value={rule?.product_id ?? ''}
             placeholder="prod_… or price_…"
-            hint="A Stripe id. Leave empty for every product."
+            hint="The id at your processor. Leave empty for every product."
           />
           <Field
             name="sale_type"

@@ -60,8 +60,8 @@ function Deliveries({ explanation: { deliveries } }: { explanation: Explanation 
   if (deliveries.length === 0) return null
   return (
     <TableCard
-      title="Stripe events"
-      caption="Stripe events of this payment, oldest first"
+      title="Processor events"
+      caption="Processor events of this payment, oldest first"
       rows={deliveries}
       columns={[
         { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },

@@ -124,7 +124,7 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
       <p>
         To try it, pay on your site in Stripe's test mode, for example with the card 4242 4242 4242 4242: {check}. There
         is no secret to copy and nothing to forward, because Stripe sends events to this service directly; each event is
-        in the <a href={`/programs/${programId}/test/deliveries`}>Stripe events of the test data</a>.
+        in the <a href={`/programs/${programId}/test/deliveries`}>processor events of the test data</a>.
       </p>
     )
   }

@@ -29,7 +29,7 @@ pages.get('/test', requireProgram('performance:read'), async (c) => {
           <PostButton
             action={`${testDataOf(program.id)}/clear`}
             class="danger"
-            confirm="Clear the test data? Test clicks, leads and sales and Stripe's test-mode events are deleted. Live data doesn't change."
+            confirm="Clear the test data? Test clicks, leads and sales and the processors' test-mode events are deleted. Live data doesn't change."
             text="Clear test data"
           />
         )
@@ -45,7 +45,7 @@ function NothingYet() {
     <Card>
       <Empty title="No test data">
         <p>
-          Test events from your server and from Stripe's test mode appear here.{' '}
+          Test events from your server and from your processor's test mode appear here.{' '}
           <a href="/docs/test-data">How to send test events</a>
         </p>
       </Empty>
@@ -79,7 +79,7 @@ function Figures({ figures, currency }: { figures: TestFigures; currency: string
         {webhookAt && (
           <>
             {' '}
-            The last Stripe event in test mode arrived at <Time at={webhookAt} /> UTC.
+            The last processor event in test mode arrived at <Time at={webhookAt} /> UTC.
           </>
         )}
       </p>

@@ -33,7 +33,7 @@ const csvColumns = ['received_at', 'event_id', 'event_type', 'livemode', 'outcom
 function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEvent, string, number> {
   const { id: programId, roles } = c.get('program')
   return {
-    title: 'Stripe events',
+    title: 'Processor events',
     current: livemode ? '/deliveries' : '/test/deliveries',
     rows: 'events',
     cursor: { of: ({ event_id: id }) => id, parse: (text) => text },
@@ -41,7 +41,7 @@ function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEve
     more: async () => (livemode ? await countExcludedPayments(c.get('db'), programId) : 0),
     show: (_, excluded = 0) => ({
       lead: leadOf(programId, livemode, excluded),
-      caption: 'Stripe events, newest first',
+      caption: 'Processor events, newest first',
       columns: [
         { label: 'Received (UTC)', cell: ({ received_at: at }) => <Time at={at} /> },
         { label: 'Event', cell: (event) => <EventName event={event} /> },
@@ -58,10 +58,10 @@ function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEve
         },
       ],
       empty: {
-        title: livemode ? 'No events from Stripe yet' : 'No events from Stripe in test mode',
+        title: livemode ? 'No events from a processor yet' : 'No events from a processor in test mode',
         text: (
           <>
-            Events arrive automatically once Stripe is connected in the{' '}
+            Events arrive automatically once a processor is connected in the{' '}
             <a href={`/programs/${programId}/settings`}>settings</a>.
             {livemode && (
               <>
@@ -83,7 +83,7 @@ programList(pages, '/test/deliveries', 'delivery:list', (c) => eventsIn(c, false
 
 function leadOf(programId: number, livemode: boolean, excluded: number) {
   const mode = livemode ? 'live' : 'test'
-  const lead = `Every event from Stripe in ${mode} mode in the last 90 days, and its outcome.`
+  const lead = `Every event from a processor in ${mode} mode in the last 90 days, and its outcome.`
   if (excluded === 0) return lead
   return (
     <>

@@ -23,7 +23,7 @@ export function explained({ explanation }: ApiOperations['explainSale']['answer'
       ['DATE', 'WHAT', 'COMMISSION', 'IN WORDS'],
     ),
     ...part(
-      'Stripe events',
+      'Processor events',
       deliveries.map(({ received_at: at, event_type: type, outcome, reason }) =>
         [at, type, outcome, reason].map(plain),
       ),
