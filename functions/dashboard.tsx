@@ -163,9 +163,9 @@ pages.use(async (c, next) => {
 })
 pages.use(loadViewer)
 const limitImport = limitBodyTo(maxImportBytes)
-// Only signed-in people send the files of an import.
+// Only members of the program send the files of an import.
 pages.use((c, next) => {
-  const isImport = c.get('viewer') !== undefined && /^\/programs\/\d+\/imports$/.test(c.req.path)
+  const isImport = c.get('viewer')?.programs.some(({ id }) => c.req.path === `/programs/${id}/imports`)
   return (isImport ? limitImport : limitBody)(c, next)
 })
 pages.use(actOnce)

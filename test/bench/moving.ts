@@ -8,7 +8,7 @@ import {
 } from '../../lib/moving/imports.ts'
 import { sources } from '../../lib/moving/sources.ts'
 import { findDifferences } from '../../lib/commands/audit.ts'
-import { contents } from '../support/moved.ts'
+import { digest } from '../support/moved.ts'
 import { serviceFiles } from '../support/service-files.ts'
 import { startServices } from '../support/services.ts'
 import { createShop } from '../support/shops.ts'
@@ -53,7 +53,7 @@ export async function moving(): Promise<Result> {
         else await continueImport(db, env, { programId, importId, seconds })
         return importId
       }
-      const before = await contents(sql, programId)
+      const before = await digest(sql, programId)
       let importId = 0
       const planned = await timed(async () => (importId = await plan()))
       const { rows, error } = await readImport(db, programId, importId)
@@ -61,13 +61,13 @@ export async function moving(): Promise<Result> {
         await applyImport(db, env, programId, importId, 1)
         await continueImport(db, env, { programId, importId, seconds })
       })
-      const once = await contents(sql, programId)
+      const once = await digest(sql, programId)
       const repeated = await timed(async () => applyImport(db, env, programId, await plan(), seconds))
-      if ((await contents(sql, programId)) !== once) differences.push(`${source} ${by}: the repeat changed something`)
+      if ((await digest(sql, programId)) !== once) differences.push(`${source} ${by}: the repeat changed something`)
       const found = await findDifferences(sql, programId)
       differences.push(...found.filter((line) => !line.startsWith('a customer came by a click')))
       const undone = await timed(() => undoImport(db, env, programId, importId, seconds))
-      if ((await contents(sql, programId)) !== before) differences.push(`${source} ${by}: the undo left something`)
+      if ((await digest(sql, programId)) !== before) differences.push(`${source} ${by}: the undo left something`)
       if (error > 0 || rows < 40) differences.push(`${source} ${by}: ${error} of ${rows} rows are errors`)
       perRow[by] ??= (planned + applied) / rows
       slowest = Math.max(slowest, planned + applied)

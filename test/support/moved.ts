@@ -28,3 +28,13 @@ export async function contents(sql: Client, programId: number): Promise<string> 
   const program = await sql.query('select link_params from programs where id = $1', [programId])
   return JSON.stringify([found, program.rows], null, 1)
 }
+
+/** Returns a digest of the same rows, for programs that are too large to compare as text. */
+export async function digest(sql: Client, programId: number): Promise<string> {
+  const ofTable = (table: string) =>
+    `select md5(coalesce(string_agg(t::text, '' order by t::text), '')) as digest from ${table} t where program_id = $1`
+  const program = 'select md5(link_params::text) from programs where id = $1'
+  const all = [...tables.map(ofTable), program].join(' union all ')
+  const { rows } = await sql.query(all, [programId])
+  return JSON.stringify(rows)
+}
