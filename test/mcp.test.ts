@@ -108,6 +108,20 @@ test('reads answer what the API answers, and refusals name the reason', async ()
   expect(ofOther).toMatchObject({ isError: true, error: { code: 'not_found' } })
 })
 
+test('an argument of a path reaches no other path, and a request carries one call', async () => {
+  const refused = { isError: true, error: { code: 'invalid_request' } }
+  for (const partner_id of ['', '.', '..', '\ud800']) {
+    expect(await agent.call('get_partner', { partner_id })).toMatchObject(refused)
+    expect(await agent.call('update_partner', { partner_id, name: 'Eve' })).toMatchObject(refused)
+  }
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'list_partners' } }
+  const headers = { accept: 'application/json, text/event-stream' }
+  expect(await api.call('/mcp', [call, call], { key: program.apiKey, headers })).toMatchObject({
+    status: 400,
+    body: { error: { code: 'invalid_request' } },
+  })
+})
+
 test('the audit log names the tool and the client of each call, in both protocol versions', async () => {
   await (await connect(program.apiKey, 'legacy')).call('list_groups')
   await agent.call('list_groups')

@@ -1,3 +1,4 @@
+import { ApiError } from '../errors.ts'
 import type { AgentTool } from './tools.ts'
 
 export type Arguments = Record<string, unknown>
@@ -10,7 +11,17 @@ export function canonicalJson(value: unknown): string {
   return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${canonicalJson(field)}`).join(',')}}`
 }
 
-/** Builds the request of the program API that a tool stands for. Other arguments than those of the path and the query are its body. */
+/** Encodes an argument as one segment of a path. A URL drops an empty segment, resolves dots, and cannot hold half of a character. */
+function segmentOf(name: string, value: string): string {
+  if (value.isWellFormed() && !['', '.', '..'].includes(value)) return encodeURIComponent(value)
+  const message = 'must be an id of this program'
+  throw new ApiError('invalid_request', `${name} ${message}.`, { details: [{ field: name, message }] })
+}
+
+/**
+ * Builds the request of the program API that a tool stands for. Other arguments than those of the path and the query are its body. Throws
+ * `invalid_request` if an argument cannot be part of the path.
+ */
 export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: string, headers: HeadersInit): Request {
   const rest = { ...given }
   const take = (name: string): string => {
@@ -19,7 +30,7 @@ export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: s
     return typeof value === 'string' ? value : canonicalJson(value)
   }
   const url = new URL(baseUrl)
-  url.pathname = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(take(name)))
+  url.pathname = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => segmentOf(name, take(name)))
   const fields = operation.parameters?.filter((parameter) => parameter.in === 'query') ?? []
   for (const name of fields.flatMap((parameter) => Object.keys(parameter.fields))) {
     if (rest[name] !== undefined) url.searchParams.set(name, take(name))
