@@ -31,10 +31,11 @@ export async function contents(sql: Client, programId: number): Promise<string> 
 
 /** Returns a digest of the same rows, for programs that are too large to compare as text. */
 export async function digest(sql: Client, programId: number): Promise<string> {
-  const ofTable = (table: string) =>
-    `select md5(coalesce(string_agg(t::text, '' order by t::text), '')) as digest from ${table} t where program_id = $1`
   const program = 'select md5(link_params::text) from programs where id = $1'
-  const all = [...tables.map(ofTable), program].join(' union all ')
+  const all = [...tables.map(digestOf), program].join(' union all ')
   const { rows } = await sql.query(all, [programId])
   return JSON.stringify(rows)
 }
+
+const digestOf = (table: string) =>
+  `select md5(coalesce(string_agg(t::text, '' order by t::text), '')) as digest from ${table} t where program_id = $1`
