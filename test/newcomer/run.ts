@@ -188,7 +188,8 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
     await advertiser.getByLabel('Name').fill('Grace')
     await advertiser.getByLabel('E-mail').fill('grace@example.com')
     await advertiser.getByRole('button', { name: 'Add partner' }).click()
-    const copy = advertiser.getByRole('button', { name: /^Copy link with the code/ })
+    // The button is in the closed menu of the partner's row.
+    const copy = advertiser.locator('button[data-copy*="aff="]').first()
     const link = (await copy.getAttribute('data-copy')) ?? ''
     await step(`a visitor by ${link} signs up and pays`, async () => {
       const answer = await buy(await comeBy(here(link)), 'order-1')
