@@ -3363,7 +3363,7 @@ CREATE OR REPLACE FUNCTION public.audit_payout_recipient()
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', new.recipient_id));
+  perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', '…' || right(new.recipient_id, 4)));
   return null;
 end $function$
 ;
@@ -5637,6 +5637,15 @@ begin
   where i.invited_by = of_user_id and i.accepted_at is null and i.revoked_at is null;
   update payouts w set payout_address = null
   where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and w.payout_address is not null;
+  -- Their payments have ended, so no call to a provider needs the recipients.
+  with erased as (
+    update payout_items i set recipient = 'erased', provider_reason = null
+    from payouts w
+    where w.program_id = any (program_ids) and w.partner_id = any (partner_ids) and i.program_id = w.program_id and i.payout_id = w.id
+    returning i.program_id, i.batch_id
+  )
+  update payout_batches b set problem = null from erased e where b.program_id = e.program_id and b.id = e.batch_id;
+  delete from payout_recipients r where r.program_id = any (program_ids) and r.partner_id = any (partner_ids);
   -- Answers to API calls about them.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);

@@ -226,9 +226,10 @@ end $$;
 create or replace trigger payout_connections_audit after insert or update on payout_connections
   for each row execute function audit_payout_connection();
 
+-- Nobody can erase the audit log, so it has only the end of a recipient's id.
 create or replace function audit_payout_recipient() returns trigger language plpgsql as $$
 begin
-  perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', new.recipient_id));
+  perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', '…' || right(new.recipient_id, 4)));
   return null;
 end $$;
 create or replace trigger payout_recipients_audit after insert or update on payout_recipients
