@@ -123,6 +123,7 @@ test(
     expect(await page.evaluate(() => performance.timeOrigin)).toBe(loads)
 
     await goTo(page, 'Settings')
+    await page.getByRole('link', { name: 'Tracking', exact: true }).click()
     await page.getByRole('button', { name: 'Copy tracker tag' }).click()
     await page.getByRole('button', { name: 'Copy tracker tag' }).getByText('Copied').waitFor()
     expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(
@@ -340,8 +341,8 @@ test(
 /** Forms with a field and an invalid value for it. */
 const refusedForms: [path: string, field: string, typed: string, button: string][] = [
   ['/programs/1/settings', 'Commission per signup', '1.234', 'Save'],
-  ['/programs/1/settings', 'Customer key or click id', 'nobody', 'Erase'],
-  ['/programs/1/settings', 'Stripe account id', 'cus_1', 'Connect Stripe'],
+  ['/programs/1/settings?tab=people', 'Customer key or click id', 'nobody', 'Erase'],
+  ['/programs/1/settings?tab=payments', 'Stripe account id', 'cus_1', 'Connect Stripe'],
   ['/programs/1/settings', 'Domain of your site', '99999999999999999999', 'Save'],
   ['/programs/new', 'Program name', 'x'.repeat(81), 'Create program'],
   ['/programs/1/payout-runs', 'Minimum', '1.234', 'Save'],
@@ -420,7 +421,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   }
   const button = (name: string) => page.getByRole('button', { name, exact: true })
 
-  await page.goto('/programs/1/settings')
+  await page.goto('/programs/1/settings?tab=payments')
   await page.getByLabel('Stripe account id').fill(' acct_past ')
   await button('Connect Stripe').click()
   await page.getByText('Stripe is connected.').waitFor()
@@ -656,7 +657,8 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /imports
         /imports/1 /sales/t1
         /payout-runs /payouts /notices /deliveries /deliveries/notifications /webhooks /webhooks/1
-        /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /check
+        /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /settings?tab=tracking
+        /settings?tab=keys /settings?tab=payments /settings?tab=people /check
       `
         .trim()
         .split(/\s+/),

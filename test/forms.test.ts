@@ -76,7 +76,7 @@ const forms: [what: string, page: string, action: string, fields: Record<string,
   ],
   [
     'a key',
-    `/programs/${programId}/settings`,
+    `/programs/${programId}/settings?tab=keys`,
     `/programs/${programId}/settings/keys`,
     { key_name: 'twice' },
     `api_keys where name = 'twice'`,
@@ -213,7 +213,7 @@ test.each(['drop-before', 'drop-after'] as const)(
   'after an unknown outcome (%s), sending the form again works once',
   async (action) => {
     const page = `/programs/${programId}/settings`
-    const complete = { key_name: action, ...(await formOn(page, `${page}/keys`, dashboardToken)) }
+    const complete = { key_name: action, ...(await formOn(`${page}?tab=keys`, `${page}/keys`, dashboardToken)) }
     stack.neon.inject({ action, matching: 'insert into "api_keys"' })
     expect((await send('POST', `${page}/keys`, dashboardToken, complete)).status).toBe(503)
     expect((await send('POST', `${page}/keys`, dashboardToken, complete)).status).toBeLessThan(400)
@@ -236,6 +236,8 @@ test('every form of every page has its own token', async () => {
   for (const page of [
     '/programs/new',
     `/programs/${programId}/settings`,
+    `/programs/${programId}/settings?tab=keys`,
+    `/programs/${programId}/settings?tab=payments`,
     `/programs/${programId}/groups/everybody`,
     `/programs/${programId}/groups/everybody/preview?commission_bp=10`,
     `/workspaces/${workspaceId}/members`,

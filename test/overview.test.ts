@@ -466,7 +466,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     'Stripe, if it is disconnected',
     'update programs set processor_former_account_id = processor_account_id, processor_account_id = null where id = $1',
     'update programs set processor_account_id = processor_former_account_id, processor_former_account_id = null where id = $1',
-    /href="[^"]+\/settings">Stripe is disconnected/,
+    /href="[^"]+\/settings\?tab=payments">Stripe is disconnected/,
     false,
   ],
   [

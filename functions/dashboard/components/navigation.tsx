@@ -65,7 +65,7 @@ export function programNav(program: ViewerProgram): NavGroup[] {
         { href: `${base}/events`, label: 'Events', icon: 'events', action: 'tracking:list' },
         { href: `${base}/deliveries`, label: 'Processor events', icon: 'processor', action: 'delivery:list' },
         { href: `${base}/webhooks`, label: 'Webhooks', icon: 'webhooks', action: 'webhook:list' },
-        { href: `${base}/settings#keys`, label: 'API keys', icon: 'keys', action: 'api-key:manage' },
+        { href: `${base}/settings?tab=keys`, label: 'API keys', icon: 'keys', action: 'api-key:manage' },
         { href: `${base}/check`, label: 'Set up', icon: 'setUp', action: 'program:read' },
         { href: '/docs', label: 'Documentation', icon: 'docs' },
       ],

@@ -5,12 +5,12 @@ import { Badge, Card, Copy } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
 import { Day, Time } from '../components/format.tsx'
 import { Table } from '../components/table.tsx'
+import { settingsTab } from './settings-tabs.ts'
 import { SetUp } from './set-up-command.tsx'
 
 interface ApiKeysProps {
   baseUrl: string
-  /** The page that shows the keys. */
-  page: string
+  programId: number
   keys: StoredApiKey[]
   /** The new key. It is shown only once. */
   made: string | undefined
@@ -20,16 +20,17 @@ interface ApiKeysProps {
 }
 
 /** A program's API keys and its proxy key. */
-export function ApiKeys({ baseUrl, page, keys, made, proxyKey, previousProxyKeyUntil: until }: ApiKeysProps) {
+export function ApiKeys({ baseUrl, programId, keys, made, proxyKey, previousProxyKeyUntil: until }: ApiKeysProps) {
   const isRotating = until !== null && until > new Date()
-  const address = `${page}/keys`
+  const settings = `/programs/${programId}/settings`
+  const address = `${settings}/keys`
   return (
     <Card title="API keys" id="keys">
       <p class="muted">
         Your server uses a key to send leads, sales and refunds, or to read and change the program. A key belongs to
         this program only. The <a href="/docs">documentation</a> has the code.
       </p>
-      {made !== undefined && <SetUp baseUrl={baseUrl} apiKey={made} page={page} />}
+      {made !== undefined && <SetUp baseUrl={baseUrl} apiKey={made} page={settingsTab(programId, 'keys')} />}
       {keys.length > 0 && (
         <Table
           caption="API keys"
@@ -58,7 +59,7 @@ export function ApiKeys({ baseUrl, page, keys, made, proxyKey, previousProxyKeyU
       <Copy text={proxyKey} label="Proxy key" />
       <div class="row">
         <PostButton
-          action={`${page}/proxy-key/rotate`}
+          action={`${settings}/proxy-key/rotate`}
           class="compact"
           confirm={
             isRotating

@@ -14,7 +14,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       needs.is_disconnected,
       'program:update',
       'Stripe is disconnected: payments earn nothing until it is connected again',
-      '/settings',
+      '/settings?tab=payments',
     ],
     [
       of(needs.endpoints_off) > 0,

@@ -28,7 +28,7 @@ pages.get(route, requireProgram('own-account:connect'), async (c) => {
     >
       <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
       <p>
-        <a href={`/programs/${programId}/settings`}>Back to the settings</a>
+        <a href={`/programs/${programId}/settings?tab=payments`}>Back to the settings</a>
       </p>
     </ProgramPage>,
   )

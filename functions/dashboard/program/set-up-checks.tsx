@@ -18,6 +18,7 @@ import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { connectionsAddress } from './connections.tsx'
 import { keyUse, scopesOf, setUpUses } from './api-keys.tsx'
+import { settingsTab } from './settings-tabs.ts'
 import { SetUp } from './set-up-command.tsx'
 
 /**
@@ -233,7 +234,7 @@ interface StateProps extends CheckProps {
 }
 
 function State({ step, isDone, program, integration }: StateProps) {
-  const settings = `/programs/${program.id}/settings`
+  const settings = settingsTab(program.id, 'payments')
   if (step === 'key') {
     return (
       <>
@@ -354,7 +355,7 @@ function IfNothingComes({ program }: { program: ViewerProgram }) {
       <ul class="bullets">
         <li>
           The tag is missing on this page: look for <code>data-svc-program-id="{program.id}"</code> in its source. The{' '}
-          <a href={`/programs/${program.id}/settings`}>settings</a> show it.
+          <a href={settingsTab(program.id, 'tracking')}>settings</a> show it.
         </li>
         <li>
           The page waits for <a href="/docs/consent">consent</a>: until the visitor agrees, nothing is sent, and nothing

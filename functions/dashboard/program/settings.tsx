@@ -16,7 +16,7 @@ import { shownHost } from '../../../lib/hosts.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../../../lib/tracking/erase-customer.ts'
 import { idInPath } from '../components/address.ts'
-import { Card, Copy, LinkButton } from '../components/blocks.tsx'
+import { Card, Copy, LinkButton, Segments } from '../components/blocks.tsx'
 import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { Day } from '../components/format.tsx'
@@ -26,6 +26,7 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { ApiKeys, keyUse, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
 import { connectionsAddress } from './connections.tsx'
+import { type SettingsTab, settingsTab, settingsTabs } from './settings-tabs.ts'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
 
@@ -33,68 +34,82 @@ import { TrackerTag } from './tracker-tag.tsx'
 export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/settings`
-const settingsPage = (c: ProgramContext) => addressIn(c.get('program').id)
+const tabOf = (tab: SettingsTab) => (c: ProgramContext) => settingsTab(c.get('program').id, tab)
 
-pages.get('/settings', requireProgram('program:read'), (c) => renderSettings(c))
+pages.get('/settings', requireProgram('program:read'), (c) => renderSettings(c, c.req.query('tab')))
 
-async function renderSettings(c: ProgramContext, createdKey?: string) {
+async function renderSettings(c: ProgramContext, asked: string | undefined, createdKey?: string) {
   const program = c.get('program')
+  const { id: programId, roles } = program
   const db = c.get('db')
-  const address = addressIn(program.id)
+  const address = addressIn(programId)
   const [[[settings], keys], stripe] = await Promise.all([
-    db.batch([programStatement(program.id), apiKeysStatement(program.id)]),
-    may(program.roles, 'processor:manage') ? readConnectionState(db, program.id) : undefined,
+    db.batch([programStatement(programId), apiKeysStatement(programId)]),
+    may(roles, 'processor:manage') ? readConnectionState(db, programId) : undefined,
   ])
   if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you have no access to it.")
+  const open = settingsTabs.filter(({ actions }) => actions.some((action) => may(roles, action)))
+  const tab = (open.find(({ name }) => name === asked) ?? open[0])?.name
   return c.render(
     <ProgramPage
       title="Settings"
       current="/settings"
       lead={
         <>
-          Program id <code>{program.id}</code>
+          Program id <code>{programId}</code>
         </>
       }
     >
-      <TrackerTag
-        baseUrl={c.env.BASE_URL}
-        program={{ ...program, link_params: settings.link_params }}
-        path={await proxyPath(program)}
+      <Segments
+        label="Parts of this page"
+        items={open.map(({ name, title }) => ({
+          href: settingsTab(programId, name),
+          text: title,
+          current: name === tab,
+        }))}
       />
-      {may(program.roles, 'program:update') && <Terms address={address} settings={settings} />}
-      {may(program.roles, 'program:update') && (
-        <DomainProof address={address} programId={program.id} settings={settings} />
+      {tab === 'program' && (
+        <>
+          <Terms address={address} settings={settings} />
+          <DomainProof address={address} programId={programId} settings={settings} />
+        </>
       )}
-      {may(program.roles, 'api-key:manage') && (
+      {tab === 'tracking' && (
+        <TrackerTag
+          baseUrl={c.env.BASE_URL}
+          program={{ ...program, link_params: settings.link_params }}
+          path={await proxyPath(program)}
+        />
+      )}
+      {tab === 'keys' && (
         <ApiKeys
           baseUrl={c.env.BASE_URL}
-          page={address}
+          programId={programId}
           keys={keys}
           made={createdKey}
-          proxyKey={await proxyKey(c.env, program.id, settings.proxy_key_number)}
+          proxyKey={await proxyKey(c.env, programId, settings.proxy_key_number)}
           previousProxyKeyUntil={settings.previous_proxy_key_until}
         />
       )}
-      {stripe && (
-        <StripeConnection
-          env={c.env}
-          programId={program.id}
-          accountId={settings.processor_account_id}
-          mayOwn={may(program.roles, 'own-account:connect')}
-          attributesKnown={settings.attribute_known_customers}
-          state={stripe}
-        />
+      {tab === 'payments' && stripe && (
+        <>
+          <StripeConnection
+            env={c.env}
+            programId={programId}
+            accountId={settings.processor_account_id}
+            mayOwn={may(roles, 'own-account:connect')}
+            attributesKnown={settings.attribute_known_customers}
+            state={stripe}
+          />
+          <Card title="Paddle, Lemon Squeezy and Polar">
+            <p class="muted">Connect the processor that sells for you, with a webhook of its own.</p>
+            <div class="row">
+              <LinkButton href={connectionsAddress(programId)} text="Payment connections" />
+            </div>
+          </Card>
+        </>
       )}
-      {stripe && (
-        <Card title="Paddle, Lemon Squeezy and Polar">
-          <p class="muted">Connect your payment processor with its own webhook.</p>
-          <div class="row">
-            <LinkButton href={connectionsAddress(program.id)} text="Payment connections" />
-          </div>
-        </Card>
-      )}
-      {may(program.roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}
-      {may(program.roles, 'member:manage') && (
+      {tab === 'people' && may(roles, 'member:manage') && (
         <Card title="Members">
           <p class="muted">Roles apply to the whole workspace.</p>
           <div class="row">
@@ -102,6 +117,7 @@ async function renderSettings(c: ProgramContext, createdKey?: string) {
           </div>
         </Card>
       )}
+      {tab === 'people' && may(roles, 'customer:forget') && <EraseCustomer address={`${address}/forget`} />}
     </ProgramPage>,
   )
 }
@@ -161,10 +177,10 @@ function EraseCustomer({ address }: { address: string }) {
   )
 }
 
-pages.post('/settings', requireProgram('program:update'), form(programForm, settingsPage), async (c) => {
+pages.post('/settings', requireProgram('program:update'), form(programForm, tabOf('program')), async (c) => {
   const { id: programId } = c.get('program')
   await updateProgram(c.get('db'), programId, c.req.valid('form'))
-  return redirectWith(c, addressIn(programId), 'Saved. New commissions use the new terms.')
+  return redirectWith(c, tabOf('program')(c), 'Saved. New commissions use the new terms.')
 })
 
 pages.post('/settings/domain', requireProgram('program:update'), async (c) => {
@@ -175,13 +191,13 @@ pages.post('/settings/domain', requireProgram('program:update'), async (c) => {
     false: 'The record was not found. New records can take an hour to appear.',
     null: 'The name service did not answer. Try again.',
   }
-  return redirectWith(c, addressIn(id), answer[`${isProven}`])
+  return redirectWith(c, tabOf('program')(c), answer[`${isProven}`])
 })
 
 const nobody = 'Enter the customer key or the click id of the customer.'
 const eraseForm = z.object({ forgotten: z.string(nobody).check(z.trim(), z.minLength(1, nobody)) })
 
-pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm, settingsPage), async (c) => {
+pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm, tabOf('people')), async (c) => {
   const { id: programId } = c.get('program')
   const { forgotten } = c.req.valid('form')
   const customer = programOfClickId(forgotten) ? { click_id: forgotten } : { customer_key: forgotten }
@@ -191,7 +207,7 @@ pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm
     if (!(error instanceof ApiError) || error.code !== 'not_found') throw error
     throw new FormRefusal({ forgotten: error.message })
   }
-  return redirectWith(c, addressIn(programId), 'The customer was erased. Amounts and days did not change.')
+  return redirectWith(c, tabOf('people')(c), 'The customer was erased. Amounts and days did not change.')
 })
 
 const keyForm = z.object({
@@ -200,24 +216,25 @@ const keyForm = z.object({
   key_days: z.prefault(z.enum(['', '30', '90', '365'], 'Choose when the key expires.'), ''),
 })
 
-pages.post('/settings/keys', requireProgram('api-key:manage'), form(keyForm, settingsPage), async (c) => {
+pages.post('/settings/keys', requireProgram('api-key:manage'), form(keyForm, tabOf('keys')), async (c) => {
   const { key_name: name, key_scope: scope, key_days: days } = c.req.valid('form')
   const key = await createApiKey(c.get('db'), c.get('program').id, name || 'default', {
     scopes: scopesOf(scope),
     ...(days && { days: Number(days) }),
     createdBy: c.get('viewer').user.id,
   })
-  return await renderSettings(c, key)
+  c.header('Content-Location', tabOf('keys')(c))
+  return await renderSettings(c, 'keys', key)
 })
 
 pages.post('/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
-  return redirectWith(c, addressIn(programId), 'The key was revoked.')
+  return redirectWith(c, tabOf('keys')(c), 'The key was revoked.')
 })
 
 pages.post('/settings/proxy-key/rotate', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await rotateProxyKey(c.get('db'), programId)
-  return redirectWith(c, addressIn(programId), 'The proxy key was rotated. Give your proxy the new one.')
+  return redirectWith(c, tabOf('keys')(c), 'The proxy key was rotated. Give your proxy the new one.')
 })

@@ -36,13 +36,14 @@ import {
   requireProgram,
   requireViewer,
 } from '../components/page.ts'
+import { settingsTab } from './settings-tabs.ts'
 
 /** Connects a program to its Stripe account. */
 export const pages = createProgramPages()
 export const callbackPages = createPages()
 
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
-const settingsPage = (c: ProgramContext) => settingsOf(c.get('program').id)
+const settingsPage = (c: ProgramContext) => settingsTab(c.get('program').id, 'payments')
 
 /** The ways to connect an account: on Stripe's page, by its id, or none. */
 export function wayToConnect(
@@ -374,9 +375,10 @@ callbackPages.get('/processor/callback', requireViewer, async (c) => {
     )
   }
   const code = c.req.query('code')
-  if (code === undefined) return redirectWith(c, settingsOf(program.id), 'Stripe was not connected.', 'bad')
+  if (code === undefined)
+    return redirectWith(c, settingsTab(program.id, 'payments'), 'Stripe was not connected.', 'bad')
   const accountId = await connectByCode(c.get('db').actingAs(c.get('viewer').user.id), c.env, program.id, code)
-  return redirectWith(c, settingsOf(program.id), await applyWaited(c, accountId))
+  return redirectWith(c, settingsTab(program.id, 'payments'), await applyWaited(c, accountId))
 })
 
 pages.post('/settings/processor/disconnect', requireProgram('processor:manage'), async (c) => {

@@ -15,6 +15,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
 import { type ListOf, programList } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { settingsTab } from './settings-tabs.ts'
 
 /** Lists events from the payment processor. */
 export const pages = createProgramPages()
@@ -62,7 +63,7 @@ function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEve
         text: (
           <>
             Events arrive automatically once a processor is connected in the{' '}
-            <a href={`/programs/${programId}/settings`}>settings</a>.
+            <a href={settingsTab(programId, 'payments')}>settings</a>.
             {livemode && (
               <>
                 {' '}
@@ -88,7 +89,7 @@ function leadOf(programId: number, livemode: boolean, excluded: number) {
   return (
     <>
       {lead}{' '}
-      <a href={`/programs/${programId}/settings`}>
+      <a href={settingsTab(programId, 'payments')}>
         {formatNumber(excluded)} {excluded === 1 ? 'payment' : 'payments'} of known customers without metadata
       </a>{' '}
       {excluded === 1 ? 'is' : 'are'} excluded.
