@@ -1298,7 +1298,7 @@ export interface DatabaseFunctions {
   }
   attribute_known_customers: {
     arguments: { of_program_id: number | null }
-    row: { attribute_known_customers: string | null }
+    row: { attribute_known_customers: (string)[] | null }
   }
   begin_import: {
     arguments: { of_program_id: number | null; of_import_id: number | null; params: (string)[] | null }

@@ -3100,7 +3100,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.attribute_known_customers(of_program_id bigint)
- RETURNS text
+ RETURNS text[]
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -3108,8 +3108,8 @@ declare
 begin
   update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'setting_on'
-  where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
-  return program.processor_account_id;
+  where e.awaits && names_of_excluded(program) and e.outcome = 'ignored';
+  return connected_accounts(program);
 end $function$
 ;
 
@@ -4705,7 +4705,7 @@ CREATE OR REPLACE FUNCTION public.count_excluded_payments(of_program_id bigint)
 AS $function$
   select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
   from programs p
-  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
+  join processor_events e on e.awaits && names_of_excluded(p)
   left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
   where p.id = of_program_id
 $function$
@@ -5720,7 +5720,7 @@ begin
   ))
   from sales s
   where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
-    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
+    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' in (s.processor_charge_id, s.transaction_id))
     and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
 end $function$
 ;
@@ -7175,8 +7175,9 @@ declare
 begin
   if rise_cents > 0 then
     insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, currency, event_id)
-    values (event.account_id, format('%s:%s', sale.transaction_id, total_cents), event.livemode, 'refund', sale.transaction_id, rise_cents,
-      event.fact->>'currency', event.event_id)
+    -- Orders of both modes can come to one connection.
+    values (event.account_id, format('%s:%s%s', sale.transaction_id, total_cents, case when not event.livemode then ':test' end), event.livemode,
+      'refund', sale.transaction_id, rise_cents, event.fact->>'currency', event.event_id)
     on conflict (account_id, reversal_id) do nothing;
   end if;
 end $function$
@@ -8194,6 +8195,13 @@ CREATE OR REPLACE FUNCTION public.names_of_customer(buyer customers)
  LANGUAGE sql
  IMMUTABLE
 RETURN array_remove(ARRAY[('key '::text || (buyer).customer_key), ('click '::text || (buyer).click_id), CASE WHEN ((buyer).signup_date IS NOT NULL) THEN ('email '::text || encode((buyer).email_hash, 'hex'::text)) ELSE NULL::text END], NULL::text)
+;
+
+CREATE OR REPLACE FUNCTION public.names_of_excluded(program programs)
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+RETURN ARRAY(SELECT awaited_name(a.a, 'setting'::text, ((names_of_excluded.program).id)::text) AS awaited_name FROM unnest(connected_accounts(names_of_excluded.program)) a(a))
 ;
 
 CREATE OR REPLACE FUNCTION public.names_of_payment(event processor_events, ids text[])

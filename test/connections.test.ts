@@ -6,6 +6,7 @@ import { generateApiKey } from '../lib/access/api-keys.ts'
 import type { Story } from '../lib/local/processor-events.ts'
 import { processorFixtures } from '../lib/local/processor-fixture.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
+import { attributeKnownCustomers, countExcludedPayments } from '../lib/processors/known-customers.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { changeSecret, disconnectConnection, listConnections } from '../lib/processors/connections.ts'
@@ -465,10 +466,13 @@ describe('Lemon Squeezy', () => {
     ])
   })
 
-  test('a test-mode payload creates a test sale', async () => {
+  test('a test-mode payload creates a test sale, whose refunds leave a live sale with the same id', async () => {
     const shop = await connect('lemonsqueezy')
-    await report(shop, 'order_created', { isTest: true })
-    expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
+    for (const isTest of [true, false]) await report(shop, 'order_created', { isTest })
+    await report(shop, 'order_refunded', { isTest: true, refunded: 6000 })
+    expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null, refunded: 6000 }, earned])
+    await report(shop, 'order_refunded', { refunded: 6000 })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 6000 }, { refunded: 6000, reversed: 1000 }])
   })
 })
 
@@ -595,6 +599,20 @@ test('connections of one program keep live and test money apart, and share neith
     await report(one, 'adjustment.updated')
   }
   expect(await salesOf(shop)).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }, {}, {}])
+})
+
+test('a payment of a known customer without custom data counts once the program allows it', async () => {
+  const shop = await connect('paddle')
+  await report(shop, 'transaction.completed')
+  const second = { id: 'txn_2', custom_data: null }
+  expect(await send(shop, changed(shop, 'transaction.completed', second, { now: inSeconds(1) }))).toMatchObject({
+    body: { outcome: 'ignored' },
+  })
+  expect(await countExcludedPayments(db, shop.programId)).toBe(1)
+  expect(await attributeKnownCustomers(db, shop.programId)).toContain(shop.accountId)
+  await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+  expect(await salesOf(shop)).toMatchObject([earned, { ...earned, partner_id: shop.partnerId }])
+  expect(await countExcludedPayments(db, shop.programId)).toBe(0)
 })
 
 test('secrets are encrypted', async () => {

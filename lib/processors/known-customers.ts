@@ -12,10 +12,10 @@ export async function countExcludedPayments(db: Database, programId: number): Pr
 export const excluded = (programId: number) => call('count_excluded_payments', { of_program_id: programId })
 
 /**
- * Enables the program's setting, so that `applyParkedEvents` applies the excluded payments again. Safe to repeat. Returns the account of
- * these events, or null if no account is connected.
+ * Enables the program's setting, so that `applyParkedEvents` applies the excluded payments again. Safe to repeat. Returns the connected
+ * accounts of the program.
  */
-export async function attributeKnownCustomers(db: Database, programId: number): Promise<string | null> {
+export async function attributeKnownCustomers(db: Database, programId: number): Promise<string[]> {
   const [row] = await db.query(call('attribute_known_customers', { of_program_id: programId }))
-  return row?.attribute_known_customers ?? null
+  return row?.attribute_known_customers ?? []
 }

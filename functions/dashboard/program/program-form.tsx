@@ -107,7 +107,7 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
           />
           <Field
             name="attribute_known_customers"
-            label="Stripe payments without metadata"
+            label="Payments without metadata"
             value={settings.attribute_known_customers ? 'yes' : ''}
             hint="Applies if a partner referred an earlier payment of the customer or subscription. Metadata takes precedence."
             options={[

@@ -85,7 +85,9 @@ export function StripeConnection(props: StripeConnectionProps) {
         </p>
       )}
       {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}
-      {accountId && <Excluded programId={programId} payments={state.excluded} isOn={attributesKnown} />}
+      {(accountId || state.excluded > 0) && (
+        <Excluded programId={programId} payments={state.excluded} isOn={attributesKnown} />
+      )}
       {accountId && <Past programId={programId} backfill={state.backfill} />}
       {state.waiting.map((events) => (
         <Waiting {...events} isConnected={events.account_id === accountId} />
@@ -387,10 +389,12 @@ pages.post('/settings/processor/disconnect', requireProgram('processor:manage'),
 })
 
 pages.post('/settings/processor/known-customers', requireProgram('processor:manage'), async (c) => {
-  const accountId = await attributeKnownCustomers(c.get('db'), c.get('program').id)
-  if (accountId === null) throw new ApiError('conflict', 'Connect Stripe first.')
-  const { outbox } = await applyParkedEvents(c.get('db'), openStripe(c.env), { limit: appliedAtOnce, accountId })
-  await sendSoon(c.env, outbox)
+  const accountIds = await attributeKnownCustomers(c.get('db'), c.get('program').id)
+  if (accountIds.length === 0) throw new ApiError('conflict', 'Connect a payment processor first.')
+  for (const accountId of accountIds) {
+    const { outbox } = await applyParkedEvents(c.get('db'), openStripe(c.env), { limit: appliedAtOnce, accountId })
+    await sendSoon(c.env, outbox)
+  }
   const text = 'Payments of known customers now count. The excluded ones will be attributed within half an hour.'
   return redirectWith(c, settingsPage(c), text)
 })

@@ -1,21 +1,25 @@
 -- Payments without metadata of customers whom earlier payments identify. Programs attribute them if a setting says so.
 
--- Enables the setting and parks the excluded payments to be applied again. Returns the account of these events.
-create or replace function attribute_known_customers(of_program_id bigint) returns text language plpgsql as $$
+-- Returns the names under which a program's excluded payments wait, of each connected account.
+create or replace function names_of_excluded(program programs) returns text[] language sql stable
+return array(select awaited_name(a, 'setting', (program).id::text) from unnest(connected_accounts(program)) a);
+
+-- Enables the setting and parks the excluded payments to be applied again. Returns the accounts of these events.
+create or replace function attribute_known_customers(of_program_id bigint) returns text[] language plpgsql as $$
 declare
   program programs;
 begin
   update programs p set attribute_known_customers = true where p.id = of_program_id returning p.* into program;
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'setting_on'
-  where e.awaits @> array[awaited_name(program.processor_account_id, 'setting', program.id::text)] and e.outcome = 'ignored';
-  return program.processor_account_id;
+  where e.awaits && names_of_excluded(program) and e.outcome = 'ignored';
+  return connected_accounts(program);
 end $$;
 
 -- Counts the payments that a program excludes by its setting.
 create or replace function count_excluded_payments(of_program_id bigint) returns bigint language sql stable as $$
   select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
   from programs p
-  join processor_events e on e.awaits @> array[awaited_name(p.processor_account_id, 'setting', p.id::text)]
+  join processor_events e on e.awaits && names_of_excluded(p)
   left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
   where p.id = of_program_id
 $$;

@@ -101,8 +101,9 @@ declare
 begin
   if rise_cents > 0 then
     insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, currency, event_id)
-    values (event.account_id, format('%s:%s', sale.transaction_id, total_cents), event.livemode, 'refund', sale.transaction_id, rise_cents,
-      event.fact->>'currency', event.event_id)
+    -- Orders of both modes can come to one connection.
+    values (event.account_id, format('%s:%s%s', sale.transaction_id, total_cents, case when not event.livemode then ':test' end), event.livemode,
+      'refund', sale.transaction_id, rise_cents, event.fact->>'currency', event.event_id)
     on conflict (account_id, reversal_id) do nothing;
   end if;
 end $$;

@@ -150,7 +150,7 @@ begin
   ))
   from sales s
   where s.program_id = of_program_id and s.id = any (sale_ids) and e.program_id = of_program_id
-    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' = s.processor_charge_id)
+    and (e.fact->>'payment_intent_id' = s.processor_payment_intent_id or e.fact->>'charge_id' in (s.processor_charge_id, s.transaction_id))
     and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
 end $$;
 
