@@ -38,7 +38,7 @@ const refusals: Record<string, () => ApiError> = {
       'must be unique in the program',
     ),
   payouts_not_at_provider: () =>
-    conflict('The payment provider is executing this payment. Its result comes here by itself.'),
+    conflict('The payment provider is executing this payment. The result will appear here automatically.'),
   payouts_paid_on_open: () =>
     invalid(
       'This day is before the month in which the payout was created, and that month is closed. Enter a later day.',

@@ -96,8 +96,8 @@ create table affiliate_click_events (
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
 -- Shows which pages hold a customer's clicks, at half a byte per click. Postgres adds pages after they are full, so most clicks don't write
--- to this index. A range has only 8 pages, because a click into a summarized range rewrites its filter, and Postgres compresses filters
--- above half a kilobyte each time.
+-- to this index. A click into a summarized range rewrites its filter, and Postgres compresses filters above half a kilobyte each time. So a
+-- range has only 8 pages.
 create index affiliate_click_events_customer_idx on affiliate_click_events
   using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 8, autosummarize = on);
 

@@ -1,6 +1,5 @@
 -- Sales, refunds, commissions, payouts and the ledger of balances. As with customers, domains and triggers hold the rules of a sale and a
--- commission (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql), because 19 CHECKs took a fifth of a sale's
--- instructions.
+-- commission (functions/5_sales/sales.sql, functions/3_commissions/commissions.sql). 19 CHECKs took a fifth of a sale's instructions.
 
 create domain id_text as text check (length(value) between 1 and 255);
 create domain word_text as text check (length(value) between 1 and 64);
@@ -173,8 +172,8 @@ create table payouts (
   requested_cents amount_cents not null check (requested_cents > 0),
   -- The current amount. Until it is sent, a reversal that leaves too little reduces it, and cancels it at zero.
   amount_cents amount_cents not null,
-  -- Open are `requested` by the partner, `in_run` before a file or a provider has it, `sent`, and `unclaimed`, which the provider holds
-  -- until the partner claims it. The others are decided.
+  -- The open states are `requested` by the partner, `in_run` before a file or a provider has it, `sent`, and `unclaimed`. The provider
+  -- holds an unclaimed payment until the partner claims it. The other states are final.
   status text not null default 'requested' check (
     status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid', 'returned', 'failed', 'refused', 'canceled')
   ),

@@ -1,7 +1,6 @@
--- Totals of days and hours. The calls themselves write them. A call counts in a row of one hour. Its slot is 64 times
--- the hour's number (1 to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql), so that a call writes one
--- short row without much waiting. After the hour, a scheduled function folds its slots into slot 0, the day's only row
--- with 24 figures by hour.
+-- Totals of days and hours. The calls themselves write them. A call counts in a row of one hour. Its slot is 64 times the hour's number (1
+-- to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql). So a call writes one short row and rarely waits. After the hour, a
+-- scheduled function folds its slots into slot 0, the day's only row with 24 figures by hour.
 
 -- A late report of an earlier sale moves the customer's first purchase to that sale's day, in any slot. So a single slot can be negative,
 -- but not the sum of a day's slots.
@@ -54,7 +53,7 @@ create type total_span as enum ('day', 'month');
 
 -- One value in a day or a month (UTC). With a month's row, reads of long ranges skip the rows of its days. Clicks, leads and conversions
 -- are in the row without a currency. Sales and money are in a row for each currency, so that a read of money skips the clicks in the index.
--- In each grouping after `device`, the first 200 values of a day have their own rows, and a row with an empty value holds all others. A
+-- In each grouping after `device`, the first 200 values of a day have their own rows. A row with an empty value holds all others. A
 -- correction can leave a negative figure.
 create table grouped_totals (
   program_id bigint not null,

@@ -255,7 +255,7 @@ test(
 )
 
 test(
-  'a webhook endpoint is created, tested, receives a sale, and receives it again; refusals are shown',
+  'a new webhook endpoint receives a test event and a sale, and the sale again; refusals are shown',
   { timeout: 60_000 },
   async () => {
     const { page } = advertiser

@@ -314,7 +314,7 @@ test.each([
   },
 )
 
-test('a refused deployment changes nothing and ends with 1, and so does a plan', { timeout: 120_000 }, async () => {
+test('a refused deployment or plan changes nothing and exits with 1', { timeout: 120_000 }, async () => {
   const before = cloudflare.changes.length
   await expect(deploy(given('production'))).rejects.toMatchObject({
     code: 1,

@@ -359,7 +359,7 @@ test('a payout pays the oldest commissions first, and a later reversal warns the
     )
     return rows.map(({ status }) => status)
   }
-  // The second one is only paid by a quarter.
+  // The payout pays only a quarter of the second one.
   expect(await statuses()).toEqual(['paid', 'approved', 'approved'])
   await program.refund(oldest.id, 500)
   expect(await statuses()).toEqual(['refunded', 'approved', 'approved'])

@@ -447,7 +447,7 @@ describe('the instructions that svc init wrote', () => {
     }
   })
 
-  test('record each payment and refund of a shop that sends them itself once', async () => {
+  test('record each payment and refund once if the shop sends them itself', async () => {
     const { trackPayment } = await load<Actions>('lib/sales.ts')
     const code = await newLink()
     const click = await fetch(`${stack.baseUrl}/api/v1/track/click`, {

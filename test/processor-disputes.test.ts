@@ -52,7 +52,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     ['lost, with an empty list after a withdrawal', ['funds_withdrawn'], 'lost', [], 10_000],
     ['lost, with its debit', [], 'lost', [moved(-10_000)], 10_000],
     ['lost, with a part returned', [], 'lost', [moved(-10_000), moved(3000)], 7000],
-    ['lost, with an earlier event too', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
+    ['lost, after an earlier event', ['funds_withdrawn'], 'lost', [moved(-10_000)], 10_000],
     ['won, with `funds_reinstated` still to come', ['funds_withdrawn'], 'won', [moved(-10_000), moved(10_000)], 10_000],
     ['an inquiry', [], 'warning_closed', [], 0],
   ])('a dispute that closes: %s', async (_, before, status, moves, refunded) => {

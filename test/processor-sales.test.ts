@@ -164,7 +164,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     }
   })
 
-  test('if only the later event knows the customer, the sale is attributed then, and its earlier refund is reported', async () => {
+  test('if only the later event names the customer, it attributes the sale, and the earlier refund is reported', async () => {
     const shop = await createShop(sql, { generation })
     const nobody = bill(shop, {
       metadata: { program_id: String(shop.programId) },

@@ -57,7 +57,7 @@ async function dump(): Promise<string> {
 /** Collects the queue's messages before the functions remove them. */
 const messages: string[] = []
 
-test('over a day every route that takes a secret or an address is called, correctly and wrongly', async () => {
+test('every route that takes a secret or an address is called with valid and invalid input over a day', async () => {
   const key = { authorization: `Bearer ${program.apiKey}` }
   const affiliate_url = `https://shop.example.com/?aff=${program.partnerCode}`
   const { click_id } = JSON.parse((await post('/api/v1/track/click', { affiliate_url, user_agent: 'x' })).text) as {

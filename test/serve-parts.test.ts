@@ -99,7 +99,7 @@ test('git ignores everything that a start from a clone stores', () => {
   expect(readFileSync('.gitignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['.local/', '/data/']))
 })
 
-test('a database whose secrets are gone is not opened with others', () => {
+test('a database without its secrets is not opened with new ones', () => {
   const data = mkdtempSync(path.join(folder, 'lost-'))
   writeFileSync(path.join(data, 'postgres'), '')
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
@@ -309,7 +309,7 @@ describe('over HTTP', async () => {
       return count
     }
 
-    test('is common to pages, passwords and refused events, and this machine has no limit', () => {
+    test('pages, passwords and refused events share one budget, and this machine has no limit', () => {
       expect([
         usesOf('203.0.113.1', '/docs'),
         usesOf('203.0.113.2', '/sign-in', { method: 'POST' }),

@@ -266,7 +266,7 @@ describe('failures', () => {
       'Check the address',
     ],
     ['another site', () => ({ SVC_API_KEY: 'k', SVC_BASE_URL: otherUrl }), 'invalid_response', 'Check the address'],
-  ])('with %s it says what to do next and ends with 1', async (_, environment, code, hint) => {
+  ])('with %s it says what to do next and exits with 1', async (_, environment, code, hint) => {
     const given: Record<string, string> = typeof environment === 'function' ? environment() : environment
     const { exitCode, stdout, stderr } = await svc(['status'], given)
     expect([exitCode, stdout, stderr]).toEqual([1, '', expect.stringContaining(hint)])

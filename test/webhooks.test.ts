@@ -67,7 +67,7 @@ const receiver = await startReceiver()
 afterAll(() => receiver.close())
 const queue = openQueue({ ...stack.environment, AWS_ENDPOINT_URL: stack.queue.endpoint })
 const channels = queuesOf(queue, { QUEUE_URL: stack.queue.url, WEBHOOK_QUEUE_URL: stack.queue.webhookUrl })
-/** The actions of the webhooks' queue that the service used, in the names of AWS policies. */
+/** The actions that the service used on the webhook queue, by their names in AWS policies. */
 const used = new Set<string>()
 queue.middlewareStack.add(
   (next, { commandName }) =>
@@ -251,7 +251,7 @@ test('a program gets one webhook for each event, and the library verifies it', a
   }
 })
 
-/** Every act that sends webhooks, and whether it wakes the consumer. */
+/** Every action that sends webhooks, and whether it wakes the consumer. */
 async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   const { programId, partnerId, workspaceId } = program
   const commissions: number[] = []

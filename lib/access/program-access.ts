@@ -17,8 +17,9 @@ export interface Access {
 
 /**
  * Finds the signed-in person and their roles on a program, and runs `statements` in the same database request. Return their results only after
- * `requireAction`. Throws `unauthorized` without a valid session. A token without a valid signature never reaches the database. Pass undefined as
- * `programId` if the one in the request is invalid, and refuse it afterwards, so that only signed-in callers learn the rules for ids.
+ * `requireAction`. Throws `unauthorized` without a valid session. A token without a valid signature never reaches the database. If the
+ * program id in the request is invalid, pass undefined as `programId` and refuse the request afterwards. Only signed-in callers then learn
+ * the rules for ids.
  */
 export async function findAccess<Row = never>(
   db: Database,

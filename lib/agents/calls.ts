@@ -17,7 +17,7 @@ interface Caller {
 
 export type ToolAnswer = Record<string, unknown>
 
-/** The refusal of an endpoint that a tool called, as the endpoint answered it. */
+/** The unchanged refusal of an endpoint that a tool called. */
 export class EndpointRefusal extends Error {
   readonly answer: ToolAnswer
   constructor(answer: ToolAnswer) {
@@ -63,7 +63,10 @@ export async function callTool(caller: Caller, name: string, given: Arguments, c
 
 const secretOf = ({ request }: Caller) => request.headers.get('authorization') ?? ''
 
-/** Sends a tool's request to its function, with the caller's key and address. A confirmation creates only one thing, because it is the idempotency key. */
+/**
+ * Sends a tool's request to its function, with the caller's key and address. The confirmation is the idempotency key, so it creates only
+ * one object.
+ */
 async function send(caller: Caller, tool: AgentTool, given: Arguments, confirmation?: string): Promise<ToolAnswer> {
   const { headers, url } = caller.request
   const sent = new Headers({ authorization: secretOf(caller) })
@@ -76,7 +79,7 @@ async function send(caller: Caller, tool: AgentTool, given: Arguments, confirmat
   return answer
 }
 
-/** Plans a change: the item before it, the change of each field, and the names of the partner and group. Changes nothing. */
+/** Plans a change: the current item, the change of each field, and the names of the partner and group. Changes nothing. */
 async function plan(caller: Caller, tool: AgentTool, given: Arguments): Promise<ToolAnswer> {
   const { summary, body, parameters = [] } = tool.operation
   const inPath = new Set(parameters.flatMap((parameter) => Object.keys(parameter.fields)))

@@ -19,7 +19,7 @@ function segmentOf(name: string, value: string): string {
 }
 
 /**
- * Builds the request of the program API that a tool stands for. Other arguments than those of the path and the query are its body. Throws
+ * Builds the program API request of a tool. Arguments outside the path and the query become its body. Throws
  * `invalid_request` if an argument cannot be part of the path.
  */
 export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: string, headers: HeadersInit): Request {
@@ -37,7 +37,7 @@ export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: s
   }
   const sent = new Headers(headers)
   if (operation.method === 'get') {
-    // The endpoint refuses these by name.
+    // The endpoint refuses the remaining arguments by name.
     for (const name of Object.keys(rest)) url.searchParams.set(name, take(name))
     return new Request(url, { headers: sent })
   }

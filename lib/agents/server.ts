@@ -16,7 +16,7 @@ const instructions = [
 
 const withClient = z.object({ [CLIENT_INFO_META_KEY]: z.object({ name: z.string() }) })
 
-/** Returns the client's name. Clients of the 2026 protocol send it with each call, older ones only have a user agent. */
+/** Returns the client's name. Clients of the 2026 protocol send it with each call. Older clients only have a user agent. */
 function clientOf(envelope: unknown, request: Request): string {
   const sent = withClient.safeParse(envelope)
   const name = sent.data?.[CLIENT_INFO_META_KEY].name ?? request.headers.get('user-agent') ?? 'unknown'

@@ -6,7 +6,7 @@ import { operations } from '../api/operations.ts'
 
 /**
  * The functions that agents reach, each by the first part of its paths below `/api/v1/`, with the name of its service binding. Payouts,
- * imports, webhook secrets and tracking calls have no tools: an agent must not move money or credentials, nor invent sales.
+ * imports, webhook secrets and tracking calls have no tools: an agent must not move money or credentials or invent sales.
  */
 const bindings = {
   partners: 'PARTNERS',

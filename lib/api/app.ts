@@ -68,8 +68,8 @@ const refusals = new Map<string, { route: string; status: number; refusals: numb
 let refusalMinute = 0
 
 /**
- * Counts a refusal and returns whether it gets its own line. The first refusal in a new minute logs the counts of the previous minute, with
- * one line for each route and status that had more refusals than samples.
+ * Counts a refusal and returns whether it gets its own line. The first refusal in a new minute logs the counts of the previous minute. Each
+ * route and status with more refusals than samples gets a line.
  */
 function countRefusal(route: string, status: number): boolean {
   const minute = Math.floor(Date.now() / 60_000)

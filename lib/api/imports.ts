@@ -207,7 +207,7 @@ const described = {
   files:
     'The files with the heading of each field and the headings that no field uses. Correct them with `mapping` in another import. Null for a service that was read with a key.',
   counts: 'The rows by outcome.',
-  applied_rows: 'The rows that are applied so far.',
+  applied_rows: 'The number of rows applied so far.',
 }
 const rowFields = {
   kind: '`group`, `partner`, `link`, `code`, `customer`, `balance` or `commission`.',
@@ -291,7 +291,7 @@ export const importOperations = (): Operation[] => [
     method: 'get',
     path: `${path}/{import_id}/rows`,
     summary: 'List rows of an import',
-    description: 'The rows of an import in the order of reading, each with its outcome and the reason.',
+    description: 'The rows of an import in the order of the source, each with its outcome and the reason.',
     scope: 'read',
     parameters: [pathParameter(), listParameters(importRowsQuery, { outcome: 'Only rows with this outcome.' })],
     success: { schemas: [listResponse(importRow())], description: 'A page of rows.', fields: rowFields },

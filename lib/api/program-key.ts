@@ -46,7 +46,7 @@ export const withKey = (scope: KeyScope) =>
 const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 
 /**
- * Makes a creating call run once a day per `Idempotency-Key`. Without the header it runs once per request, so that
+ * Runs a creating call once a day per `Idempotency-Key`. Without the header it runs once per request, so that
  * `makeOnce` can repeat an attempt whose answer was lost. Register it after the input's validation.
  */
 export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId: string } }>(async (c, next) => {

@@ -74,7 +74,7 @@ export const trackSale = (): Operation => ({
   auth: 'key',
   body: body(saleRequest, {
     transaction_id:
-      'Your permanently unique id of the sale. A second call with it is answered with 409 and the stored sale’s `sale_id`, `commission_id` and `attributed`. `same_payload` says whether both calls match.',
+      'Your own id of the sale. Never use it for another sale. A second call with it is answered with 409 and the stored sale’s `sale_id`, `commission_id` and `attributed`. `same_payload` says whether both calls match.',
     customer_key: 'Your id of the user, as in the lead.',
     amount_cents: 'The paid amount in the minor unit of the currency.',
     tax_cents: 'The tax in the amount, which earns no commission. Default 0.',

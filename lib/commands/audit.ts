@@ -114,7 +114,7 @@ async function main(databaseUrl: string): Promise<void> {
 }
 
 const usage = `npm run audit    compares every sum with its rows, in the database of DATABASE_URL or of the running local stack. Changes
-                 nothing, and ends with 1 if a sum is wrong`
+                 nothing, and exits with 1 if a sum is wrong`
 
 if (import.meta.main) {
   await runCommand(usage, () => {

@@ -4,7 +4,7 @@ import { readOptions, runCommand } from './command.ts'
 import { OperatorError } from './operator-error.ts'
 import { testCode } from '../tracking/test-links.ts'
 
-const usage = `npm run -s probe [-- --max-seconds 5]    sends a click, a lead, a sale and a refund as test events, and ends with 1 if one fails or is slow
+const usage = `npm run -s probe [-- --max-seconds 5]    sends a click, a lead, a sale and a refund as test events, and exits with 1 if one fails or is slow
   SVC_API_KEY=svc_live_...                a key of the program that the probe uses, with the scope track
   SVC_BASE_URL=https://api.example.com    the address of the API`
 

@@ -368,7 +368,7 @@ async function sendFixture(): Promise<void> {
 }
 
 /**
- * Signs an event and sends it to the running stack. Returns the request and the answer. If the event was refused, the process ends with 1.
+ * Signs an event and sends it to the running stack. Returns the request and the answer. If the event was refused, the process exits with 1.
  */
 async function send(
   shop: Shop,

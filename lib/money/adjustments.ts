@@ -25,7 +25,7 @@ interface NewAdjustment {
 }
 
 /**
- * Adds to a partner's balance, or deducts from it, immediately and permanently, and shows the partner the note. Like a reversal, a
+ * Adds to a partner's balance or deducts from it, immediately and permanently. The partner sees the note. Like a reversal, a
  * deduction may leave the balance below zero. It then reduces open payouts and notifies the advertiser. `requestId` (uuid) names the
  * request, and repeating the request creates nothing. Messages to send are added to `outbox`.
  *

@@ -248,8 +248,8 @@ export function explainedSales(programId: number) {
 }
 
 /**
- * Finds the sale of a payment by any of the processor's ids for the payment, or by the id of an event about it, even if the program is no
- * longer connected.
+ * Finds the sale of a payment by any of the processor's ids for it, or by the id of an event about it. The program may be disconnected by
+ * now.
  */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
   const ids = isEventId(processorId)

@@ -15,8 +15,8 @@ const keysOf = async ({ EMAIL_HASH_KEY: secret }: SecretsEnv, id: string, sealed
 }
 
 /**
- * Connects a program to its account at a provider, or replaces keys of it: an empty key keeps its value. Returns the connection's id, a part
- * of the address of its webhook. Refuses with `invalid_request` if a key is missing.
+ * Connects a program to its account at a provider, or replaces keys of the account. An empty key keeps its value. Returns the connection's
+ * id, a part of the address of its webhook. Refuses with `invalid_request` if a key is missing.
  */
 export async function connectProvider(
   db: Database,
@@ -27,7 +27,7 @@ export async function connectProvider(
   const { provider, livemode, keys: given } = to
   const [existing] = await db.query(connectionsOf(programId).where('provider', '=', provider))
   const id = existing?.id ?? `pay_${newToken()}`
-  // Keys that a former secret of the deployment encrypted are lost.
+  // Keys that were encrypted with a former secret of the deployment are lost.
   const keys = (existing && (await keysOf(env, id, existing.keys))) ?? {}
   for (const [name, { label, isOptional }] of Object.entries(providers[provider].keys)) {
     const key = given[name]?.trim() || keys[name] || ''
@@ -44,7 +44,7 @@ export async function connectProvider(
   return id
 }
 
-/** Forgets the keys of a provider. People then decide on the payments that it has. Refuses with `not_found`. */
+/** Deletes the keys of a provider. People then decide on its remaining payments. Refuses with `not_found`. */
 export async function disconnectProvider(db: Database, programId: number, provider: ProviderName): Promise<void> {
   const ended = await db.query(
     kysely
@@ -87,7 +87,7 @@ export async function readAccount(db: Database, env: SecretsEnv, id: string, fet
   return { account, provider: providers[found.provider] }
 }
 
-/** Reads lines of `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line is anything else. */
+/** Reads lines of `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line has another form. */
 export function parseRecipients(text: string): { partnerId: number; recipientId: string }[] | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   const parsed = lines.flatMap((line) => {
@@ -97,7 +97,7 @@ export function parseRecipients(text: string): { partnerId: number; recipientId:
   return parsed.length === lines.length ? parsed : undefined
 }
 
-/** Stores recipients at Stripe of partners of the program. Returns how many partners the program has among them. */
+/** Stores the Stripe recipients of partners. Returns how many of these partners belong to the program. */
 export async function setRecipients(
   db: Database,
   programId: number,

@@ -320,7 +320,7 @@ function runSumsStatement(programId: number, runIds: number[]) {
       'w.status',
       eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
       eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
-      /** How many of them a provider has. */
+      /** The number of payments that a provider has. */
       eb.fn.count<number>('i.payout_id').as('at_provider'),
     ])
     .where('w.program_id', '=', programId)

@@ -12,7 +12,7 @@ const currencies = Intl.supportedValuesOf('currency').map((code) => code.toLower
 
 /**
  * Puts the unsent payments of a run into batches for a provider, and returns their sum in minor units over all currencies. The scheduled
- * function sends them. Their amounts and recipients are fixed from now on. Repeating it sends nothing twice. Refuses with `conflict` if the
+ * function sends them. This fixes their amounts and recipients. Repeating the call sends nothing twice. Refuses with `conflict` if the
  * sum is not `confirmedCents`, and with `not_found` if the program has no such run or connection.
  */
 export async function sendRunToProvider(
@@ -44,7 +44,7 @@ export async function sendRunToProvider(
 
 const noBatch = () => new ApiError('not_found', 'This program has no such payout run or provider.')
 
-/** The sums of a run's unsent payments that a provider can pay, by currency. */
+/** Sums up the unsent payments of a run that a provider can pay, by currency. */
 export async function readSendable(db: Database, programId: number, runId: number, provider: string) {
   if (!isProvider(provider)) return []
   const paid = currencies.filter((currency) => providers[provider].pays(currency))
@@ -68,7 +68,7 @@ export async function readSendable(db: Database, programId: number, runId: numbe
 
 export type RunBatch = InferResult<ReturnType<typeof batchesOf>>[number]
 
-/** The batches of a run, each with the number of its payments and of those that no call has named yet. */
+/** Lists the batches of a run, each with its number of payments and of unattempted payments. */
 export async function listRunBatches(db: Database, programId: number, runId: number): Promise<RunBatch[]> {
   return await db.query(batchesOf(programId, runId))
 }
@@ -91,7 +91,7 @@ function batchesOf(programId: number, runId: number) {
     .orderBy('b.id')
 }
 
-/** Takes back the payments of a batch that the provider does not have. They are in their run again. Returns how many. */
+/** Moves the payments that the provider does not have from a batch back to their run. Returns their number. */
 export async function stopBatch(db: Database, programId: number, batchId: number): Promise<number> {
   const [row] = await retryOnce(() =>
     db.query(call('stop_payout_batch', { of_program_id: programId, of_batch_id: batchId })),
@@ -107,7 +107,7 @@ interface Continuing {
   fetch?: typeof fetch
 }
 
-/** Continues all batches that are due: sends what the provider does not have, then reads the states of the payments. Returns their number. */
+/** Continues all due batches: sends their unsent payments, then reads the states of the payments. Returns their number. */
 export async function continueBatches(
   db: Database,
   env: SecretsEnv,
@@ -122,7 +122,7 @@ export async function continueBatches(
 
 type ClaimedBatch = InferResult<ReturnType<typeof claim>>[number]
 
-/** Claims a batch that is due, for ten minutes or until its step ends: no two workers continue one batch. */
+/** Claims a due batch for ten minutes or until its step ends, so that no two workers continue one batch. */
 function claim(connectionId: string | undefined) {
   let due = kysely
     .selectFrom('payout_batches')
@@ -215,7 +215,7 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
   }
 }
 
-/** The payments of a batch that the provider does not have, or whose state can still change, those read longest ago first. */
+/** Selects the payments of a batch that are unsent or whose state can still change. The payments read longest ago come first. */
 async function readItems(db: Database, batch: ClaimedBatch, which: 'unsent' | 'undecided', limit: number) {
   let query = kysely
     .selectFrom('payout_items as i')

@@ -132,7 +132,7 @@ function asMoment(event: ListedEvent): Moment {
   }
 }
 
-/** The sale's own row already reports the recording. */
+/** The sale's own row already shows that it was recorded. */
 function asMomentOf(
   { at, kind, text, change_cents }: Happening,
   currency: string,

@@ -53,7 +53,7 @@ const partner =
   'partner, partner id, partner key, partnership key, partner email, affiliate, affiliate id, affiliate email, promoter, promoter id, promoter email, referred by, referrer'
 const currency = 'currency, currency code'
 
-/** Headings that services and people use for each field, likeliest first. The comparison ignores case, blanks and punctuation. */
+/** Headings that services and people use for each field, most likely first. The comparison ignores case, blanks and punctuation. */
 const headings: Record<Table, Partial<Record<Field, string>>> = {
   groups: {
     id: 'id, group id, campaign id, program id, key, slug',

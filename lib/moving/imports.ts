@@ -342,7 +342,7 @@ export async function undoImport(
 
 export type ImportRow = Awaited<ReturnType<typeof listImportRows>>[number]
 
-/** Lists rows of an import in the order of reading, optionally of one outcome. */
+/** Lists rows of an import in the order of the source, optionally of one outcome. */
 export async function listImportRows(
   db: Database,
   programId: number,

@@ -19,7 +19,7 @@ export interface ImportEnv {
   IMPORT_API_URL?: string
 }
 
-/** The lists of each service, in the order of reading. */
+/** The lists of each service, in the order in which an import reads them. */
 const listsOf: Record<Exclude<Source, 'csv'>, Record<string, List>> = {
   rewardful,
   tolt,

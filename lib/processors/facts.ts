@@ -57,8 +57,8 @@ export interface Purchase {
   /** The promotion codes that discounted it, if the payload names any. */
   promotion_code_ids?: string[]
   /**
-   * The session or invoice to ask the processor about if the payload has discounts but does not name their codes, and the account's programs have
-   * codes.
+   * The session or invoice to ask the processor about if the payload has discounts without their codes. Undefined if no program of the
+   * account has codes.
    */
   asks_discounts_of?: string
   sale: PurchaseSale | null

@@ -1,8 +1,8 @@
 import { call, type Database } from '../database.ts'
 
 /**
- * Counts the payments of the last 90 days that do not name their buyer and that the program excludes, because it does not attribute known
- * customers' payments. A payment that several events report counts once.
+ * Counts the excluded payments of the last 90 days: they name no buyer, and the program does not attribute known customers' payments. A
+ * payment that several events report counts once.
  */
 export async function countExcludedPayments(db: Database, programId: number): Promise<number> {
   const [row] = await db.query(excluded(programId))

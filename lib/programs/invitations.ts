@@ -44,8 +44,8 @@ export function endInvitations(workspaceId: string) {
 }
 
 /**
- * Invites an address to a workspace, or renews its open invitation. Returns the token for the mailed link. Throws `conflict` if the address belongs
- * to an active member, or if the open invitation is for an owner and the sender is not one (`byOwner`).
+ * Invites an address to a workspace, or renews its open invitation. Returns the token for the mailed link. Throws `conflict` if the address
+ * belongs to an active member. Also throws it if an open invitation is for an owner and the sender is not an owner (`byOwner`).
  */
 export async function inviteMember(
   db: Database,

@@ -172,9 +172,9 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 }
 
 /**
- * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, else the link's program. Refuses with
- * `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program, and with `rate_limited` if the program
- * and the visitor's `network` (a `visitorHash`) have no test events left today.
+ * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, else the link's program. Refuses
+ * with `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program. Refuses with `rate_limited` if
+ * the program and the visitor's `network` (a `visitorHash`) have no test events left today.
  */
 export async function recordTestClick(
   db: Database,

@@ -1,7 +1,7 @@
 /**
  * `npm run generators`: lints the OpenAPI document with Redocly and Spectral. Generates clients with orval, Hey API and
- * openapi-typescript, compiles them, and sends a sale with one. It downloads these tools into a temporary folder. Ends
- * with 1 at the first error or warning.
+ * openapi-typescript, compiles them, and sends a sale with one. It downloads these tools into a temporary folder. Exits with 1 at the first
+ * error or warning.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'

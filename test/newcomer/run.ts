@@ -1,7 +1,7 @@
 /**
  * `npm run newcomer`: follows an integrator from an empty folder to the first tracked sale, with the newest Express and
  * Next.js from the npm registry. It runs the command from the dashboard and the code of the instructions. A visitor in
- * Chromium signs up, and a call from the documentation records the sale. Prints each step with its time. Ends with 1 if
+ * Chromium signs up, and a call from the documentation records the sale. Prints each step with its time. Exits with 1 if
  * a step fails or if one way takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'

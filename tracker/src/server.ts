@@ -98,8 +98,8 @@ export type RefundData = { success: true; ignored_fields?: string[] } & (
  * Calls the service from your server. No method throws or rejects. A failure is a result with `ok: false`. Only the constructor throws, if
  * the key is missing or malformed, or if nothing names the service's address.
  *
- * Repeats a call after no answer, 429 or 5xx. Each call is safe to repeat, because the service recognizes a lead by its customer, a
- * sale by its invoice id and a refund by its id or amount.
+ * Repeats a call after no answer, 429 or 5xx. Each call is safe to repeat: the service recognizes a lead by its customer, a sale by its
+ * invoice id, and a refund by its id or amount.
  */
 export class SvcClient {
   readonly #options: SvcClientOptions

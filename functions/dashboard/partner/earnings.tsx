@@ -77,7 +77,7 @@ function YourLink({ program, typed }: YourLinkProps) {
     return (
       <Card title="Your link">
         <p class="muted">
-          You have no link that works. See <a href="/partner/links">links</a>.
+          You have no working link. See <a href="/partner/links">links</a>.
         </p>
       </Card>
     )

@@ -260,11 +260,11 @@ pages.get('/imports/:importId', requireProgram('partner:manage'), async (c) => {
 })
 
 const texts: Record<string, string> = {
-  reading: 'The source is being read and planned. This page updates itself.',
+  reading: 'The source is being read and planned. This page updates automatically.',
   planned: 'Nothing has changed yet. Check the rows, then apply the plan.',
-  applying: 'The plan is being applied. This page updates itself.',
+  applying: 'The plan is being applied. This page updates automatically.',
   applied: 'The import is applied. Copy the tag from the settings again, so that old links count.',
-  undoing: 'The import is being undone. This page updates itself.',
+  undoing: 'The import is being undone. This page updates automatically.',
   undone: 'The import is undone. Rows that clicks, sales or people used meanwhile stay, with that reason.',
   failed: 'Nothing has changed.',
 }
@@ -379,7 +379,7 @@ function Rows({ found, rows, page, outcome }: RowsProps) {
       <List
         title="Rows"
         page={rows}
-        caption="Rows of the import, in the order of reading"
+        caption="Rows of the import, in the order of the source"
         columns={[
           { label: 'Outcome', cell: (row) => <OutcomeBadge outcome={row.outcome} /> },
           { label: 'Kind', cell: ({ kind }) => <span class="number">{labelOf(kind)}</span> },

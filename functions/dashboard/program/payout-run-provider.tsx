@@ -26,7 +26,7 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { Table } from '../components/table.tsx'
 import { shownCents } from '../components/transfer.tsx'
 
-/** Sends the payments of a run to a provider, and shows how far they are. */
+/** Sends the payments of a run to a provider, and shows their progress. */
 export const pages = createProgramPages()
 
 const missing = 'This program has no such payout run or provider.'

@@ -98,7 +98,7 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
         ]}
         empty={{
           title: isDecided ? 'Nothing reviewed yet' : 'Nothing to review',
-          text: 'Commissions are held here by the rules in the settings.',
+          text: 'The rules in the settings hold suspicious commissions here.',
         }}
       />
     </ProgramPage>,

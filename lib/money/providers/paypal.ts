@@ -43,11 +43,11 @@ const outcomes: Record<string, Outcome> = {
 /** PayPal returns unclaimed money after 30 days. */
 const claimDays = 30
 
-/** PayPal takes forint and Taiwan dollars in whole units only. Payments in them have a file. */
+/** PayPal takes forint and Taiwan dollars in whole units only. Pay these currencies with a file. */
 const wholeUnits = new Set(['huf', 'twd'])
 
 /**
- * PayPal Payouts. A `sender_batch_id` is executed once in 30 days: a repeat is refused with a link to the first batch.
+ * PayPal Payouts. PayPal executes a `sender_batch_id` once in 30 days. It refuses a repeat, with a link to the first batch.
  *
  * @see https://developer.paypal.com/docs/api/payments.payouts-batch/v1/
  */
@@ -128,7 +128,7 @@ export const paypal: PayoutProvider = {
     const webhookId = account.keys['webhook_id']
     if (!webhookId) return false
     const text = (name: string) => JSON.stringify(header(name) ?? '')
-    // PayPal checks the signature of the event as it was sent, so its text stays as it is.
+    // PayPal checks the signature of the exact text that it sent, so pass the text on unchanged.
     const asked = `{"transmission_id":${text('paypal-transmission-id')},"transmission_time":${text('paypal-transmission-time')},
       "cert_url":${text('paypal-cert-url')},"auth_algo":${text('paypal-auth-algo')},"transmission_sig":${text('paypal-transmission-sig')},
       "webhook_id":${JSON.stringify(webhookId)},"webhook_event":${body}}`
@@ -156,7 +156,7 @@ async function authorize(account: Account): Promise<Record<string, string>> {
 
 const decimal = (cents: number, currency: string) => majorUnits(cents, currency).toFixed(currencyExponent(currency))
 
-/** The id of the first batch in the refusal of a repeated `sender_batch_id`. */
+/** Reads the id of the first batch from the refusal of a repeated `sender_batch_id`. */
 function firstBatchIn(body: string): string | undefined {
   if (!/sender_batch_id|DUPLICATE/i.test(body)) return undefined
   return /\/v1\/payments\/payouts\/([A-Za-z0-9]{1,60})/.exec(body)?.[1]

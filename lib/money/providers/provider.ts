@@ -1,6 +1,6 @@
 /** A provider that pays the payouts of a run. Its file in this folder calls its API; lib/money/provider-batches.ts does the rest. */
 export interface PayoutProvider {
-  /** As people know it. */
+  /** The provider's public name. */
   title: string
   /** The keys that a program enters, with their labels. */
   keys: Readonly<Record<string, { label: string; hint?: string; isOptional?: true; rows?: number }>>
@@ -13,12 +13,12 @@ export interface PayoutProvider {
   remaining?: string
   /**
    * Sends the payments of a batch that the provider does not have yet, and returns whether it has all of them. A call that can move money
-   * carries a key that was stored before, so that repeating it moves nothing twice.
+   * carries a stored key, so that a repeated call moves nothing twice.
    */
   createBatch: (account: Account, batch: Batch, progress: Progress) => Promise<boolean>
   /** Reads the current states of these payments. */
   readItems: (account: Account, batch: Batch) => Promise<ItemReport[]>
-  /** Whether the provider sent this webhook. A webhook only causes a reading. */
+  /** Whether the provider sent this webhook. A webhook only triggers a read. */
   isWebhook: (account: Account, webhook: Webhook) => Promise<boolean>
 }
 
@@ -41,7 +41,7 @@ export interface Batch {
   id: string | null
   currency: string
   programName: string
-  /** For sending: the payments that have no id yet. For reading: some of those whose state can change. */
+  /** When sending: the payments without an id. When reading: some payments whose state can change. */
   items: BatchItem[]
 }
 
@@ -53,33 +53,33 @@ export interface BatchItem {
   recipient: string
   name: string
   amountCents: number
-  /** Whether an earlier call can have moved its money. */
+  /** Whether an earlier call may have moved its money. */
   isAttempted: boolean
 }
 
 /** Stores each step of sending before the next call. */
 export interface Progress {
   batchHasId: (id: string) => Promise<void>
-  /** Stores that a call that can move their money follows, and returns those that nobody took back in the meantime. */
+  /** Marks these payments as attempted before the call, and returns those that nobody has taken back. */
   begin: (items: BatchItem[]) => Promise<BatchItem[]>
-  /** The provider refused that call, so it has none of them. */
+  /** Clears the mark, because the provider refused the call and has none of these payments. */
   undo: (items: BatchItem[]) => Promise<void>
   itemHasId: (item: BatchItem, id: string) => Promise<void>
   report: (reports: ItemReport[]) => Promise<void>
 }
 
-/** The meaning of a provider's state. `sent` is every state without a result. */
+/** The meaning of a provider's state. `sent` has no result yet. */
 export type Outcome = 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed'
 
 export interface ItemReport {
   payoutId: number
   outcome: Outcome
-  /** The provider's own word. */
+  /** The state in the provider's own term. */
   status: string
   reason: string | null
   /** The provider's id of the transfer. */
   reference: string
-  /** The day (`2026-01-31`) before which the partner can claim it. */
+  /** The partner can claim the payment before this day (`2026-01-31`). */
   claimUntil?: string
 }
 
@@ -98,19 +98,19 @@ export class Refused extends Error {
 interface Call {
   method?: 'GET' | 'POST' | 'PATCH'
   headers?: Record<string, string>
-  /** An object is sent as JSON. */
+  /** The call sends an object as JSON. */
   body?: string | object | undefined
 }
 
 const timeoutMilliseconds = 20_000
 const longestAnswer = 20 * 1024 * 1024
 
-/** Statuses that say nothing about whether the call had an effect, or that a person can fix: keys, rights, too many calls. */
+/** Statuses that leave the effect of the call unknown, or that a person can fix: keys, rights, too many calls. */
 const isOpen = (status: number) => status >= 500 || [401, 403, 408, 409, 425, 429].includes(status)
 
 /**
- * Calls a provider and returns its JSON. Throws `Refused` if it certainly did nothing, and another error if that is unknown or a repeat can
- * succeed.
+ * Calls a provider and returns its JSON. Throws `Refused` if the call certainly had no effect. Throws another error if that is unknown, or
+ * if a retry can succeed.
  */
 export async function call(account: Account, url: string, { method = 'GET', headers = {}, body }: Call = {}) {
   const isJson = typeof body === 'object'

@@ -24,13 +24,13 @@ const outcomes: Record<string, Outcome> = {
   canceled: 'failed',
 }
 
-/** Refusals that are about one payment. Others are about the account, such as an empty balance, and wait for a person. */
+/** Refusals of a single payment. Other refusals concern the account, such as an empty balance, and wait for a person. */
 const aboutOne = /"code":\s*"[a-z_]{0,80}(?:recipient|payout_method|amount_too)/
 
-/** Stripe counts these in other units than ISO 4217. Payments in them have a file. */
+/** Stripe counts these currencies in other units than ISO 4217. Pay them with a file. */
 const otherUnits = new Set(['huf', 'mga', 'mru', 'twd'])
 
-/** The payments that one step sends, with a call each. */
+/** The most payments that one step sends. Each takes one call. */
 const atOnce = 200
 
 /**

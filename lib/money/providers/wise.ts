@@ -27,7 +27,7 @@ const transfer = z.looseObject({
   customerTransactionId: z.optional(z.nullable(z.string())),
 })
 
-/** A transfer that bounced is repaired or refunded by Wise. */
+/** Wise repairs or refunds a bounced transfer. */
 const outcomes: Record<string, Outcome> = {
   outgoing_payment_sent: 'paid',
   funds_refunded: 'returned',
@@ -35,12 +35,12 @@ const outcomes: Record<string, Outcome> = {
   cancelled: 'failed',
 }
 
-/** The payments that one step sends. Each takes three calls. */
+/** The most payments that one step sends. Each takes three calls. */
 const atOnce = 100
 
 /**
- * Wise batch transfers to recipients with an e-mail address. `customerTransactionId` makes a repeated transfer the first one. A person funds
- * the batch in Wise, because Wise refuses to fund by key alone in many countries.
+ * Wise batch transfers to recipients with an e-mail address. Repeating a `customerTransactionId` returns the first transfer. A person funds
+ * the batch in Wise, because in many countries Wise does not accept funding by API key alone.
  *
  * @see https://docs.wise.com/api-reference/batch-group
  */
@@ -53,13 +53,13 @@ export const wise: PayoutProvider = {
       label: 'Public key of webhooks',
       isOptional: true,
       rows: 4,
-      hint: 'The PEM text of Wise’s documentation. Without it, the service asks Wise for news by itself.',
+      hint: 'The PEM text of Wise’s documentation. Without it, the service polls Wise for results.',
     },
   },
   most: 1000,
   readsAtOnce: 200,
   pays: () => true,
-  remaining: 'Fund the batch in Wise. It pays nobody before that.',
+  remaining: 'Fund the batch in Wise. Wise pays nobody until then.',
 
   async createBatch(account, batch, progress) {
     const { currency } = batch
@@ -75,7 +75,7 @@ export const wise: PayoutProvider = {
     for (const item of items) {
       const body = await prepare(account, item, currency)
       if (typeof body === 'string') {
-        // A transfer of an earlier call can exist: its recipient was accepted then, so the refusal is not the last word.
+        // Wise accepted the recipient earlier, so a transfer of that call may exist, and this refusal is not final.
         if (item.isAttempted) throw new Error(`Wise refused the recipient of payout ${item.payoutId}: ${body}`)
         const { payoutId } = item
         await progress.report([{ payoutId, outcome: 'failed', status: 'refused', reason: body, reference: item.key }])

@@ -23,7 +23,7 @@ export type List = (access: Access, context: ReadContext, cursor: string | undef
 
 const answerWithinMilliseconds = 20_000
 
-/** The service refused the key, or its answer has an unknown form. A retry does not help. */
+/** Thrown if the service refused the key, or if its answer has an unknown form. A retry does not help. */
 export class RefusedByService extends Error {}
 
 /** Requests JSON from a service and checks its form. Throws `RefusedByService`, or any other error if a retry may help. */

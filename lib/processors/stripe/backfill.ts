@@ -21,7 +21,10 @@ const together = 5
 export type Backfill = InferResult<ReturnType<typeof backfillOf>>[number]
 type Kind = Backfill['kind']
 
-/** The lists in the order of reading. Objects that name a customer come before payments, and payments come before refunds. */
+/**
+ * The lists in the order in which an import reads them. Objects that name a customer come before payments, and payments come before
+ * refunds.
+ */
 const kinds: readonly Kind[] = ['customers', 'sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes']
 
 interface Page {
@@ -194,8 +197,9 @@ export interface BackfillStep {
 }
 
 /**
- * Reads one page of a program's account and applies it like webhooks, with the same keys, so it can run repeatedly and at the same time. The progress
- * is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries if Stripe asks for it.
+ * Reads one page of a program's account and applies it like webhooks. The keys are the same, so repeated and concurrent runs are safe. The
+ * progress is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries if Stripe asks for
+ * it.
  */
 export async function stepBackfill(
   db: Database,

@@ -11,9 +11,9 @@ returns table (payout_id bigint, currency text, amount_cents bigint, recipient t
     and r.recipient is not null
 $$;
 
--- Puts these payments into batches of at most `most`, one currency each, for the scheduled function that sends them. Their amounts and
--- recipients are fixed from now on. `sum_cents` is their sum. If the caller names another sum, a payment has changed and nothing is sent.
--- `run_id` is null if the program has no such run or connection. Repeating it finds nothing to send.
+-- Puts these payments into batches of at most `most`, one currency each, for the scheduled function that sends them. This fixes their
+-- amounts and recipients. `sum_cents` is their sum. If the caller names another sum, a payment has changed and nothing is sent. `run_id` is
+-- null if the program has no such run or connection. A repeated call finds nothing to send.
 create or replace function create_payout_batches(
   of_program_id bigint, of_run_id bigint, of_connection_id text, currencies text[], most integer, confirmed_cents bigint,
   out run_id bigint, out sum_cents bigint
@@ -53,8 +53,7 @@ begin
   end loop;
 end $$;
 
--- Takes back the payments of a batch that no call has named yet: they are in their run again, unless a reversal left too little for them.
--- Returns how many.
+-- Moves the unattempted payments of a batch back to their run, unless a reversal left too little for them. Returns their number.
 create or replace function stop_payout_batch(of_program_id bigint, of_batch_id bigint) returns integer language plpgsql as $$
 declare
   stopped_ids bigint[];
@@ -81,7 +80,7 @@ begin
   return cardinality(stopped_ids);
 end $$;
 
--- Applies what a provider reports about payments of a batch: `[{payout_id, outcome, status, reason, reference, claim_until}]`. Outcomes only
+-- Applies a provider's report on the payments of a batch: `[{payout_id, outcome, status, reason, reference, claim_until}]`. Outcomes only
 -- move forward, so a late report changes nothing. A run without open payments is then paid.
 create or replace function report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb) returns void language plpgsql as $$
 declare

@@ -36,7 +36,7 @@ begin
 end $$;
 
 -- Computes the reversed part of a commission if `refunded_cents` of its sale are refunded. It rounds down, and each refund takes the
--- difference, so refunds of the whole sale reverse exactly the commission, in any number of steps.
+-- difference. So refunds of the whole sale reverse exactly the commission, in any number of steps.
 create or replace function reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns bigint
 language sql immutable
 return div(commission_cents::numeric * refunded_cents, greatest(sale_cents, 1))::bigint;

@@ -2,8 +2,7 @@
 
 -- Credits commissions to their partners' balances, each without its refunds, and returns their number. Skips credited, held, rejected and
 -- fully reversed commissions. If it `compares`, it also skips commissions whose buyer cannot be compared with the partner yet, and counts
--- them in `uncompared`. This locks all commissions and then all balances, each in the order of their keys, so that two calls cannot wait
--- for each other in a circle.
+-- them in `uncompared`. This locks all commissions and then all balances, each in the order of their keys. So two calls cannot deadlock.
 create or replace function approve_commissions(
   program_ids bigint[], commission_ids bigint[], compares boolean default false, out approved integer, out uncompared integer
 ) language plpgsql as $$

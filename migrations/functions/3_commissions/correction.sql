@@ -1,9 +1,9 @@
 -- Corrections of commissions, after a sale was recorded or corrected.
 
--- Recomputes commissions of a customer in the order of their sales. These are the commission of this sale (if `itself`), the commissions
--- under a cap, and among the `others` those whose months count from the customer's first purchase. Returns the commissions that it created.
--- The caller enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This locks all
--- sales, then all commissions, then all balances, each in the order of their keys.
+-- Recomputes commissions of a customer in the order of their sales. These are the commission of this sale (if `itself`) and the commissions
+-- under a cap. With `others`, they include those whose months count from the customer's first purchase. Returns the commissions that it
+-- created. The caller enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This
+-- locks all sales, then all commissions, then all balances, each in the order of their keys.
 create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns commissions[] language plpgsql as $$
 declare
   sale_ids bigint[];

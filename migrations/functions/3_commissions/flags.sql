@@ -137,8 +137,8 @@ create or replace function flags_of_self_referrals(reviewed jsonb[]) returns tab
   where n->'has_hashes' = 'true' and b.hashes && r.email_hashes
 $$;
 
--- If a program's pages carry the tag, nearly every click names its page. Anybody can send clicks, so the first 100 clicks of each of the last
--- 30 days are a sample in which each visitor counts once a day. So a flood of empty clicks outweighs neither other visitors nor other days.
+-- If a program's pages carry the tag, nearly every click names its page. The first 100 clicks of each of the last 30 days are the sample,
+-- and each visitor counts once a day. So a flood of empty clicks outweighs neither other visitors nor other days.
 create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'

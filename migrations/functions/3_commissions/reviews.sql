@@ -11,8 +11,8 @@ begin
 end $$;
 
 -- Rejects a commission permanently, and reverses the rest of it. `rejectCommission` in lib/money/commissions.ts is its only caller. The
--- outcome is null if the program has no such commission, `rejected` if it is rejected now or was before, or `reversed` if refunds left
--- nothing to reject.
+-- outcome is null if the program has no such commission, and `reversed` if refunds left nothing to reject. It is `rejected` if this call or
+-- an earlier one rejected the commission.
 create or replace function reject_commission(
   of_program_id bigint, of_commission_id bigint, because text,
   out outcome text, out deduction_cents bigint, out currency text

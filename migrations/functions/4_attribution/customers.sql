@@ -1,6 +1,6 @@
 -- The rules of a customer's row. They are in a trigger because Postgres compiles the CHECKs of a table again in every statement that writes
 -- it. The trigger runs after the write. With a BEFORE UPDATE trigger, `returning old` returns a row that another call has changed in the
--- meantime, and a lead that waited for another is recorded twice.
+-- meantime. A lead that waited for another would then count twice.
 create or replace function refuse_unsound_customer() returns trigger language plpgsql as $$
 begin
   -- The row of a click. It is a single expression, because each one takes about ten microseconds of a click.

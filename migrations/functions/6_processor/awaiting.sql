@@ -72,8 +72,8 @@ begin
   end if;
 end $$;
 
--- Attributes the purchases that await one of these names. One of them may name the buyer of others, so each round looks up the names of the
--- previous one, until a round finds nothing more.
+-- Attributes the purchases that await one of these names. A purchase may name the buyer of others, so each round looks up the names that
+-- the previous one found.
 create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
 language plpgsql as $$
 declare
@@ -135,8 +135,8 @@ begin
   return event;
 end $$;
 
--- Locks the names that a lead or a sale gives its customer until the transaction ends, so that no purchase that awaits one of them arrives
--- in between. Call it before the search for the customer. It does nothing if no account is connected.
+-- Locks the names that a lead or a sale gives its customer until the transaction ends. A purchase that awaits one of them cannot arrive in
+-- between. Call it before the search for the customer. It does nothing if no account is connected.
 create or replace function lock_given_names(account_ids text[], of_customer_key text, of_click_id text, of_email_hash bytea) returns void
 language plpgsql as $$
 declare

@@ -17,8 +17,8 @@ return array(select jsonb_array_elements_text(fact->'payment_ids'));
 create or replace function lock_place(id text) returns integer language sql immutable
 return case when starts_with(id, 'customer ') then 4 when position(' ' in id) > 0 then 5 else rank_of_id(id) end;
 
--- Locks ids and names of an account, in an order that is the same for all callers. They come before the locks of rows: customers, sales, commissions
--- and balances.
+-- Locks ids and names of an account, in the same order for all callers. These locks come before the locks of rows: customers, sales,
+-- commissions and balances.
 create or replace function lock_ids(of_account_id text, ids text[]) returns void language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(key) from (
@@ -27,9 +27,9 @@ begin
   ) keys;
 end $$;
 
--- Holds this transaction back until others about the same payment end, so that a sale and its refund that arrive at once cannot miss each
--- other. Locks all ids of the payment. If another transaction learns a further id while this waits, the exception releases all locks, and
--- this locks all ids again in order. A transaction changes the target of an id only while it holds the old target.
+-- Waits for other transactions about the same payment, so that a sale and its concurrent refund cannot miss each other. Locks all ids of
+-- the payment. If another transaction learns a further id while this waits, the exception releases all locks, and this locks all ids again
+-- in order. A transaction changes the target of an id only while it holds the old target.
 create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   wanted text[] := ids_of_payment(of_account_id, ids);
@@ -84,8 +84,8 @@ begin
   where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $$;
 
--- Returns the sale of a payment that has one of these ids, in a program of the account. All null if there is none. A sale that the
--- processor reported comes before a sale that only the API reported.
+-- Returns the sale of a payment that has one of these ids, in a program of the account. All fields are null if there is none. A sale that
+-- the processor reported comes before a sale that only the API reported.
 create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
 declare
   -- Computed once, not for each sale.

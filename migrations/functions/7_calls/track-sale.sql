@@ -133,7 +133,7 @@ begin
   return given.transaction_id;
 end $$;
 
--- Returns a sale with the customer, the code and the steps that follow from its click and its code, if the customer key does not decide.
+-- If the customer key does not decide, returns a sale with the customer, code and steps that its click and code lead to.
 create or replace function with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
