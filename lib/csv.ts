@@ -1,13 +1,16 @@
 /**
  * Writes one cell. It quotes the cell if needed and puts an apostrophe before text that a spreadsheet could take for a
- * formula, in full-width characters too.
+ * formula.
  */
 function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
-  return quoted(/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text)
+  return quoted(withoutFormula(text))
 }
+
+/** Puts an apostrophe before a text that a spreadsheet could take for a formula, in full-width characters too. */
+export const withoutFormula = (text: string) => (/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text)
 
 const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 

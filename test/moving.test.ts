@@ -8,7 +8,7 @@ import { continueImports, deleteOldImports } from '../lib/moving/imports.ts'
 import { readFiles } from '../lib/moving/read-files.ts'
 import { services } from '../lib/moving/sources.ts'
 import { readTable } from '../lib/moving/table.ts'
-import { codeOfLink, readAmount, readDate } from '../lib/moving/values.ts'
+import { codeOfLink, readAmount, readDate, readEmail } from '../lib/moving/values.ts'
 import { contents } from './support/moved.ts'
 import { readPartnerDetails } from '../lib/programs/partner-details.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
@@ -97,6 +97,14 @@ const files = [
   { name: 'customers.csv', content: customers },
   { name: 'commissions.csv', content: `\uFEFF${commissions}` },
 ]
+
+test.for(['=cmd|calc!a0@example.com', '+hyperlink(a1)@example.com', 'a\u202eb@example.com', 'a\0@example.com'])(
+  'an import takes no address like %j',
+  (text) => {
+    expect(readEmail(text)).toBeUndefined()
+    expect(readEmail(' mailto:Zoë.O’Neil+a@example.co.uk ')).toBe('zoë.o’neil+a@example.co.uk')
+  },
+)
 
 test('an import is planned row by row, applied, repeated without a change, and undone to the row', async () => {
   const { shop, call } = await startCaller()

@@ -75,22 +75,22 @@ test.for([
 })
 
 test.for([
-  ['=1+1', '=1+1'],
-  ['+ann@p.example', '+ann@p.example'],
-  ['-ann@p.example', '-ann@p.example'],
-  ['@SUM(A1)', '@SUM(A1)'],
-  ['＋1', '＋1'],
-  ['Ann, "the" partner', '"Ann, ""the"" partner"'],
-  ['=a,b', '"=a,b"'],
-])('payment files hold %j unchanged', ([value = '', cell]) => {
+  ['=1+1', '=1+1', "'=1+1"],
+  ['+ann@p.example', '+ann@p.example', "'+ann@p.example"],
+  ['-ann@p.example', '-ann@p.example', "'-ann@p.example"],
+  ['@SUM(A1)', '@SUM(A1)', "'@SUM(A1)"],
+  ['＋1', '＋1', "'＋1"],
+  ['Ann, "the" partner', '"Ann, ""the"" partner"', '"Ann, ""the"" partner"'],
+  ['=HYPERLINK("a","b")', '"=HYPERLINK(""a"",""b"")"', `"'=HYPERLINK(""a"",""b"")"`],
+])('payment files hold %j unchanged, but the plain CSV has no formula', ([value = '', cell, guarded]) => {
   const lastLine = (layout: PayoutLayout) =>
-    payoutFile(layout, [{ ...payment, name: value, email: value }])
+    payoutFile(layout, [{ ...payment, name: value, email: value, program_name: value }])
       .trimEnd()
       .split('\r\n')
       .at(-1)
-  expect(lastLine('paypal')).toBe(`${cell},1.00,USD,payout-7,Shop,PayPal`)
+  expect(lastLine('paypal')).toBe(`${cell},1.00,USD,payout-7,${cell},PayPal`)
   expect(lastLine('wise')).toBe(`${cell},${cell},payout-7,PERSON,target,1.00,USD,USD`)
-  expect(lastLine('csv')).toBe(`payout-7,${cell},${cell},1.00,USD,Shop`)
+  expect(lastLine('csv')).toBe(`payout-7,${guarded},${cell},1.00,USD,${guarded}`)
 })
 
 test.for(['a\tb', 'a\r\nb', '\n=1', 'a\u2028b'])('payment files refuse %j', (value) => {

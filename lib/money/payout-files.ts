@@ -1,5 +1,5 @@
 import { expressionBuilder } from 'kysely'
-import { machineCsv } from '../csv.ts'
+import { machineCsv, withoutFormula } from '../csv.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
@@ -166,8 +166,9 @@ const isAskedPayment = () =>
 const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 
 /**
- * Writes a payout file with unchanged values. PayPal's file has no header and one currency. Its customer id has up to 30 characters and no
- * spaces. Refuses with `conflict` a value that the file cannot hold.
+ * Writes a payout file. PayPal and Wise get unchanged values. People open the plain CSV in a spreadsheet, so its names cannot be formulas;
+ * its addresses stay, because money goes there. PayPal's file has no header and one currency. Its customer id has up to 30 characters and
+ * no spaces. Refuses with `conflict` a value that the file cannot hold.
  */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
   const unwritable = payments.find(({ name, email, program_name }) =>
@@ -204,7 +205,10 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
   if (layout === 'csv') {
     return machineCsv([
       ['reference', 'partner', 'payout_email', 'amount', 'currency', 'program'],
-      ...payments.map((p) => [referenceOf(p), p.name, p.email, amountOf(p), p.currency.toUpperCase(), p.program_name]),
+      ...payments.map((p) => {
+        const [partner, program] = [withoutFormula(p.name), withoutFormula(p.program_name)]
+        return [referenceOf(p), partner, p.email, amountOf(p), p.currency.toUpperCase(), program]
+      }),
     ])
   }
   // `target`: the partner receives exactly the amount.

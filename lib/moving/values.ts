@@ -92,13 +92,16 @@ export function readPercent(text: string): number | undefined {
   return text !== '' && number >= 0 && number <= 100 ? Math.round(number * 100) : undefined
 }
 
+/** Excludes invisible characters, and those that a formula of a spreadsheet needs. */
+const mailAddress = /^[^\s\p{C}@<>",;=|!()]+@[^\s\p{C}@<>",;.=|!()]+(\.[^\s\p{C}@<>",;.=|!()]+)+$/u
+
 /** Reads an e-mail address in lower case. Undefined if the text cannot be one. */
 export function readEmail(text: string): string | undefined {
   const email = text
     .trim()
     .replace(/^mailto:/i, '')
     .toLowerCase()
-  return email.length <= 254 && /^[^\s@<>",;]+@[^\s@<>",;.]+(\.[^\s@<>",;.]+)+$/.test(email) ? email : undefined
+  return email.length <= 254 && mailAddress.test(email) ? email : undefined
 }
 
 /** Cleans a name: removes control characters and cuts it to 80 characters. Undefined if nothing is left. */
