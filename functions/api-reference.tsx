@@ -36,7 +36,7 @@ app.get(pagePath, async (c) => {
   c.header('Cache-Control', 'public, max-age=300')
   c.header(
     'Content-Security-Policy',
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+    "default-src 'none'; style-src 'unsafe-inline'; font-src 'self'; base-uri 'none'; form-action 'none'",
   )
   const { API_BASE_URL: baseUrl } = c.env
   const page = await renderOnce(pagePath, baseUrl, () =>

@@ -3,26 +3,33 @@ import { figures } from '../lib/api/figures.ts'
 import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
 import { pages } from '../tracker/dist/served/docs.js'
+import { fontBase64 } from '../tracker/dist/served/font.js'
 import { packageFile } from '../tracker/dist/served/package.js'
+import { fontPath } from './api-reference/style.ts'
 import { DocsPage, NoPage, SearchPage } from './docs/page.tsx'
 import { remedies } from './docs/remedies.ts'
 import { script, scriptPath } from './docs/script.ts'
 import { search } from './docs/search.ts'
+
+const font = Uint8Array.from(atob(fontBase64), (character) => character.charCodeAt(0))
 
 const app = createApp<{ API_BASE_URL: string }>()
 
 app.use(async (c, next) => {
   await next()
   if (!c.res.ok && c.res.status !== 404) return
-  c.header('Cache-Control', 'public, max-age=300')
+  if (c.req.path !== fontPath) c.header('Cache-Control', 'public, max-age=300')
   c.header(
     'Content-Security-Policy',
-    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
   )
 })
 
 /** GET /docs/docs.js, public: the script of the pages. */
 app.get(scriptPath, (c) => c.body(script, 200, { 'Content-Type': 'text/javascript; charset=utf-8' }))
+
+/** GET /docs/inter.woff2, public: the font of the documentation and of the API reference. */
+app.get(fontPath, (c) => c.body(font, 200, { 'Content-Type': 'font/woff2', 'Cache-Control': 'public, max-age=604800' }))
 
 /** GET /docs/search?q=, public: the sections of the documentation that contain all words of `q`. */
 app.get('/docs/search', (c) => {

@@ -4,7 +4,7 @@ import { style } from './style.ts'
 
 /**
  * Renders a page of the reference or the documentation. It follows the reader's light or dark setting and loads
- * nothing.
+ * only the font.
  */
 export function Document({ title, children }: { title: string; children: Child }) {
   return (

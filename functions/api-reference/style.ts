@@ -1,9 +1,14 @@
+import { fontFace } from '../dashboard/components/font-face.ts'
 import { base } from '../dashboard/components/style/base.ts'
+
+/** The path of the font. The documentation serves it. */
+export const fontPath = '/docs/inter.woff2'
 
 const css = String.raw
 
 /** The tokens and plain elements of the dashboard, then the styles of long texts. */
 export const style = css`
+  ${fontFace(fontPath)}
   ${base}
   html {
     scroll-padding-top: 1rem;

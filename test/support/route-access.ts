@@ -340,6 +340,7 @@ export const routes = {
     'GET /llms.txt',
     'GET /llms-full.txt',
     'GET /docs/docs.js',
+    'GET /docs/inter.woff2',
     'GET /packages/:file',
     'GET /healthz',
     'GET /assets/:file',

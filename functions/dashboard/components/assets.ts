@@ -1,4 +1,5 @@
 import { fontBase64 } from '../../../tracker/dist/served/font.js'
+import { fontFace } from './font-face.ts'
 import { script } from './script.ts'
 import { style } from './style.ts'
 
@@ -33,11 +34,8 @@ const font: Asset = {
   content: Uint8Array.from(atob(fontBase64), (character) => character.charCodeAt(0)),
 }
 
-/** Inter, from the service itself. Characters outside of Latin get the reader's own font. */
-const fontFace = `@font-face{font-family:'Inter Variable';font-weight:100 900;font-display:swap;src:url(${font.path}) format('woff2');unicode-range:U+0-FF,U+131,U+152-153,U+2BB-2BC,U+2C6,U+2DA,U+2DC,U+2000-206F,U+20AC,U+2122,U+2191,U+2193,U+2212,U+2215}`
-
 export const assets = {
-  style: asset('dashboard.css', 'text/css; charset=utf-8', fontFace + style),
+  style: asset('dashboard.css', 'text/css; charset=utf-8', fontFace(font.path) + style),
   script: asset('dashboard.js', 'text/javascript; charset=utf-8', script),
   font,
   icon: asset('icon.svg', 'image/svg+xml', icon),
