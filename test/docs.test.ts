@@ -15,6 +15,7 @@ import { webhookBodySchema, webhookPayloads } from '../lib/api/webhook-payloads.
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { webhookTypes } from '../lib/notifications/webhook-types.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { proxyPath } from '../lib/programs/proxy-path.ts'
 import { packageFile } from '../tracker/dist/served/package.js'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
@@ -43,6 +44,16 @@ const get = async (path: string) => {
 }
 const index = await get('/llms.txt')
 const pages = Array.from(index.text.matchAll(/\/docs\/([\w-]+)\.md\)/g), ([, name = '']) => name)
+
+/** Opens a page of the dashboard as the owner of a session. */
+async function openDashboard(token: string, path: string) {
+  const page = await browser.newPage({ baseURL: stack.baseUrl })
+  const { hostname: domain } = new URL(stack.baseUrl)
+  const session = { name: sessionCookie, value: encodeURIComponent(token) }
+  await page.context().addCookies([{ ...session, domain, path: '/', secure: true }])
+  await page.goto(path)
+  return page
+}
 
 /** Returns a code block of a page by the file that it names. */
 async function codeOf(page: string, file: string): Promise<string> {
@@ -91,6 +102,25 @@ test('each call is shown in one of six languages at a time, and can be copied', 
   await page.getByRole('button', { name: 'Copied' }).waitFor()
   expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"is_recurring": True,')
   await context.close()
+})
+
+test('the examples show the program that the reader last opened, until they sign out', async () => {
+  const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
+  const { dashboardToken, programId: id } = await createSandbox(stack.db, env, { domain: 'shop.acme.com' })
+  const page = await openDashboard(dashboardToken, `/programs/${id}/check`)
+  await page.getByRole('link', { name: 'HTML and any server' }).click()
+  const tag = page.locator('figure.code', { hasText: 'data-svc-program-id' }).first()
+  const path = await proxyPath({ id, domain: 'shop.acme.com' })
+  expect(await tag.locator('code').textContent()).toContain(`src="/${path}" data-svc-program-id="${id}"`)
+  await page.getByText('The examples are filled in for shop.acme.com').waitFor()
+  await page.goto('/docs/several-programs')
+  expect(await tag.locator('code').textContent()).toContain('data-svc-program-id="OTHER_PROGRAM_ID"')
+  expect(await page.locator('figure.code').nth(1).textContent()).toContain("currency: 'usd'")
+  await page.context().clearCookies()
+  await page.goto('/sign-in')
+  await page.goto('/docs/html')
+  expect(await tag.locator('code').textContent()).toContain('src="/YOUR_PATH" data-svc-program-id="PROGRAM_ID"')
+  await page.close()
 })
 
 test('the first page is also Markdown with .md in its address', async () => {
@@ -269,11 +299,7 @@ test(
     const asked = await run(process.execPath, why, { env: { SVC_API_KEY: shop.apiKey } })
     expect(asked.stdout).toMatch(summary)
 
-    const page = await browser.newPage({ baseURL: stack.baseUrl })
-    const { hostname: domain } = new URL(stack.baseUrl)
-    const session = { name: sessionCookie, value: encodeURIComponent(shop.dashboardToken) }
-    await page.context().addCookies([{ ...session, domain, path: '/', secure: true }])
-    await page.goto(`/programs/${shop.programId}/commissions`)
+    const page = await openDashboard(shop.dashboardToken, `/programs/${shop.programId}/commissions`)
     await page.getByRole('link', { name: 'order-81' }).click()
     await page.getByRole('heading', { name: 'Why this partner?' }).waitFor()
     expect(await page.locator('main').innerText()).toMatch(summary)

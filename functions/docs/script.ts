@@ -1,7 +1,11 @@
 export const scriptPath = '/docs/docs.js'
 
-/** Adds copy buttons to the code of a page, and shows the languages of a call as tabs. Without it, a page shows all of them. */
-export const script = `
+/**
+ * Adds copy buttons to the code of a page, and shows the languages of a call as tabs. Without it, a page shows all of
+ * them. Fills the program that the reader last opened in the dashboard into the examples. The browser keeps its values,
+ * so that every reader gets the same page from a cache.
+ */
+export const script = String.raw`
 for (const figure of document.querySelectorAll('figure.code')) {
   const button = document.createElement('button')
   button.type = 'button'
@@ -51,5 +55,22 @@ for (const group of groups) {
 if (groups[0]) {
   choose(groups[0][0].dataset.tab)
   choose(localStorage.getItem('docs-language'))
+}
+
+const values = JSON.parse(localStorage.getItem('docs-values') ?? '{}')
+const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT)
+let isFilled = false
+while (texts.nextNode()) {
+  const text = texts.currentNode
+  if (!text.parentElement.closest('code, figcaption')) continue
+  const filled = text.data.replaceAll(/\b(PROGRAM_ID|PROGRAM_CURRENCY|YOUR_PATH|shop\.example\.com)\b/g, (name) => values[name] ?? name)
+  isFilled ||= filled !== text.data
+  text.data = filled
+}
+if (isFilled) {
+  const note = document.createElement('p')
+  note.className = 'auth'
+  note.textContent = 'The examples are filled in for ' + values['shop.example.com'] + ', which you last opened in the dashboard.'
+  document.querySelector('main h1').after(note)
 }
 `

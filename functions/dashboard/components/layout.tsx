@@ -3,6 +3,7 @@ import { html } from 'hono/html'
 import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
+import { proxyPath } from '../../../lib/programs/proxy-path.ts'
 import { assets } from './assets.ts'
 import { PostButton } from './fields.tsx'
 import { Card, Heading } from './blocks.tsx'
@@ -224,6 +225,7 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
         <>
           <DataSwitch program={program} current={current ?? ''} />
           <SearchLink programId={program.id} />
+          <DocsValues program={program} />
         </>
       }
       dialog={<SearchDialog programId={program.id} />}
@@ -233,6 +235,18 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
       {...(current !== undefined && { current: `/programs/${program.id}${current}` })}
     />
   )
+}
+
+/** The values for the placeholders in the documentation's examples. The page's script stores them. */
+async function DocsValues({ program }: { program: ViewerProgram }) {
+  const { id, domain, currency } = program
+  const values = {
+    PROGRAM_ID: String(id),
+    PROGRAM_CURRENCY: currency,
+    YOUR_PATH: await proxyPath(program),
+    'shop.example.com': domain,
+  }
+  return <template data-docs={JSON.stringify(values)}></template>
 }
 
 function TestNotice() {

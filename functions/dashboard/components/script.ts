@@ -1,7 +1,8 @@
 /**
  * The dashboard's only script, served as a file. Pages work without it. It copies to the clipboard, shares, and asks for confirmation. It shows
  * times in the reader's time zone, refreshes parts marked `data-poll`, and sets the address from `data-address`. It applies filters,
- * presses buttons by keys, opens the search, and sends the next part of a job.
+ * presses buttons by keys, opens the search, sends the next part of a job, and stores the program's values for the examples of the
+ * documentation.
  */
 export const script = String.raw`
 document.addEventListener('click', async (event) => {
@@ -107,4 +108,9 @@ if (search) {
     search.querySelector('[data-results]').replaceChildren(...page.querySelector('main [data-results]').childNodes)
   })
 }
+
+// A browser that blocks storage throws, so this comes last.
+const values = document.querySelector('[data-docs]')
+if (values) localStorage.setItem('docs-values', values.dataset.docs)
+else if (location.pathname === '/sign-in') localStorage.removeItem('docs-values')
 `
