@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Shop } from '../lib/local/stripe-events.ts'
 import { connectProgram, findProgram, passHolds, renewalsIn, stripeFixtures } from '../lib/local/stripe-fixture.ts'
+import { programOfTestClick } from '../lib/tracking/test-links.ts'
 import { handledEventTypes } from '../lib/processors/stripe/read-event.ts'
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -38,6 +39,13 @@ describe('npm run stripe:fixture', () => {
       [shop.programId],
     )
     expect(await found()).toEqual({ click_id: null, customer_key: 'tester' })
+    // A visitor of the test link who sent no lead gets a click id of the test link.
+    await sql.query(
+      `insert into affiliate_click_events (program_id, is_test, click_timestamp, id) values ($1, true, now() + interval '2 s', 1)`,
+      [shop.programId],
+    )
+    const visitor = await found()
+    expect([programOfTestClick(visitor?.click_id ?? ''), visitor?.customer_key]).toEqual([shop.programId, null])
     expect(await connectProgram(db, shop.programId)).toBe(shop.account)
     await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])
     expect(await connectProgram(db, shop.programId)).toBe(`acct_local${shop.programId}`)

@@ -10,6 +10,8 @@ import { reviewAndCredit } from '../money/reviews.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import type { DB } from '../schema.ts'
 import { readRunningStack } from '../commands/running-stack.ts'
+import { newClickIdPrefix } from '../tracking/clicks.ts'
+import { testClickId } from '../tracking/test-links.ts'
 import {
   capturedCharge,
   charge,
@@ -242,14 +244,26 @@ export async function findProgram(db: Database, id: string | undefined) {
     .limit(1)
   if (id !== undefined) query = query.where('p.id', '=', Number(id))
   const [program] = await db.query(query)
+  // A test click stores no click id, and a new one of the test link works like its own.
+  if (program?.visitor && !program.visitor.click_id && !program.visitor.customer_key)
+    program.visitor.click_id = testClickId(newClickIdPrefix(Date.now()), program.id)
   return program
 }
 
-/** The latest customer, or the latest test lead, which has no customer and no click id. */
+/** The latest customer, test lead or test click. A test lead only has a customer key, and a test click has neither. */
 function latestVisitor(eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) {
   const tested = eb
     .selectFrom('affiliate_lead_events as e')
     .select([sql<string | null>`null`.as('click_id'), 'e.customer_key', sql<Date | null>`e.lead_timestamp`.as('at')])
+    .whereRef('e.program_id', '=', 'p.id')
+    .where('e.is_test', '=', true)
+  const clicked = eb
+    .selectFrom('affiliate_click_events as e')
+    .select([
+      sql<string | null>`null`.as('click_id'),
+      sql<string | null>`null`.as('customer_key'),
+      sql<Date | null>`e.click_timestamp`.as('at'),
+    ])
     .whereRef('e.program_id', '=', 'p.id')
     .where('e.is_test', '=', true)
   return eb
@@ -259,10 +273,11 @@ function latestVisitor(eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) {
         .select([sql<string | null>`c.click_id`.as('click_id'), 'c.customer_key', 'c.last_click_at as at'])
         .whereRef('c.program_id', '=', 'p.id')
         .unionAll(tested)
+        .unionAll(clicked)
         .as('v'),
     )
     .select(['v.click_id', 'v.customer_key'])
-    .orderBy('v.at', 'desc')
+    .orderBy('v.at', (order) => order.desc().nullsLast())
     .limit(1)
 }
 
