@@ -106,17 +106,18 @@ async function startWayToService() {
 }
 
 /**
- * A server on this machine that answers `status` and records the verified webhooks of the Standard Webhooks library.
+ * A server on this machine that answers `status` and records webhooks that the Standard Webhooks library verified with each secret.
  */
 async function startHooks(status: number) {
-  const hooks = { secret: '', verified: [] as { id: string; type: string; sequence: number }[] }
+  const hooks = { secrets: [] as string[], verified: [] as { id: string; type: string; sequence: number }[] }
   const moved = await startMovable((request, response) => {
     void request
       .setEncoding('utf8')
       .toArray()
       .then((parts: string[]) => {
         const given = request.headers as Record<string, string>
-        hooks.verified.push(new Webhook(hooks.secret).verify(parts.join(''), given) as (typeof hooks.verified)[number])
+        const events = hooks.secrets.map((secret) => new Webhook(secret).verify(parts.join(''), given))
+        hooks.verified.push(events[0] as (typeof hooks.verified)[number])
         return response.writeHead(status).end()
       })
   })
@@ -143,7 +144,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
   child.stdout.setEncoding('utf8').on('data', (text: string) => (out.text += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (out.text += text))
   await expect.poll(() => out.text, { timeout: 20_000 }).toContain('Signed by')
-  hooks.secret = /whsec_\S+/.exec(out.text)?.[0] ?? ''
+  hooks.secrets = out.text.match(/whsec_\S+/g) ?? []
   return {
     child,
     hooks,
@@ -168,13 +169,13 @@ async function sell(transaction_id: string, more: { click_id?: string } = {}) {
 
 describe('svc listen', () => {
   test('forwards every event to each listener, signed, and leaves nothing behind', async () => {
-    const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo='
+    const secrets = ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=', 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD']
     const [first, second] = await Promise.all([
       startListener(204),
-      startListener(500, '--types', 'sale.created', '--secret', secret),
+      startListener(500, '--types', 'sale.created', ...secrets.flatMap((secret) => ['--secret', secret])),
     ])
-    expect(second.hooks.secret).toBe(secret)
-    expect(first.hooks.secret).not.toBe(secret)
+    expect(second.hooks.secrets).toEqual(secrets)
+    expect(first.hooks.secrets).toEqual([expect.not.stringMatching(secrets[0] ?? '')])
     const visit = {
       ...noClick,
       affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
