@@ -199,6 +199,7 @@ describe.each(names)('%s', (provider) => {
         standIns.fetch,
       )
     await expect(deliver({})).rejects.toThrow('signature does not match')
+    await expect(deliver({}, `${body},"transmission_sig":"good"`)).rejects.toThrow('does not match')
     if (provider !== 'paypal') await expect(deliver(signed[provider], `${body} `)).rejects.toThrow('does not match')
     await sql.query("update payout_batches set next_step_at = now() + interval '1 hour' where program_id = $1", [
       programId,

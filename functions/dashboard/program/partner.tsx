@@ -553,7 +553,7 @@ for (const [verb, active] of [
 ] as const) {
   pages.post(`/partners/:partnerId/links/:linkId/${verb}`, requireProgram('partner:manage'), async (c) => {
     const { code } = await updateLink(c.get('db'), c.get('program').id, linkIn(c), { is_active: active })
-    const undo = c.req.path.replace(/\w+$/, active ? 'disable' : 'enable')
+    const undo = c.req.path.replace(verb, active ? 'disable' : 'enable')
     return redirectWith(c, linksTab(c), `The link ${code} is ${verb}d.`, 'good', undo)
   })
 }

@@ -126,7 +126,7 @@ export const paypal: PayoutProvider = {
 
   async isWebhook(account, { body, header }) {
     const webhookId = account.keys['webhook_id']
-    if (!webhookId) return false
+    if (!webhookId || !isJson(body)) return false
     const text = (name: string) => JSON.stringify(header(name) ?? '')
     // PayPal checks the signature of the exact text that it sent, so pass the text on unchanged.
     const asked = `{"transmission_id":${text('paypal-transmission-id')},"transmission_time":${text('paypal-transmission-time')},
@@ -139,6 +139,15 @@ export const paypal: PayoutProvider = {
     })
     return z.looseObject({ verification_status: z.literal('SUCCESS') }).safeParse(answer).success
   },
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 async function authorize(account: Account): Promise<Record<string, string>> {
