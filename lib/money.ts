@@ -10,7 +10,7 @@ export function isCurrency(code: string): boolean {
 }
 
 /**
- * Codes whose minor unit is not a hundredth. Intl can't tell: it knows the decimals in common use (none for huf),
+ * Codes whose minor unit is not a hundredth. Intl doesn't provide it: it has the decimals in common use (none for huf),
  * not those of ISO 4217.
  */
 const exponents = new Map(

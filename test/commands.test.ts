@@ -97,7 +97,7 @@ test.each<Row>([
     queue,
     /ECONNREFUSED.* Check that the server is running/,
   ],
-  ['erase without a customer', 'commands/erase.ts', {}, /^Say whom to erase/],
+  ['erase without a customer', 'commands/erase.ts', {}, /^Name the customer to erase/],
   ...['replay', 'own-account 1', 'backfill 1', 'erase --program 1 --customer-key a'].flatMap((command) =>
     ['nonsense', 'postgresql://svc:secret@127.0.0.1:1/svc'].map((url): Row => [
       `${command.split(' ')[0]} with ${url} for a database`,

@@ -508,7 +508,7 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([{ base: 10_000, commission: 2000 }])
   })
 
-  test('an upgrade that its credit covers completely is no sale', async () => {
+  test('an upgrade that its credit covers completely is not a sale', async () => {
     const shop = await connect('polar')
     const items = [
       { label: 'Remaining time', amount: -2000, tax_amount: -400, proration: true, product_price_id: 'price_1' },

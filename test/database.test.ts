@@ -252,7 +252,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await stored()).toEqual(each(60))
   })
 
-  test('are recorded once and answered if the answer to their commit is lost, and time out without one', async () => {
+  test('are recorded once if the answer to their commit is lost, and time out if no answer arrives', async () => {
     const url = new URL(env.DATABASE_URL)
     const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
     url.host = `127.0.0.1:${network.port}`

@@ -182,7 +182,7 @@ test('a second deployment keeps unset values, and says what happens to the rest'
     'route api.acme.test/api/auth/*',
   ])
   expect(lines.filter((line) => line.startsWith('?'))).toEqual([
-    expect.stringContaining('svc-delete-expired  is no function of this version.'),
+    expect.stringContaining('svc-delete-expired  is not a function of this version.'),
   ])
 })
 

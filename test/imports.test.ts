@@ -90,7 +90,7 @@ test('imports point downwards', () => {
   expect(upwards.map(shown)).toEqual([])
 })
 
-test('imports form no circle of files or folders', () => {
+test('imports form no cycle of files or folders', () => {
   expect(circles(imports)).toEqual([])
   const between = imports.map(({ file, imported }) => ({ file: roomOf(file), imported: roomOf(imported) }))
   expect(circles(between.filter(({ file, imported }) => file !== imported))).toEqual([])

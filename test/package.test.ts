@@ -74,7 +74,7 @@ let mount = ''
 beforeAll(async () => {
   write('package.json', JSON.stringify({ name: 'shop', private: true, type: 'module' }))
   await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve))
-  // The command from the dashboard, with a registry that knows no package.
+  // The command from the dashboard, with a registry that has no packages.
   await run('bash', ['-euc', `npm install ${address} && npx --yes --package=${address} svc init`], {
     cwd: folder,
     env: {

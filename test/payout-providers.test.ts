@@ -69,7 +69,7 @@ async function createSending(provider: ProviderName) {
         [programId],
       )
     ).rows.map((row) => Number(row.balance_cents))
-  const told = async () =>
+  const notified = async () =>
     (
       await sql.query<{ kind: string }>(
         "select kind from outbox where program_id = $1 and kind like 'payout%' order by id",
@@ -77,14 +77,14 @@ async function createSending(provider: ProviderName) {
       )
     ).rows.map(({ kind }) => kind)
   const payoutIds = (await readPayoutRun(db, programId, runId)).payouts.map((payout) => payout.id)
-  return { standIns, programId, id, runId, recipients, payoutIds, send, go, states, balances, told }
+  return { standIns, programId, id, runId, recipients, payoutIds, send, go, states, balances, notified }
 }
 
 describe.each(names)('%s', (provider) => {
   const { paid, returned, failed, waits } = words[provider]
 
   test('pays each payment, reports each state, and makes money payable again that comes back', async () => {
-    const { standIns, programId, runId, recipients, payoutIds, send, go, states, balances, told } =
+    const { standIns, programId, runId, recipients, payoutIds, send, go, states, balances, notified } =
       await createSending(provider)
     expect(await readSendable(db, programId, runId, provider)).toEqual([
       { currency: 'usd', payments: 2, payable_cents: 4200 },
@@ -128,7 +128,7 @@ describe.each(names)('%s', (provider) => {
     standIns.setStatus(second, paid)
     await go(2)
     expect(await states()).toEqual(['returned', 'failed'])
-    expect(await told()).toEqual(['payout_paid', 'payout_returned', 'payout_returned'])
+    expect(await notified()).toEqual(['payout_paid', 'payout_returned', 'payout_returned'])
     await expect(reopenPayoutRun(db, programId, runId)).rejects.toThrow('Mark single payouts')
     expect(await createPayoutRun(db, programId, randomUUID())).not.toBeNull()
     expect(await findDifferences(sql, programId)).toEqual([])
@@ -214,7 +214,7 @@ describe.each(names)('%s', (provider) => {
 })
 
 test('an unclaimed payment notifies the partner of its last day, and is then paid or returned', async () => {
-  const { standIns, programId, recipients, send, go, states, told } = await createSending('paypal')
+  const { standIns, programId, recipients, send, go, states, notified } = await createSending('paypal')
   await send()
   await go(2)
   for (const to of recipients) standIns.setStatus(to, 'UNCLAIMED')
@@ -229,7 +229,7 @@ test('an unclaimed payment notifies the partner of its last day, and is then pai
   standIns.setStatus(recipients[1] ?? '', 'RETURNED')
   await go()
   expect(await states()).toEqual(['paid', 'returned'])
-  expect(await told()).toEqual(['payout_unclaimed', 'payout_unclaimed', 'payout_paid', 'payout_returned'])
+  expect(await notified()).toEqual(['payout_unclaimed', 'payout_unclaimed', 'payout_paid', 'payout_returned'])
 })
 
 test('a blocked payment and one of a disconnected provider wait for a person', async () => {

@@ -231,7 +231,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('of a second person on the same computer is the same, as a separate customer', async () => {
+  test('of a second person on the same computer goes to the same partner, with a separate customer', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     const second = { ...shop, customerKey: 'user-2', email: 'bob@example.com', customer: 'cus_bob' }
@@ -248,7 +248,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('of a pending payment is settled when the session is completed, whatever happens to the click until it arrives', async () => {
+  test('of a pending payment is decided when the session is completed, not when the payment arrives', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop, { payment_status: 'unpaid' }))
     expect(await salesOf(shop)).toEqual([])

@@ -247,19 +247,22 @@ describe('a Stripe payment', () => {
     [[true, false, true, false], 'code', ['code', 'code', 'code', 'code']],
     [[false, true, false], 'code', ['first', 'code', 'first']],
     [[true, false], 'click', ['first', 'first']],
-  ])('with codes %j and %ss first decides in any order', async (codes, priority, expected) => {
-    for (const order of ordersOf([...codes.keys()])) {
-      const shop = await createPromotedShop()
-      await sql.query('update programs set attribution_priority = $2 where id = $1', [shop.programId, priority])
-      for (const number of order) await bought(shop, number, codes[number] === true)
-      const found = (await outcomeOf(shop)).toSorted(([a], [b]) => String(a).localeCompare(String(b)))
-      expect(found, `the order ${order.join(' ')}`).toEqual(
-        expected.map((partner, number) => [`pi_${number}`, partner, 2000]),
-      )
-      const wrong = await findDifferences(sql, shop.programId)
-      expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
-    }
-  })
+  ])(
+    'purchases with codes %j and priority %s have the same partners in any order',
+    async (codes, priority, expected) => {
+      for (const order of ordersOf([...codes.keys()])) {
+        const shop = await createPromotedShop()
+        await sql.query('update programs set attribution_priority = $2 where id = $1', [shop.programId, priority])
+        for (const number of order) await bought(shop, number, codes[number] === true)
+        const found = (await outcomeOf(shop)).toSorted(([a], [b]) => String(a).localeCompare(String(b)))
+        expect(found, `the order ${order.join(' ')}`).toEqual(
+          expected.map((partner, number) => [`pi_${number}`, partner, 2000]),
+        )
+        const wrong = await findDifferences(sql, shop.programId)
+        expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
+      }
+    },
+  )
 
   test('keeps the partner of a credited commission', async () => {
     const shop = await createPromotedShop()

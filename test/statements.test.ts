@@ -12,11 +12,11 @@ const { db, sql } = await startEndpoint()
 const thisMonth = new Date().toISOString().slice(0, 7)
 const period = (month: string, currency: string | null = null) => {
   const range = monthRange(month)
-  if (!range) throw new Error(`${month} is no month.`)
+  if (!range) throw new Error(`${month} is not a month.`)
   return { ...range, currency }
 }
 
-test.for(['2026-13', '26-01', '2026-1', '', '2026-01-01'])('"%s" is no month', (text) => {
+test.for(['2026-13', '26-01', '2026-1', '', '2026-01-01'])('"%s" is not a month', (text) => {
   expect(monthRange(text)).toBeUndefined()
 })
 

@@ -365,7 +365,7 @@ describe('a test link', () => {
     expect(figuresIn((await open(sandbox, '/test')).html)).toMatchObject({ 'Test clicks': '1', Revenue: '$9.00' })
   })
 
-  test("doesn't turn a partner's visitor into a test visitor, nor anybody a day later", async () => {
+  test("doesn't turn a partner's visitor into a test visitor, or anybody a day later", async () => {
     const sandbox = await newProgram()
     await track(sandbox, 'lead', { customer_key: 'both' })
     await track(sandbox, 'lead', { customer_key: 'late' })

@@ -120,7 +120,7 @@ describe('a database that fails once changes no response, and the event is recor
   })
 
   test.for([...postPaths, statusPath])(
-    '%s: a database that stays unreachable is 503 unavailable with Retry-After',
+    '%s: a database that stays unreachable causes 503 unavailable with Retry-After',
     async (path) => {
       const body = path === statusPath ? undefined : await goodBody(path)
       api.stack.neon.inject({ action: 'drop-before', times: 2 })

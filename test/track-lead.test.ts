@@ -608,7 +608,7 @@ describe('simultaneous leads', () => {
     expect(await state(verified)).toMatchObject({ keys: before.keys + 20, counted: before.counted + 20 })
   })
 
-  test('twenty browser signups on browser_allowed: one settles, the others are 400 already_settled', async () => {
+  test('twenty browser signups on browser_allowed: one settles, the others get 400 already_settled', async () => {
     const body = { customer_key: newUser(), click_id: await api.click(allowed) }
     const answers = await api.callAll(
       leadPath,

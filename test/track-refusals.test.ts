@@ -84,7 +84,7 @@ describe('not found, method, type, size, JSON', () => {
 
   test.for(
     postPaths.flatMap((path) => ['', '{', 'null,', "{'a': 1}", '{"a": 1} x', 'undefined'].map((text) => [path, text])),
-  )('%s: body %j is 400 invalid_json', async ([path = '', text = '']) => {
+  )('%s: body %j gets 400 invalid_json', async ([path = '', text = '']) => {
     expect(await api.call(path, text, keyOf(path))).toMatchObject({
       status: 400,
       body: { error: { code: 'invalid_json' } },
@@ -92,7 +92,7 @@ describe('not found, method, type, size, JSON', () => {
   })
 
   test.for(postPaths.flatMap((path) => ['null', '[]', '"text"', '7', '{}'].map((text) => [path, text])))(
-    '%s: body %s is 400 invalid_request',
+    '%s: body %s gets 400 invalid_request',
     async ([path = '', text = '']) => {
       expect(await api.call(path, text, keyOf(path))).toMatchObject({
         status: 400,
@@ -101,7 +101,7 @@ describe('not found, method, type, size, JSON', () => {
     },
   )
 
-  test.for(postPaths)('%s: a body of 64 KiB is accepted, one byte more is 413', async (path) => {
+  test.for(postPaths)('%s: a body of 64 KiB is accepted, and one byte more gets 413', async (path) => {
     expect(await api.call(path, await padded(path, 65_536), keyOf(path))).toMatchObject({ status: 200 })
     const answer = await api.call(path, await padded(path, 65_537), { ...keyOf(path), databaseRequests: 0 })
     expect(answer).toMatchObject({ status: 413, body: { error: { code: 'payload_too_large' } } })
@@ -128,7 +128,7 @@ describe('not found, method, type, size, JSON', () => {
   })
 })
 
-describe("text and values that can't be stored are 400 invalid_request", () => {
+describe("text and values that can't be stored get 400 invalid_request", () => {
   test.for(
     postPaths.flatMap((path) =>
       (
@@ -262,36 +262,33 @@ describe('API key', () => {
         .filter(([name]) => path !== leadPath || name !== 'missing')
         .map(([name, header, requests]) => [path, name, method, header, requests] as const),
     ),
-  )('%s: %s is 401 unauthorized', async ([path, , method, header, databaseRequests]) => {
+  )('%s: %s gets 401 unauthorized', async ([path, , method, header, databaseRequests]) => {
     const body = method === 'GET' ? undefined : await goodBody(path)
     const answer = await api.call(path, body, { method, headers: header, databaseRequests })
     expect(answer).toMatchObject({ status: 401, body: { error: { code: 'unauthorized' } } })
   })
 
-  test.for(calls)('%s: a revoked key is 401 with a typed error', async ([path, method]) => {
+  test.for(calls)('%s: a revoked key gets 401 with a typed error', async ([path, method]) => {
     const body = method === 'GET' ? undefined : await goodBody(path)
     const answer = await api.call(path, body, { method, key: revokedKey.key, databaseRequests: 1 })
     expect(answer).toMatchObject({ status: 401, body: { status: 401, error: { code: 'api_key_retired' } } })
   })
 
-  test.for(calls)('%s: an expired key is 401 with its own code', async ([path, method]) => {
+  test.for(calls)('%s: an expired key gets 401 with its own code', async ([path, method]) => {
     const body = method === 'GET' ? undefined : await goodBody(path)
     const answer = await api.call(path, body, { method, key: expiredKey.key, databaseRequests: 1 })
     expect(answer).toMatchObject({ status: 401, body: { error: { code: 'api_key_expired' } } })
   })
 
-  test.for(keyedPaths)(
-    '%s: a read-only key is 403 and the required scope is named, whatever the body',
-    async (path) => {
-      for (const body of [await goodBody(path), '{}']) {
-        const answer = await api.call(path, body, { key: readKey, databaseRequests: 1 })
-        expect(answer).toMatchObject({
-          status: 403,
-          body: { error: { code: 'insufficient_scope', needed_scope: 'track' } },
-        })
-      }
-    },
-  )
+  test.for(keyedPaths)('%s: a read-only key gets 403 with the required scope, whatever the body', async (path) => {
+    for (const body of [await goodBody(path), '{}']) {
+      const answer = await api.call(path, body, { key: readKey, databaseRequests: 1 })
+      expect(answer).toMatchObject({
+        status: 403,
+        body: { error: { code: 'insufficient_scope', needed_scope: 'track' } },
+      })
+    }
+  })
 
   test('a read-only key reads the status', async () => {
     expect(await api.call(statusPath, undefined, { method: 'GET', key: readKey })).toMatchObject({ status: 200 })

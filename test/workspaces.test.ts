@@ -262,7 +262,7 @@ test('a link code is unique in its program, in any case', async () => {
   await expect(addPartner(db, again)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('if two workspaces connect one processor account at once, one gets it', async () => {
+test('if two workspaces connect one processor account at once, only one gets it', async () => {
   const workspaces = [await workspaceWith(), await workspaceWith()]
   for (let round = 0; round < 20; round++) {
     const account = `acct_${crypto.randomUUID().slice(0, 8)}`

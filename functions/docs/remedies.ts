@@ -25,7 +25,7 @@ export const remedies: Record<ErrorCode, string> = {
   duplicate_transaction:
     'Nothing if `same_payload` is true, or if Stripe reported the payment: the sale is recorded. Otherwise give each sale its own id.',
   link_disabled: 'Activate the link again in the dashboard, or remove it from your pages.',
-  idempotency_mismatch: 'Send a new `Idempotency-Key` with each new request, and the same one only for a repeat.',
+  idempotency_mismatch: 'Send a new `Idempotency-Key` with each new request, and reuse a key only for a retry.',
   payload_too_large: 'Send less: `additional_data` is for a few fields. Split the files of an import.',
   unsupported_media_type: 'Send the header `Content-Type: application/json`.',
   rate_limited: 'Wait as many seconds as `Retry-After` says, then send the same again.',

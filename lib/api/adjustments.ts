@@ -104,7 +104,7 @@ export function adjustmentOperations(): Operation[] {
         partner_id: 'The partner whose balance changes.',
         amount_cents: 'The amount in the minor unit of the currency; negative for a deduction.',
         currency: 'Default: the program’s currency.',
-        note: 'The reason. The partner reads it.',
+        note: 'The reason. The partner sees it.',
         transaction_id: 'The related sale, if there is one.',
         external_id: 'Your own id, permanently unique in the program: a second use is refused.',
       }),

@@ -208,7 +208,7 @@ export function payoutOperations(): Operation[] {
         amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
         reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
         paid_on: 'With `paid`: the day of the transfer, not before the month in which the payout was created.',
-        reason: 'With `refused`, `returned` and `failed`: the reason. The partner reads it.',
+        reason: 'With `refused`, `returned` and `failed`: the reason. The partner sees it.',
       }),
       errors: ['conflict'],
       examples: [

@@ -95,7 +95,7 @@ export const trackClick = (): Operation => ({
   examples: [
     answered(
       'click',
-      'A visitor comes through a link',
+      'A visitor follows a link',
       { click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
       {
         affiliate_url: 'https://shop.example.com/?aff=jane',
@@ -110,7 +110,7 @@ export const trackClick = (): Operation => ({
     ),
     answered(
       'again',
-      'The same visitor comes again',
+      'The same visitor returns',
       { click_id: exampleClickId, partner_code: 'jane', cookie_window_days: 30 },
       { affiliate_url: 'https://shop.example.com/?aff=jane', existing_click_id: exampleClickId },
     ),

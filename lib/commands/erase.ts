@@ -16,7 +16,7 @@ async function erase(): Promise<void> {
   })
   const { program, 'customer-key': customerKey, 'click-id': clickId } = values
   const who = customerKey ? { customer_key: customerKey } : clickId ? { click_id: clickId } : undefined
-  if (!Number.isSafeInteger(Number(program)) || !who) throw new OperatorError(`Say whom to erase: ${usage}`)
+  if (!Number.isSafeInteger(Number(program)) || !who) throw new OperatorError(`Name the customer to erase: ${usage}`)
   const { eraseCustomer } = await import('../tracking/erase-customer.ts')
   const erased = await eraseCustomer(openCommandDatabase(commandDatabase()), Number(program), who)
   console.log(`Erased: ${erased} customer${erased === 1 ? '' : 's'}. Amounts and days did not change.`)

@@ -111,7 +111,7 @@ export function inBindingOrder<Entry extends Pick<FunctionEntry, 'name' | 'servi
     const ready = [...waiting.values()].filter(({ services }) =>
       Object.values(services).every((target) => !waiting.has(target.name)),
     )
-    if (ready.length === 0) throw new Error(`Service bindings form a circle: ${[...waiting.keys()].join(', ')}.`)
+    if (ready.length === 0) throw new Error(`Service bindings form a cycle: ${[...waiting.keys()].join(', ')}.`)
     groups.push(ready)
     for (const { name } of ready) waiting.delete(name)
   }

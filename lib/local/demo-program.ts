@@ -27,7 +27,7 @@ export async function openJoinPage(db: Database, programId: number): Promise<voi
     slug: 'demo',
     is_open: true,
     intro:
-      'Recommend the Demo shop and earn a part of every sale.\n\n- 20% of each sale, more for those who write regularly\n- paid every month\n- a code for your readers, if you like',
+      'Recommend the Demo shop and earn a share of every sale.\n\n- 20% of each sale, more for those who write regularly\n- paid every month\n- a code for your readers, if you like',
     questions: [
       { label: where, type: 'short', required: true },
       { label: why, type: 'long', required: false },

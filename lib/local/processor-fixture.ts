@@ -24,7 +24,7 @@ const usage = `Usage: npm run -s processor:fixture -- <processor> <event> [optio
 
 Signs an event as the processor would and sends it to the running stack. Events with the same --order are of the same payment.
 
-  --order 2                what tells payments apart; 1 by default
+  --order 2                distinguishes payments; 1 by default
   --amount 4900            what the buyer pays with tax, in the smallest unit; of a refund event, what it refunds
   --tax 800 --fee 300      contained in it; 0 by default
   --currency usd           ISO 4217

@@ -54,8 +54,8 @@ export interface PayoutFile {
  * that nobody pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a
  * payout address are excluded.
  *
- * The payouts in the file become sent. Their amounts and addresses never change again, so the file matches the later deductions from the
- * balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
+ * The payouts in the file are marked as sent. Their amounts and addresses never change again, so the file matches the later deductions from
+ * the balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
  */
 export async function exportPayments(
   db: Database,

@@ -23,7 +23,7 @@ export const payoutStatuses = [
   'canceled',
 ] as const satisfies PayoutStatus[]
 
-/** Whether the money of a payout is reserved and neither paid nor free again. */
+/** Whether a payout still reserves its money, because it is neither paid nor released. */
 export const isOpenStatus = (status: string) =>
   status === 'requested' || status === 'in_run' || status === 'sent' || status === 'unclaimed'
 

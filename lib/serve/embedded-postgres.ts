@@ -96,7 +96,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     launched.once('close', (code: number | null, signal: string | null) => {
       if (stopping) return
       const isFull = lastLines.includes('No space left on device')
-      const ended = `Postgres ended by itself (${signal ?? `code ${code}`}).`
+      const ended = `Postgres exited unexpectedly (${signal ?? `code ${code}`}).`
       if (isFull) relaunching = relaunch(fullDisk, Infinity)
       else if (options.onExit) relaunching = relaunch(`${ended} ${meanwhile} It restarts.`, killedAttempts)
     })

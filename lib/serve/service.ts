@@ -52,7 +52,7 @@ async function serve(read: ReadFunction): Promise<void> {
   process.on('unhandledRejection', (error) => logFailure('unhandled', error))
   process.on('uncaughtException', (error) => {
     logFailure('uncaught', error)
-    void stop('An unexpected error happened. See the log for details.')
+    void stop('An unexpected error occurred. See the log for details.')
   })
   try {
     await start(settings, read)

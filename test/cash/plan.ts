@@ -229,7 +229,7 @@ function drawCurrency(random: Random, way: Way): string {
   return pick(random, plainCurrencies)
 }
 
-/** The kinds of purchase that show a way. */
+/** The kinds of purchase that can test a way of paying. */
 const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   later: ['later', 'later', 'never'],
   free: ['card', 'nothing', 'trial'],

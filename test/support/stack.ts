@@ -149,7 +149,7 @@ export interface StackOptions {
 }
 
 /**
- * Starts the whole service for one test file: a database, the fake of Stripe, and the functions in this run's way
+ * Starts the whole service for one test file: a database, the fake of Stripe, and the functions in the way of this run
  * ({@link runOn}). Call it once at the top of a file (`const stack = await startStack()`). Everything ends with the
  * file. `functions` starts only those and their bindings, which is faster. `environment` adds or replaces variables of
  * wrangler.toml. Rate limits are disabled unless a number is set, because those of wrangler.toml are too generous for

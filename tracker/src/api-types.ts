@@ -1506,7 +1506,7 @@ export interface ApiOperations {
       reference?: string | undefined
       /** With `paid`: the day of the transfer, not before the month in which the payout was created. */
       paid_on?: string | undefined
-      /** With `refused`, `returned` and `failed`: the reason. The partner reads it. */
+      /** With `refused`, `returned` and `failed`: the reason. The partner sees it. */
       reason?: string | undefined
     }
     answer: {
@@ -1540,7 +1540,7 @@ export interface ApiOperations {
       amount_cents: number
       /** Default: the program’s currency. */
       currency?: string | undefined
-      /** The reason. The partner reads it. */
+      /** The reason. The partner sees it. */
       note: string
       /** The related sale, if there is one. */
       transaction_id?: string | undefined

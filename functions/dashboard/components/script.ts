@@ -16,7 +16,7 @@ document.addEventListener('click', async (event) => {
 
 for (const button of document.querySelectorAll('[data-share]')) {
   button.hidden = !navigator.share
-  // A closed share sheet is no fault.
+  // Closing the share sheet is not an error.
   button.addEventListener('click', () => navigator.share({ url: button.dataset.share }).catch(() => {}))
 }
 

@@ -20,7 +20,7 @@ export function amountProblem(
   if (decimals > allowed) {
     return allowed === 0
       ? `Amounts in ${code} have no decimals.`
-      : `Amounts in ${code} have ${allowed} decimals at most.`
+      : `Amounts in ${code} have at most ${allowed} decimals.`
   }
   return /^[0.,\s]*$/.test(amount) ? 'Enter an amount above zero.' : 'Enter an amount in digits.'
 }

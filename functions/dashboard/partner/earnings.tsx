@@ -99,8 +99,7 @@ function YourLink({ program, typed }: YourLinkProps) {
         </details>
       </div>
       <p class="muted small">
-        {termsOfPartner(program, program.rules).join('. ')}. Every visitor who comes through this link is attributed to
-        you.
+        {termsOfPartner(program, program.rules).join('. ')}. Every visitor who follows this link is attributed to you.
       </p>
       <form method="get" action="/partner" class="row end">
         <Hidden fields={{ program: String(program.id) }} />

@@ -27,7 +27,7 @@ pages.get('/partner/links', requirePartner, async (c) => {
     <PartnerPage
       title="Links"
       current="/links"
-      lead="Every visitor who comes through one of these links is attributed to you."
+      lead="Every visitor who follows one of these links is attributed to you."
     >
       {programs.map((program) => (
         <LinksOf program={program} />

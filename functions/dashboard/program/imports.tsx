@@ -307,7 +307,7 @@ function Progress({ found, page }: { found: Import; page: string }) {
             action={`${page}/undo`}
             class="danger"
             text="Undo"
-            confirm="Undo the import? It deletes what the import created, except for rows that clicks, sales or people use by now."
+            confirm="Undo the import? This deletes the objects that it created, unless clicks, sales or people already use them."
           />
         )}
       </div>

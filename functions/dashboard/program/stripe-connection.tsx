@@ -274,7 +274,7 @@ function Waiting({ account_id: id, events, oldest_at: at, isConnected }: Waiting
       , received while it was disconnected.{' '}
       {isConnected
         ? 'They will be applied within half an hour.'
-        : `They will be applied when this account is connected again. Each is kept ${keptDays} days, the oldest until ${formatDate(until)}.`}
+        : `They will be applied when this account is connected again. Each is kept for ${keptDays} days, the oldest until ${formatDate(until)}.`}
     </p>
   )
 }

@@ -56,7 +56,7 @@ export const paypal: PayoutProvider = {
   keys: {
     client_id: { label: 'Client ID' },
     client_secret: { label: 'Client secret' },
-    webhook_id: { label: 'Webhook ID', isOptional: true, hint: 'PayPal shows it after you added the webhook address.' },
+    webhook_id: { label: 'Webhook ID', isOptional: true, hint: 'PayPal shows it after you add the webhook address.' },
   },
   most: 5000,
   readsAtOnce: 5000,

@@ -47,7 +47,7 @@ export const stripe: PayoutProvider = {
     webhook_secret: {
       label: 'Webhook secret',
       isOptional: true,
-      hint: 'Stripe shows it after you added the webhook address.',
+      hint: 'Stripe shows it after you add the webhook address.',
     },
   },
   most: 1000,

@@ -44,7 +44,7 @@ begin
 end $$;
 create or replace trigger customers_sound after insert or update on customers for each row execute function refuse_unsound_customer();
 
--- Creates a second customer for an unknown key if the click's customer carries another key: two people on one computer. The second customer
+-- Creates a second customer for an unknown key if the click's customer has another key: two people on one computer. The second customer
 -- has the click's link and partner, and its own click id. Does nothing if the latest click is not after `valid_after`.
 create or replace function add_second_customer(
   of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz

@@ -1,5 +1,5 @@
 -- Returns the buyer of a payment without metadata. Earlier attributed payments name the buyer: payments of the same subscription, or else
--- of the same customer at the processor. All null if there is none.
+-- of the same customer at the processor. All fields are null if there is none.
 create or replace function known_buyer(of_account_id text, of_test boolean, fact jsonb) returns customers language plpgsql stable as $$
 declare
   bought_at timestamptz := coalesce((fact->>'started_at')::timestamptz, 'infinity');
@@ -152,8 +152,9 @@ begin
 end $$;
 
 -- Finds the buyer with resolve_buyer and locks them, so that a click on another link moves them before the sale or not at all.
--- All null if the buyer is unknown. Two people can come through one click: if its customer carries another key, the buyer is the customer
--- of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates nobody.
+-- All fields are null if the buyer is unknown. Two people can come through one click: if its customer has another key, the buyer is the
+-- customer of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates
+-- nobody.
 create or replace function identify_buyer(
   of_account_id text, program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers
 ) language plpgsql as $$

@@ -51,7 +51,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
   for (const list of lists) {
     const noun = svc
       .command(list.noun)
-      .description(`The program's ${list.noun}. The key needs the scope read, and manage to change them.`)
+      .description(`The program's ${list.noun}. The key needs the scope read, and also manage for changes.`)
       .helpOption('-h, --help', 'Show this help.')
     nouns.set(list.noun, noun)
     list.addTo(noun, subcommand, print)

@@ -43,7 +43,7 @@ export const surfaces = css`
       grid-column: 1 / -1;
     }
   }
-  /* Figures of less weight stand in one line without borders. */
+  /* Secondary figures share one line without borders. */
   .cards.more .metric {
     border-color: transparent;
     background: var(--sunken);
@@ -73,7 +73,7 @@ export const surfaces = css`
     border: 1px solid var(--line);
     background: var(--surface);
   }
-  /* The result of an action stands over the page, and does not catch clicks. */
+  /* The result of an action floats above the page and does not catch clicks. */
   .frame .toast {
     position: fixed;
     z-index: 3;
