@@ -22,7 +22,7 @@ const pictures = [
 
 const browser = await launchChromium()
 try {
-  const page = await browser.newPage({ baseURL: baseUrl, viewport: { width: 1280, height: 1000 } })
+  const page = await browser.newPage({ baseURL: baseUrl, viewport: { width: 1280, height: 860 } })
   await page.goto('/sign-in')
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
