@@ -8555,7 +8555,9 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    select p.id into event.program_id from former_programs(event.account_id) p where names_program(event.fact, p.id) limit 1;
+    -- A connection belongs to one program, so its renewals need not name it.
+    select p.id into event.program_id from former_programs(event.account_id) p
+    where names_program(event.fact, p.id) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else
     select s.program_id into event.program_id from former_programs(event.account_id) p join sales s on s.program_id = p.id
     where s.is_test = not event.livemode
@@ -11802,8 +11804,10 @@ begin
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      event.awaits := array[awaited_name(event.account_id, 'payment', payment_id),
-        awaited_name(event.account_id, 'setting', program.id::text)];
+      -- The start of its subscription can arrive later, and then names the buyer.
+      event.awaits := array_remove(array[awaited_name(event.account_id, 'payment', payment_id),
+        awaited_name(event.account_id, 'setting', program.id::text),
+        awaited_name(event.account_id, 'subscription', fact->>'subscription_id')], null);
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;

@@ -35,6 +35,8 @@ interface Payment {
   story: Story
   events: object[]
   gone: number
+  /** Whether a renewal without custom data follows. It pays the same. */
+  isRenewed?: boolean
 }
 
 type Play = (story: Story, draw: Draw) => Omit<Payment, 'story'>
@@ -54,6 +56,7 @@ const refundsOf = (story: Story, draw: Draw) =>
     end: draw(4),
   }))
 
+const dayAfter = ({ now }: Story) => ({ now: new Date(now.getTime() + 86_400_000) })
 const sum = (amounts: number[]) => amounts.reduce((total, amount) => total + amount, 0)
 
 const plays: Record<ProcessorName, Play> = {
@@ -68,6 +71,7 @@ const plays: Record<ProcessorName, Play> = {
     const events = [
       of(draw(2) === 0 ? 'transaction.completed' : 'transaction.completed:subscription'),
       of('subscription.created'),
+      of('transaction.completed:renewal-without-data', {}, dayAfter(story)),
       of('adjustment.created:chargeback_warning'),
       of('adjustment.created:credit'),
       ...refunds.flatMap(({ id, amount: refunded, end }) => [
@@ -88,7 +92,7 @@ const plays: Record<ProcessorName, Play> = {
       ),
     ]
     const refunded = sum(refunds.filter(({ end }) => end === 1).map(({ amount }) => amount))
-    return { events, gone: refunded + (chargebacks - Math.max(reversals, marks)) * taken.amount }
+    return { events, gone: refunded + (chargebacks - Math.max(reversals, marks)) * taken.amount, isRenewed: true }
   },
   lemonsqueezy(story, draw) {
     const isSubscription = draw(2) === 0
@@ -101,6 +105,7 @@ const plays: Record<ProcessorName, Play> = {
         ? [
             eventOf('lemonsqueezy', 'subscription_created', story),
             eventOf('lemonsqueezy', 'subscription_payment_success:initial', story),
+            eventOf('lemonsqueezy', 'subscription_payment_success:without-data', { ...story, ...dayAfter(story) }),
           ]
         : []),
       ...totals.map((total, at) => reported('order_refunded', total, at)),
@@ -108,7 +113,7 @@ const plays: Record<ProcessorName, Play> = {
         ? totals.map((total, at) => reported('subscription_payment_refunded:initial', total, at))
         : []),
     ]
-    return { events, gone: totals.at(-1) ?? 0 }
+    return { events, gone: totals.at(-1) ?? 0, isRenewed: isSubscription }
   },
   polar(story, draw) {
     const refunds = refundsOf(story, draw)
@@ -117,13 +122,14 @@ const plays: Record<ProcessorName, Play> = {
     const events = [
       of(draw(2) === 0 ? 'order.paid' : 'order.paid:subscription'),
       of('subscription.created'),
+      of('order.paid:renewal-without-data', {}, dayAfter(story)),
       ...refunds.flatMap(({ id, amount: refunded, end }) => [
         of('refund.created', { id }, { refunded }),
         ...(end === 1 || end === 2 ? [of('refund.updated', { id }, { refunded })] : []),
         ...(end > 1 ? [of('refund.updated:failed', { id }, { refunded })] : []),
       ]),
     ]
-    return { events, gone: sum(refunds.filter(({ end }) => end === 1).map(({ amount }) => amount)) }
+    return { events, gone: sum(refunds.filter(({ end }) => end === 1).map(({ amount }) => amount)), isRenewed: true }
   },
 }
 
@@ -184,7 +190,8 @@ async function deliver(shop: ConnectedShop, events: object[], draw: Draw): Promi
       if (status !== 200) waiting.splice(draw(waiting.length + 1), 0, event)
     }
   }
-  await applyParkedEvents(db, stripe, { limit: 500, accountId: shop.accountId })
+  // An applied event can name the buyer of another.
+  while ((await applyParkedEvents(db, stripe, { limit: 500, accountId: shop.accountId })).applied > 0);
 }
 
 /** Plays a history in one order, and returns its sales and the sales that the cash implies. */
@@ -203,7 +210,9 @@ async function playHistory(processor: ProcessorName, at: number, order: number) 
   )
   return {
     rows,
-    expected: history.map(expectedOf).toSorted((a, b) => a.amount - b.amount || a.refunded - b.refunded),
+    expected: history
+      .flatMap((one) => [expectedOf(one), ...(one.isRenewed ? [expectedOf({ ...one, gone: 0 })] : [])])
+      .toSorted((a, b) => a.amount - b.amount || a.refunded - b.refunded),
   }
 }
 

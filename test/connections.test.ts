@@ -31,6 +31,12 @@ const saleEvent: Record<ProcessorName, string> = {
   lemonsqueezy: 'order_created',
   polar: 'order.paid',
 }
+/** A later payment of a subscription, which names nobody. */
+const renewalEvent: Record<ProcessorName, string> = {
+  paddle: 'transaction.completed:renewal-without-data',
+  lemonsqueezy: 'subscription_payment_success:without-data',
+  polar: 'order.paid:renewal-without-data',
+}
 const earned = { amount: 12_000, base: 10_000, commission: 2000, reversed: 0, refunded: 0 }
 
 describe.each(names)('%s', (processor) => {
@@ -145,6 +151,15 @@ describe.each(names)('%s', (processor) => {
     await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
     await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
     expect(await salesOf(shop)).toMatchObject([earned])
+    // A renewal waits too, although it names nobody.
+    await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created')
+    await disconnectConnection(db, shop.programId, shop.accountId)
+    expect(await report(shop, renewalEvent[processor], { now: inSeconds(9) })).toMatchObject({
+      body: { outcome: 'parked' },
+    })
+    await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
+    await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+    expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
   })
 
   test('an unreadable delivery is kept encrypted and can be replayed, and strangers cause no notification', async () => {
@@ -464,6 +479,16 @@ describe('Lemon Squeezy', () => {
       earned,
       { ...earned, is_recurring: true, refunded: 3000, reversed: 500 },
     ])
+  })
+
+  test('a renewal that arrives between its order and the start of its subscription is attributed', async () => {
+    const shop = await connect('lemonsqueezy')
+    await report(shop, 'order_created')
+    await report(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
+    await report(shop, 'subscription_payment_refunded', { now: inSeconds(2) })
+    await report(shop, 'subscription_created')
+    await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+    expect(await salesOf(shop)).toMatchObject([earned, { ...earned, refunded: 3000, reversed: 500 }])
   })
 
   test('a test-mode payload creates a test sale, whose refunds leave a live sale with the same id', async () => {

@@ -25,7 +25,9 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    select p.id into event.program_id from former_programs(event.account_id) p where names_program(event.fact, p.id) limit 1;
+    -- A connection belongs to one program, so its renewals need not name it.
+    select p.id into event.program_id from former_programs(event.account_id) p
+    where names_program(event.fact, p.id) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else
     select s.program_id into event.program_id from former_programs(event.account_id) p join sales s on s.program_id = p.id
     where s.is_test = not event.livemode
