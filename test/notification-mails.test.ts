@@ -353,7 +353,7 @@ test('a mail event with a wrong signature is refused and stops nothing', async (
   expect(unset.status).toBe(503)
 })
 
-test('a partner can get a mail for each commission at once, sent by the call that earned it', async () => {
+test('a partner can get an e-mail for each commission at once, sent by the call that earned it', async () => {
   await choose({ earned: 'at_once' })
   await program.soldBy(0, 5000)
   const { rows } = await sql.query<{ id: string }>(

@@ -291,7 +291,7 @@ export function applicationOperations(): Operation[] {
       id: 'decideApplication',
       summary: 'Approve or reject an application',
       description:
-        'Approving adds the partner with a link, in `group_id` if given. The partner gets a mail, with an invitation unless they applied with their account. Repeating a decision changes nothing. `conflict` if it was decided otherwise or is not confirmed. A rejected person can apply again after thirty days.',
+        'Approving adds the partner with a link, in `group_id` if given. The partner gets an e-mail, with an invitation unless they applied with their account. Repeating a decision changes nothing. `conflict` if it was decided otherwise or is not confirmed. A rejected person can apply again after thirty days.',
       parameters: [inPath(7)],
       body: body(applicationDecision, {
         status: '`approved` or `rejected`.',

@@ -73,7 +73,7 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
       <Card title="Plan an import">
         <p>
           The plan shows what each row would do and changes nothing. You can undo an import until a payout contains its
-          money. Nobody gets a mail. <a href="/docs/migrate-guides">A guide for each service</a>
+          money. The import sends no mail. <a href="/docs/migrate-guides">A guide for each service</a>
         </p>
         <Form action={address} submit="Plan" takesFiles>
           <Field
@@ -299,7 +299,7 @@ function Progress({ found, page }: { found: Import; page: string }) {
             action={`${page}/apply`}
             class="primary"
             text={`Apply ${formatNumber(total)} ${total === 1 ? 'row' : 'rows'}`}
-            confirm="Apply the import? Rows with errors are skipped. Nobody gets a mail."
+            confirm="Apply the import? Rows with errors are skipped. No mail is sent."
           />
         )}
         {(state === 'applied' || state === 'applying') && done > 0 && (
