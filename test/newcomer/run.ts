@@ -1,6 +1,7 @@
 /**
  * `npm run newcomer`: follows an integrator from an empty folder to the first tracked sale, with the newest Express and
- * Next.js from the npm registry. It runs the command from the dashboard and the code of the instructions. A visitor in
+ * Next.js from the npm registry, and with Flask if Python has it. With Node it runs the command from the dashboard and
+ * the code of the instructions. With Flask it runs the code that the documentation shows to this person. A visitor in
  * Chromium signs up, and a call from the documentation records the sale. Prints each step with its time. Exits with 1 if
  * a step fails or if one way takes over two minutes.
  */
@@ -10,13 +11,13 @@ import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFile
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { readOptions } from '../../lib/commands/command.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import { launchChromium } from '../support/chromium.ts'
 
 readOptions(
-  'npm run newcomer    goes from an empty folder to the first tracked sale, with Express and Next.js from npm',
+  'npm run newcomer    goes from an empty folder to the first tracked sale, with Express, Next.js and Flask',
   {},
 )
 
@@ -56,40 +57,81 @@ interface Way {
   name: string
   /** Packages of the framework's own instructions. */
   install: string
-  /** The files in the instructions that are pasted. */
-  files: RegExp
-  /** Files that a project of this framework already has. */
-  own: Record<string, string>
-  settings: (folder: string) => void
   serve: string
   signup: string
+  /** With Node: the files of the instructions that are pasted, the files that a project already has, and the settings. */
+  node?: { files: RegExp; own: Record<string, string>; settings: (folder: string) => void }
+}
+
+/** Returns a page and a Flask server from the code that the documentation shows to this person. */
+async function flaskFiles(docs: Page): Promise<Record<string, string>> {
+  const code = async (selector: string) => (await docs.locator(selector).first().locator('code').textContent()) ?? ''
+  await docs.getByRole('link', { name: 'HTML and any server' }).first().click()
+  await docs.getByText('The examples are filled in for').waitFor()
+  const [tag = ''] = /<script async[^>]+>/.exec(await code('figure:has-text("/js/svc-tracker.js")')) ?? []
+  const page = await code('figure:has-text("public/signup.html")')
+  await docs.getByRole('link', { name: 'The four calls' }).first().click()
+  const lead = (await code('figure[data-tab="Python"]:has-text("track/lead")'))
+    .replace('"user-1"', 'user_id')
+    .replace('"CLICK_ID"', 'request.cookies.get("svc_click_id")')
+  return {
+    'public/signup.html': page.replace(/<script async[^>]+>/, tag),
+    'app.py': `import os, uuid
+from flask import Flask, request
+
+app = Flask(__name__, static_folder="public")
+
+@app.get("/")
+def show_page():
+    return app.send_static_file("signup.html")
+
+@app.post("/api/signup")
+def sign_up():
+    user_id = str(uuid.uuid4())
+    track_lead(user_id)
+    return {"id": user_id}
+
+def track_lead(user_id):
+${lead.replaceAll(/^/gm, '    ')}
+
+app.run(port=int(os.environ["PORT"]))
+`,
+  }
+}
+
+function writeFiles(folder: string, files: Iterable<readonly [string, string]>): void {
+  for (const [file, content] of files) {
+    mkdirSync(path.dirname(path.join(folder, file)), { recursive: true })
+    writeFileSync(path.join(folder, file), content)
+  }
 }
 
 const ways: Way[] = [
   {
     name: 'HTML and Express',
     install: 'npm install express',
-    files: /^server\.js$|^public\//,
-    own: {},
-    settings: () => {},
     serve: 'node --env-file=.svc/.env server.js',
     signup: '/',
+    node: { files: /^server\.js$|^public\//, own: {}, settings: () => {} },
   },
   {
     name: 'Next.js',
     install: 'npm install next react react-dom && npm install -D typescript @types/node @types/react',
-    files: /^app\//,
-    own: { 'app/page.tsx': 'export default function Page() {\n  return <h1>Shop</h1>\n}\n' },
-    settings: (folder) => {
-      const lines = readFileSync(path.join(folder, '.svc/.env'), 'utf8').split('\n')
-      appendFileSync(
-        path.join(folder, '.env.local'),
-        lines.filter((line) => /^SVC_(API|PROXY)_KEY=/.test(line)).join('\n'),
-      )
-    },
     serve: 'npx next dev -p $PORT',
     signup: '/signup',
+    node: {
+      files: /^app\//,
+      own: { 'app/page.tsx': 'export default function Page() {\n  return <h1>Shop</h1>\n}\n' },
+      settings: (folder) => {
+        const lines = readFileSync(path.join(folder, '.svc/.env'), 'utf8').split('\n')
+        appendFileSync(
+          path.join(folder, '.env.local'),
+          lines.filter((line) => /^SVC_(API|PROXY)_KEY=/.test(line)).join('\n'),
+        )
+      },
+    },
   },
+  { name: 'Flask', install: "python3 -c 'import flask'", serve: 'python3 app.py', signup: '/' },
 ]
 
 async function newcomer(way: Way, baseUrl: string, account: { email: string; password: string }): Promise<void> {
@@ -114,7 +156,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
 
   const browser: Browser = await launchChromium()
   try {
-    const advertiser = await browser.newPage()
+    const advertiser = await (await browser.newContext()).newPage()
     await advertiser.goto(`${baseUrl}/sign-in`)
     await advertiser.getByLabel('E-mail').fill(account.email)
     await advertiser.getByLabel('Password').fill(account.password)
@@ -131,20 +173,27 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
     const testLink = await shown('test link')
 
     await step(way.install, () => shell(way.install))
-    await step(command.replace(apiKey, 'svc_live_…'), () => shell(command))
-    await step('paste the steps of .svc/AGENTS.md', async () => {
-      const instructions = readFileSync(path.join(folder, '.svc/AGENTS.md'), 'utf8')
-      const blocks = [...instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)].map(
-        ([, file = '', code = '']) => [file, code] as const,
-      )
-      for (const [file, code] of [...Object.entries(way.own), ...blocks.filter(([name]) => way.files.test(name))]) {
-        mkdirSync(path.dirname(path.join(folder, file)), { recursive: true })
-        writeFileSync(path.join(folder, file), code)
-      }
-      way.settings(folder)
-    })
+    const { node } = way
+    if (node) {
+      await step(command.replace(apiKey, 'svc_live_…'), () => shell(command))
+      await step('paste the steps of .svc/AGENTS.md', async () => {
+        const instructions = readFileSync(path.join(folder, '.svc/AGENTS.md'), 'utf8')
+        const blocks = [...instructions.matchAll(/^```\w+ file=(.+)\n([^]*?)^```$/gm)].map(
+          ([, file = '', code = '']) => [file, code] as const,
+        )
+        writeFiles(folder, [...Object.entries(node.own), ...blocks.filter(([name]) => node.files.test(name))])
+        node.settings(folder)
+      })
+    } else {
+      await step('paste the code of the documentation', async () => {
+        const docs = await advertiser.context().newPage()
+        await docs.goto(`${baseUrl}/docs`)
+        writeFiles(folder, Object.entries(await flaskFiles(docs)))
+        await docs.close()
+      })
+    }
     const server = await step(way.serve, async () => {
-      const started = start(way.serve, folder, { PORT: port })
+      const started = start(way.serve, folder, { PORT: port, ...(!node && { SVC_API_KEY: apiKey }) })
       await until(
         () => answers(site),
         "The server doesn't answer.",
@@ -215,7 +264,12 @@ try {
     () => stack.output,
   )
   const [, email = '', password = ''] = /dashboard +\S+ +as (\S+), password (\S+)/.exec(stack.output) ?? []
-  for (const way of ways) await newcomer(way, `http://127.0.0.1:${port}`, { email, password })
+  const hasFlask = await run('python3', ['-c', 'import flask']).then(
+    () => true,
+    () => false,
+  )
+  if (!hasFlask) console.log('Python has no Flask here, so that way is not run.')
+  for (const way of ways) if (way.node || hasFlask) await newcomer(way, `http://127.0.0.1:${port}`, { email, password })
 } catch (error) {
   console.error(error)
   process.exitCode = 1
