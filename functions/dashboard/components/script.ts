@@ -58,7 +58,7 @@ document.addEventListener('keydown', (event) => {
 
 // A key presses the link or button that names it, unless somebody types.
 document.addEventListener('keydown', (event) => {
-  if (event.target.closest('input, select, textarea') || event.ctrlKey || event.metaKey || event.altKey) return
+  if (event.target.closest?.('input, select, textarea') || event.ctrlKey || event.metaKey || event.altKey) return
   if (/^[a-z]$/.test(event.key)) document.querySelector('[data-key="' + event.key + '"]')?.click()
 })
 

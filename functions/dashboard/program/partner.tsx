@@ -185,7 +185,7 @@ function ChangeLink({ link, address, program }: { link: LinkFigures; address: st
   const verb = isActive ? 'Disable' : 'Enable'
   return (
     <div class="row right">
-      <MenuForm action={`${address}/${id}`} id={`link-${id}`} text="Change page" label={`Change the page of ${code}`}>
+      <MenuForm action={`${address}/${id}`} id={`link-${id}`} text="Change page" label={`Change page of ${code}`}>
         <PageField program={program} id={`page-${id}`} value={pageUrl ?? ''} />
         <button type="submit">Save</button>
       </MenuForm>

@@ -150,7 +150,7 @@ export const forms = css`
     width: 6rem;
   }
   .find .field:has(> [type='search']) {
-    flex: 0 1 16rem;
+    width: 16rem;
   }
   .find [type='search'] {
     width: 100%;

@@ -180,7 +180,7 @@ export const frame = css`
   }
   .menu {
     position: absolute;
-    z-index: 1;
+    z-index: 4;
     inset-inline-end: 0;
     margin-top: 0.25rem;
     min-width: min(15rem, 80vw);
