@@ -4,8 +4,8 @@ import { createApiKey } from '../lib/access/program-keys.ts'
 import { audit } from '../lib/commands/audit.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { askPayout, refusePayout } from '../lib/money/payouts.ts'
-import { continueImports, deleteOldImports } from '../lib/moving/imports.ts'
-import { readFiles } from '../lib/moving/read-files.ts'
+import { continueImports, createImport, deleteOldImports, importFiles } from '../lib/moving/imports.ts'
+import { type ImportFile, readFiles } from '../lib/moving/read-files.ts'
 import { services } from '../lib/moving/sources.ts'
 import { readTable } from '../lib/moving/table.ts'
 import { codeOfLink, readAmount, readDate, readEmail } from '../lib/moving/values.ts'
@@ -482,6 +482,20 @@ test('a mapping corrects the headings of a file', async () => {
   expect(body.files).toMatchObject([{ columns: { name: 'Who', email: 'Address' }, unused: ['Name'] }])
   const { data } = (await call('GET', `/${body.import_id}/rows`)).body
   expect(data).toMatchObject([{ kind: 'partner', fields: { name: 'Ada', email: 'ada@example.com' } }])
+})
+
+test('hostile files are cut to what the database can store, and to a number of rows', async () => {
+  const { call, shop } = await startCaller()
+  const cells = [`${'a'.repeat(1999)}😀`, '', 'x@example.com', Array(20).fill('é'.repeat(900)).join('|')]
+  const content = `id,name,email,coupons${',x'.repeat(100_000)}\n${cells.join(',')}\n\0b,B\0,b@example.com,\0`
+  const hostile = { name: 'partners\0.csv', content: new TextEncoder().encode(content) }
+  const sent: ImportFile[] = [hostile, { name: 'links.csv', content: new Uint8Array(3000) }]
+  const importId = await createImport(db, env, shop.programId, 'csv')
+  const reading = { source: 'csv', files: sent, mappings: {}, seconds: 5 } as const
+  expect(await importFiles(db, env, shop.programId, importId, reading)).toMatchObject({ state: 'planned', rows: 14 })
+  await sql.query('update import_rows set id = 1000000 where program_id = $1 and id = 1', [shop.programId])
+  const { body } = await call('POST', '', { source: 'csv', files: [{ name: 'partners.csv', content: 'name\nAda' }] })
+  expect(body).toMatchObject({ state: 'failed', problem: expect.stringContaining('1,000,000 rows a day') })
 })
 
 test('an import fails and deletes its key if the service refuses the key', async () => {

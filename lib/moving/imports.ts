@@ -26,6 +26,11 @@ const storedAtOnce = 1000
 const plannedAtOnce = 500
 const appliedAtOnce = 200
 
+/** The most rows that files add to an import, and to all imports of a program in a day. A row takes about 400 bytes of disk. */
+const maxRows = { import: 250_000, day: 1_000_000 }
+const tooManyRows =
+  'An import can have 250,000 rows, and all imports of a program 1,000,000 rows a day. Import the files in parts.'
+
 export type Import = InferResult<ReturnType<typeof importsStatement>>[number]
 export const outcomes = ['create', 'update', 'skip', 'error'] as const
 export type Outcome = (typeof outcomes)[number]
@@ -106,7 +111,12 @@ export async function importFiles(
     stored += batch.length
     batch = []
   }
+  const room = Math.min(maxRows.import, maxRows.day - (await rowsOfDay(db, programId)))
   for await (const read of readFiles(files, mappings, context)) {
+    if (stored + batch.length >= room) {
+      await noteProblem(db, programId, importId, 'failed', tooManyRows)
+      return await readImport(db, programId, importId)
+    }
     batch.push(read)
     if (batch.length === storedAtOnce) await store()
   }
@@ -115,6 +125,28 @@ export async function importFiles(
   await finishReading(db, programId, importId, source)
   await continueImport(db, env, { programId, importId, seconds })
   return await readImport(db, programId, importId)
+}
+
+/** Counts the rows that a program's imports of the last day stored. The rows of an import are numbered from 1. */
+async function rowsOfDay(db: Database, programId: number): Promise<number> {
+  const [counted] = await db.query(
+    kysely
+      .selectFrom('imports as i')
+      .innerJoinLateral(
+        (eb) =>
+          eb
+            .selectFrom('import_rows as r')
+            .select(({ fn }) => fn.max('r.id').as('rows'))
+            .whereRef('r.program_id', '=', 'i.program_id')
+            .whereRef('r.import_id', '=', 'i.id')
+            .as('n'),
+        (join) => join.onTrue(),
+      )
+      .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('n.rows'), sql.lit(0)), 'bigint').as('rows'))
+      .where('i.program_id', '=', programId)
+      .where('i.created_at', '>', sql<Date>`now() - interval '1 day'`),
+  )
+  return counted?.rows ?? 0
 }
 
 /** Creates an import that is being read. Repeating the request of `db` finds the first import. */

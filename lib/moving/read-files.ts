@@ -65,7 +65,7 @@ export async function* readFiles(
 
 /** Decodes a file and matches its headings. Returns undefined if it is empty. */
 function openFile(file: ImportFile, mappings: Mappings) {
-  const text = decodeTable(file.content)
+  const text = decodeTable(file.content).replaceAll('\0', '')
   const [first] = readTable(text)
   if (!first) return undefined
   const table = file.table ?? tableOf(file.name, first.cells)
@@ -87,13 +87,13 @@ export function columnsOfFiles(files: readonly ImportFile[], mappings: Mappings)
   return files.flatMap((file) => {
     const opened = openFile(file, mappings)
     if (!opened) return []
-    const headings = opened.first.cells.slice(0, maxHeadings).map((heading) => heading.slice(0, 200))
+    const headings = opened.first.cells.slice(0, maxHeadings).map((heading) => heading.slice(0, 200).toWellFormed())
     const used = new Set(opened.columns.values())
     const columns = Object.fromEntries(
       Array.from(opened.columns, ([field, place]) => [field, headings[place] ?? ''] as const),
     )
     const unused = headings.filter((heading, place) => heading !== '' && !used.has(place))
-    return [{ name: file.name, table: opened.table, columns, unused }]
+    return [{ name: file.name.replaceAll('\0', ''), table: opened.table, columns, unused }]
   })
 }
 

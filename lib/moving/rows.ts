@@ -22,7 +22,10 @@ export const linkCode = /^[A-Za-z0-9._@-]{1,64}$/
 // oxlint-disable-next-line no-control-regex -- the domain `code_text` forbids the same characters
 export const couponCode = /^[^\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,64}$/u
 
-/** Creates a row without empty fields. `source_id` is cut to its limit. */
+/** Cuts a text to its limit, and drops what Postgres cannot store: NUL and half of a character. */
+const stored = (text: string, length: number) => text.slice(0, length).toWellFormed().replaceAll('\0', '')
+
+/** Creates a row without empty fields. Texts are cut to their limits. */
 export function row(
   kind: ReadRow['kind'],
   sourceId: string,
@@ -30,11 +33,14 @@ export function row(
   fields: Record<string, unknown>,
   problem?: ReasonCode,
 ): ReadRow {
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== '')
+  const given = Object.entries(fields)
+    .filter(([, value]) => value !== undefined && value !== null && value !== '')
+    // Codes have an index, which long values do not fit.
+    .map(([name, value]) => [name, typeof value === 'string' ? stored(value, name === 'code' ? 200 : 2000) : value])
   return {
     kind,
-    source_id: sourceId.slice(0, 200) || 'none',
-    origin: origin.slice(0, 200),
+    source_id: stored(sourceId, 200) || 'none',
+    origin: stored(origin, 200),
     fields: Object.fromEntries(given),
     ...(problem && { problem }),
   }

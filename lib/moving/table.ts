@@ -19,6 +19,10 @@ export function decodeTable(bytes: Uint8Array): string {
   }
 }
 
+/** Further columns, and the rest of a cell, are ignored. */
+const maxColumns = 1000
+const maxCellLength = 10_000
+
 const separators = [',', ';', '\t', '|']
 
 /** Reads the records of a table one by one, headings first. Skips empty lines. */
@@ -40,7 +44,7 @@ export function* readTable(text: string): Generator<TableRecord> {
       cell = ''
       isQuoted = true
     } else if (character === separator || character === '\n' || character === '\r' || character === undefined) {
-      cells.push(cell.trim())
+      if (cells.length < maxColumns) cells.push(cell.slice(0, maxCellLength).trim())
       cell = ''
       if (character === separator) continue
       if (character === '\r' && text[place + 1] === '\n') place++
