@@ -384,7 +384,7 @@ describe('Paddle', () => {
         moved(reverse, { id: `adj_reverse_${at}` }),
       ]
       if (at % 2 === 0) await report(shop, 'transaction.completed', story)
-      for (const step of `${order}${order}`) await send(shop, events[Number(step)] ?? {})
+      for (const step of order) await send(shop, events[Number(step)] ?? {})
       if (at % 2 === 1) await report(shop, 'transaction.completed', story)
       expect((await salesOf(shop)).at(-1), order).toMatchObject({ ...earned, refunded: 4000, reversed: 666 })
       await send(shop, moved(reverse, { id: `adj_reverse_again_${at}` }))
