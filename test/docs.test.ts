@@ -27,7 +27,7 @@ const run = promisify(execFile)
 const stack = await startStack({
   functions: `
     dashboard codes docs api-reference tracker-package tracker-script track-click track-lead track-sale
-    track-refund partners groups links sales commissions webhook-endpoints deliver-webhooks
+    track-refund partners groups links sales commissions adjustments applications webhook-endpoints deliver-webhooks
   `
     .trim()
     .split(/\s+/),
@@ -226,10 +226,15 @@ test('the commands of the pages run unchanged', async () => {
   ])
 })
 
-test.each(['partners.mjs', 'groups.mjs'])('%s of the program API runs unchanged', async (file) => {
-  const args = ['--input-type=module', '--eval', await codeOf('program-api', file)]
+test.each([
+  ['program-api', 'partners.mjs', /^\d+\nNora Field \[\]\n/],
+  ['program-api', 'groups.mjs', /^1$/m],
+  ['program-api', 'by-hand.mjs', /^5000\n-1200\n$/],
+  ['joining', 'apply.mjs', /^unverified\n$/],
+])('%s: %s runs unchanged', async (page, file, expected) => {
+  const args = ['--input-type=module', '--eval', await codeOf(page, file)]
   const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
-  expect(stdout).toMatch(file === 'groups.mjs' ? /^1$/m : /^\d+\nNora Field \[\]\n/)
+  expect(stdout).toMatch(expected)
 })
 
 test('a code is created and used as the codes page says', async () => {
