@@ -481,6 +481,7 @@ describe('the page', () => {
     ['a logo over http', { logo_url: 'http://img.example/logo.png' }],
     ['a logo in a data URL', { logo_url: 'data:image/svg+xml,<svg onload=alert(1)>' }],
     ['a logo URL with a user name', { logo_url: 'https://a:b@img.example/x' }],
+    ['a logo URL with an impossible port', { logo_url: 'https://img.example:99999/x' }],
     ['a logo whose host ends a header directive', { logo_url: "https://x;script-src 'unsafe-inline'/a" }],
     ['a logo whose host contains a comma', { logo_url: 'https://a,b/c' }],
     ['a logo whose host is quoted', { logo_url: "https://'none'/c" }],

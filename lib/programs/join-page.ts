@@ -45,6 +45,7 @@ const logoRule = 'must be the https:// address of an image'
 const logoAddress = z.string().check(
   z.trim(),
   z.overwrite((text) => (URL.canParse(text) ? new URL(text).href : text)),
+  z.refine((text) => URL.canParse(text), logoRule),
   z.maxLength(1000, logoRule),
   z.regex(/^https:\/\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?\/[!-~]*$/, logoRule),
 )
