@@ -9,6 +9,7 @@ import {
   type ModelSale,
   partnerOfClick,
   untouched,
+  isOpen,
 } from './model.ts'
 import { isKnown, post, untilKnown } from './calls.ts'
 import { type Random, seeded } from './random.ts'
@@ -169,6 +170,6 @@ export class History {
   }
 
   payoutsOpen(): boolean {
-    return this.model.payouts.some(({ status }) => status === 'requested' || status === 'sent')
+    return this.model.payouts.some(isOpen)
   }
 }

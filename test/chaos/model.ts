@@ -350,7 +350,7 @@ export class Model {
 }
 
 const isUnsent = ({ status }: ModelPayout) => status === 'requested' || status === 'in_run'
-const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
+export const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
 
 /** `json_agg` without rows is null. */
 const orNull = <Item>(list: Item[]) => (list.length === 0 ? null : list)

@@ -216,6 +216,7 @@ async function fileOf(history: History, run: number): Promise<{ id: number; amou
 
 /** Creates a payout run for everything payable. A second run must be empty. */
 export function payoutRun(history: History): Step {
+  const writesFile = history.random.chance(0.5)
   return {
     touches: [],
     alone: true,
@@ -234,23 +235,38 @@ export function payoutRun(history: History): Step {
       if (outcomes.length > 1 || isCreated !== due.length > 0) {
         history.wrong.push(`one payout run was answered ${JSON.stringify(answers)}, ${due.length} were due`)
       } else if (isCreated) {
-        await takeRun(history, run, due)
+        await takeRun(history, run, due, writesFile)
       }
     },
   }
 }
 
 /** Checks a new run: its file contains the due payouts, and a later run is empty. */
-async function takeRun(history: History, run: number, due: ReturnType<Model['payable']>): Promise<void> {
-  const { db, service } = history.world
-  const file = await fileOf(history, run)
-  history.expect(
-    `the file of payout run ${run}`,
-    file.map(({ amount }) => amount),
-    due.map(({ amount }) => amount),
+async function takeRun(
+  history: History,
+  run: number,
+  due: ReturnType<Model['payable']>,
+  writesFile: boolean,
+): Promise<void> {
+  const { db, service, pool } = history.world
+  const file = writesFile ? await fileOf(history, run) : []
+  if (writesFile) {
+    history.expect(
+      `the file of payout run ${run}`,
+      file.map(({ amount }) => amount),
+      due.map(({ amount }) => amount),
+    )
+  }
+  const { rows } = await patiently(() =>
+    pool.query<{ id: string }>('select id from payouts where program_id = $1 and payout_run_id = $2 order by id', [
+      history.program.programId,
+      run,
+    ]),
   )
-  for (const [index, payment] of due.entries())
-    history.model.payouts.push({ ...payment, id: file[index]?.id ?? 0, status: 'sent', run })
+  for (const [index, payment] of due.entries()) {
+    const id = Number(rows[index]?.id)
+    history.model.payouts.push({ ...payment, id, status: writesFile ? 'sent' : 'in_run', run })
+  }
   history.runs.push(run)
   const again = await history.world.settle(async () => ({
     run: await service.createPayoutRun(db, history.program.programId, crypto.randomUUID()),
@@ -258,18 +274,21 @@ async function takeRun(history: History, run: number, due: ReturnType<Model['pay
   history.expect(`a payout run after run ${run}`, again, { run: null })
 }
 
-/** Pays the payments in a run's file. */
+/** Pays the payments of a run, in half of the histories after writing its file. */
 export function payRun(history: History): Step | undefined {
   const run = history.random.pick(history.runs)
   if (run === undefined) return undefined
+  const writesFile = history.random.chance(0.5)
   return {
     touches: [],
     alone: true,
     run: async () => {
       const { db, service } = history.world
       const open = history.model.openOf(run).map(({ id, amount }) => ({ id, amount }))
-      if (!history.model.paidRuns.has(run))
+      if (writesFile && !history.model.paidRuns.has(run)) {
         history.expect(`the file of payout run ${run}`, await fileOf(history, run), open)
+        for (const payout of history.model.openOf(run)) payout.status = 'sent'
+      }
       const cents = open.reduce((sum, { amount }) => sum + amount, 0)
       const { answers } = await history.act(async () => {
         await service.payPayoutRun(db, history.program.programId, run, transfer, cents)
