@@ -3,7 +3,7 @@ import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { listAdjustments, createAdjustment } from '../lib/money/adjustments.ts'
 import { type RelayEnv, type RelayMessage, sendSoon } from '../lib/notifications/outbox.ts'
 
@@ -20,7 +20,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newAdjustment, known)
   const [programId, requestId] = [c.get('programId'), c.get('requestId')]
   const asked = asNewAdjustment(c.req.valid('json'))
   const outbox: RelayMessage[] = []
-  const adjustment = await makeOnce(() => createAdjustment(c.get('db'), programId, asked, requestId, outbox))
+  const adjustment = await createOnce(() => createAdjustment(c.get('db'), programId, asked, requestId, outbox))
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return c.json({ success: true, adjustment: asAdjustment(adjustment) }, 201)
 })

@@ -14,7 +14,7 @@ import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/pr
 import { newToken } from '../lib/access/tokens.ts'
 import { openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { canMail, mailIsMissing } from '../lib/mail.ts'
 import { type RelayEnv, sendSoon } from '../lib/notifications/outbox.ts'
 import {
@@ -49,13 +49,15 @@ app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known
   const { name, email, answers = [], terms_version: terms = null } = c.req.valid('json')
   const [db, programId, token] = [c.get('db'), c.get('programId'), newToken()]
   const given = answers.filter(({ answer }) => answer !== '')
-  const made = await makeOnce(() => applyByKey(db, { programId, name, email, answers: given, seen: { terms } }, token))
-  if (made.token_hash === (await hexHash(token))) {
+  const created = await createOnce(() =>
+    applyByKey(db, { programId, name, email, answers: given, seen: { terms } }, token),
+  )
+  if (created.token_hash === (await hexHash(token))) {
     c.executionCtx.waitUntil(
-      mailConfirmation(openDatabase(c.env), c.env, { to: email, programName: made.program_name }, token),
+      mailConfirmation(openDatabase(c.env), c.env, { to: email, programName: created.program_name }, token),
     )
   }
-  return c.json({ success: true, application: asApplication(made) }, 201)
+  return c.json({ success: true, application: asApplication(created) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 

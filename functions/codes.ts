@@ -3,10 +3,10 @@ import { asCode, codePath, codesQuery, newCode } from '../lib/api/codes.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { listCodes, readCode } from '../lib/programs/codes.ts'
 import type { StripeEnv } from '../lib/processors/stripe/client.ts'
-import { makePartnerCode, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
+import { createPartnerCode, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
 
 const app = createProgramApi<StripeEnv>()
 const [all, one] = ['/api/v1/codes', '/api/v1/codes/:code_id'] as const
@@ -20,7 +20,7 @@ app.get(all, withKey('read'), accept('query', codesQuery, known), async (c) => {
 })
 
 app.post(all, limitBody, withKey('manage'), accept('json', newCode, known), withIdempotency, async (c) => {
-  const code = await makeOnce(() => makePartnerCode(c.get('db'), c.env, c.get('programId'), c.req.valid('json')))
+  const code = await createOnce(() => createPartnerCode(c.get('db'), c.env, c.get('programId'), c.req.valid('json')))
   return c.json({ success: true, code: asCode(code) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

@@ -14,10 +14,10 @@ import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { createProgramApi, known, withIdempotency, withKey } from '../lib/api/program-key.ts'
 import { programChanges } from '../lib/api/program.ts'
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { changeRules, defaultTermsNow, previewRules } from '../lib/programs/commission-rules.ts'
 import { changeProgramOfKey, readProgramOfKey } from '../lib/programs/programs.ts'
-import { changeGroup, listGroups, makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
+import { changeGroup, listGroups, createGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 
 const app = createProgramApi()
 const [all, one, members] = ['/api/v1/groups', '/api/v1/groups/:group_id', '/api/v1/groups/:group_id/partners'] as const
@@ -33,7 +33,7 @@ app.get(all, withKey('read'), accept('query', groupsQuery, known), async (c) => 
 
 app.post(all, limitBody, withKey('manage'), accept('json', newGroup, known), withIdempotency, async (c) => {
   const { name, rules: given = [] } = c.req.valid('json')
-  const group = await makeOnce(() => makeGroup(c.get('db'), c.get('programId'), { name, rules: given }))
+  const group = await createOnce(() => createGroup(c.get('db'), c.get('programId'), { name, rules: given }))
   return c.json({ success: true, group: asGroup(group) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

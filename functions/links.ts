@@ -1,4 +1,4 @@
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { asLink, linkChanges, linkPath, linksQuery, newLink, requireOwnPage } from '../lib/api/links.ts'
@@ -19,7 +19,7 @@ app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), with
   const { code = null, page_url = null, partner_id: partnerId, ...given } = c.req.valid('json')
   requireOwnPage(page_url, c.get('key').domain)
   const asked = { ...given, code, pageUrl: page_url, partnerId, programId: c.get('programId') }
-  const link = await makeOnce(() => addLink(c.get('db'), asked))
+  const link = await createOnce(() => addLink(c.get('db'), asked))
   return c.json({ success: true, link: asLink(link) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

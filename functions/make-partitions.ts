@@ -6,7 +6,7 @@ const monthsAhead = 3
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
     const rows = await openDatabase(env).query(call('make_event_partitions', { months_ahead: monthsAhead }))
-    const made = rows.map((row) => row.make_event_partitions)
-    if (made.length > 0) console.log(JSON.stringify({ function: 'make-partitions', made }))
+    const created = rows.map((row) => row.make_event_partitions)
+    if (created.length > 0) console.log(JSON.stringify({ function: 'make-partitions', created }))
   },
 }

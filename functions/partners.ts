@@ -1,4 +1,4 @@
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { accept } from '../lib/api/input.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
@@ -18,7 +18,7 @@ app.get(all, withKey('read'), accept('query', partnersQuery, known), async (c) =
 app.post(all, limitBody, withKey('manage'), accept('json', newPartner, known), withIdempotency, async (c) => {
   const { code = null, ...given } = c.req.valid('json')
   const asked = { ...given, code, programId: c.get('programId') }
-  const partner = await makeOnce(async () => (await addPartner(c.get('db'), asked)).partner)
+  const partner = await createOnce(async () => (await addPartner(c.get('db'), asked)).partner)
   return c.json({ success: true, partner: asPartner(partner) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

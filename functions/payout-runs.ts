@@ -1,4 +1,4 @@
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
@@ -20,7 +20,7 @@ app.get(all, withKey('read'), accept('query', payoutRunsQuery, known), async (c)
 app.post(all, limitBody, withKey('manage'), withoutFields, withIdempotency, async (c) => {
   const requestId = c.get('requestId')
   const outbox: RelayMessage[] = []
-  const run = await makeOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId, outbox))
+  const run = await createOnce(() => openPayoutRun(c.get('db'), c.get('programId'), requestId, outbox))
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   if (!run) throw new ApiError('conflict', nobodyDue)
   return c.json({ success: true, payout_run: asPayoutRun(run) }, 201)

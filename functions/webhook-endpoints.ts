@@ -1,4 +1,4 @@
-import { makeOnce } from '../lib/idempotency.ts'
+import { createOnce } from '../lib/idempotency.ts'
 import { limitBody, onlyMethods } from '../lib/api/app.ts'
 import { accept } from '../lib/api/input.ts'
 import { idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
@@ -24,7 +24,7 @@ import {
   type EndpointEnv,
   findEndpoint,
   listEndpoints,
-  makeEndpoint,
+  createEndpoint,
   replayDeliveries,
   rotateSecret,
   testEndpoint,
@@ -47,8 +47,8 @@ app.get(all, withKey('read'), accept('query', endpointsQuery, known), async (c) 
 app.post(all, limitBody, withKey('manage'), accept('json', newEndpoint, known), withIdempotency, async (c) => {
   const { url, description, types } = c.req.valid('json')
   const settings = { url, description: description ?? '', types }
-  const made = await makeEndpoint(c.get('db'), c.env, c.get('programId'), settings, makeOnce)
-  return c.json({ success: true, webhook_endpoint: asNewEndpoint(made) }, 201)
+  const created = await createEndpoint(c.get('db'), c.env, c.get('programId'), settings, createOnce)
+  return c.json({ success: true, webhook_endpoint: asNewEndpoint(created) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
@@ -80,7 +80,7 @@ app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 const rotation = `${one}/rotate-secret` as const
 app.post(rotation, limitBody, withKey('manage'), named, withoutFields, withIdempotency, async (c) => {
   const id = c.req.valid('param').webhook_endpoint_id
-  const rotated = await rotateSecret(c.get('db'), c.env, c.get('programId'), id, makeOnce)
+  const rotated = await rotateSecret(c.get('db'), c.env, c.get('programId'), id, createOnce)
   return c.json({ success: true, webhook_endpoint: asNewEndpoint(rotated) })
 })
 app.all(rotation, onlyMethods('POST'))

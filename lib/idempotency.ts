@@ -4,21 +4,25 @@ import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
 
 /** A row as JSON, in which times are text. */
-export type Made<Row> = ShallowDehydrateObject<Row>
+export type Created<Row> = ShallowDehydrateObject<Row>
 
 /**
  * Reads, as the last statement of a transaction of `Database.actingByKey`, the row that it created, and stores it for
  * a repeat of the request. Returns null if there is none. In any other transaction it only reads.
  */
-export function keepMade<Row>(select: Statement<Row> & OperationNodeSource): Statement<{ made: Made<Row> | null }> {
-  return kysely.selectNoFrom(sql<Made<Row> | null>`keep_answer((select to_jsonb(m) from (${select}) m))`.as('made'))
+export function storeCreated<Row>(
+  select: Statement<Row> & OperationNodeSource,
+): Statement<{ created: Created<Row> | null }> {
+  return kysely.selectNoFrom(
+    sql<Created<Row> | null>`keep_answer((select to_jsonb(m) from (${select}) m))`.as('created'),
+  )
 }
 
 /**
  * Returns the result of `make`, or its stored result if the same request came before. It also repeats `make` once if
  * its outcome is unknown. Refuses with `idempotency_mismatch` if the earlier request with this key had other content.
  */
-export async function makeOnce<Result>(make: () => Promise<Result>): Promise<Result> {
+export async function createOnce<Result>(make: () => Promise<Result>): Promise<Result> {
   try {
     return await retryOnce(make)
   } catch (error) {
@@ -29,10 +33,10 @@ export async function makeOnce<Result>(make: () => Promise<Result>): Promise<Res
         'This Idempotency-Key was already used for another request. Send a new key with a new request.',
       )
     }
-    const made = violated === 'idempotency_keys_pkey' && detailOf(error)
-    if (!made) throw error
+    const created = violated === 'idempotency_keys_pkey' && detailOf(error)
+    if (!created) throw error
     // oxlint-disable-next-line no-unsafe-type-assertion -- it is the stored result of `make`
-    return JSON.parse(made) as Result
+    return JSON.parse(created) as Result
   }
 }
 

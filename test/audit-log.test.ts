@@ -14,7 +14,7 @@ import { connectProcessor, disconnectProcessor } from '../lib/processors/stripe/
 import {
   changeEndpoint,
   deleteEndpoint,
-  makeEndpoint,
+  createEndpoint,
   replayDeliveries,
   rotateSecret,
   testEndpoint,
@@ -154,7 +154,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     async () => async () => {
       const WEBHOOK_SECRET = 'webhooks'
       const hooks = { url: 'https://hooks.example.com/', description: '', types: ['sale.created' as const] }
-      const { id } = await makeEndpoint(db, { WEBHOOK_SECRET }, programId, hooks)
+      const { id } = await createEndpoint(db, { WEBHOOK_SECRET }, programId, hooks)
       await changeEndpoint(db, {}, programId, id, { types: ['lead.created'] })
       await testEndpoint(db, programId, id)
       await replayDeliveries(db, programId, id, { failedOnly: false })

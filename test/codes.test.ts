@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
 import { explainSale } from '../lib/money/explanation.ts'
-import { makeCode, revokeCode } from '../lib/programs/codes.ts'
+import { createCode, revokeCode } from '../lib/programs/codes.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { updatePartner } from '../lib/programs/partners.ts'
 import { readGroups } from '../lib/tracking/groupings.ts'
@@ -19,7 +19,7 @@ async function createWorld() {
   const program = await createLedgerProgram(pool, db, { commissionBp: 1000 })
   const { programId, partnerIds } = program
   const give = (partner: number, code: string) =>
-    makeCode(db, programId, { partner_id: partnerIds[partner] ?? 0, code, promotion_code_id: null, account_id: null })
+    createCode(db, programId, { partner_id: partnerIds[partner] ?? 0, code, promotion_code_id: null, account_id: null })
   const code = await give(1, 'JANE20')
   return {
     ...program,
@@ -280,7 +280,7 @@ describe('a code belongs to one partner forever', () => {
     [
       'for an unknown partner',
       (world) =>
-        makeCode(db, world.programId, { partner_id: 1, code: 'NEW', promotion_code_id: null, account_id: null }),
+        createCode(db, world.programId, { partner_id: 1, code: 'NEW', promotion_code_id: null, account_id: null }),
       'This program has no such partner.',
     ],
   ])('a code %s is refused', async (_, make, message) => {

@@ -9,7 +9,7 @@ import {
   termsOfPartner,
 } from '../lib/programs/commission-rules.ts'
 import { type CommissionRule } from '../lib/programs/commission-terms.ts'
-import { makeGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
+import { createGroup, movePartners, readGroup, removeGroup } from '../lib/programs/groups.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { createLedgerProgram, type LedgerProgram } from './support/ledger.ts'
@@ -585,7 +585,7 @@ test('a removed group has no partners and no rules, even if partners move into i
       code: 'not_found',
     })
     // The name of a removed group is free again.
-    await makeGroup(db, world.programId, { name: 'gold', rules: [] })
+    await createGroup(db, world.programId, { name: 'gold', rules: [] })
     expect(await findDifferences(sql, world.programId)).toEqual([])
   }
 })

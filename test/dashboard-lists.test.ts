@@ -3,7 +3,7 @@ import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
-import { makeCode } from '../lib/programs/codes.ts'
+import { createCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
@@ -258,7 +258,7 @@ test('a search takes words in any order, shows exact matches first, and refuses 
   expect(names(await get(`${base}/partners?q=rex`))).toEqual(['Ada Lovelace', 'Rex Regina'])
   const { partnerId } = await add('Max', 'MAX')
   for (const code of ['SAVE', 'SAVE20']) {
-    await makeCode(stack.db, sandbox.programId, {
+    await createCode(stack.db, sandbox.programId, {
       partner_id: partnerId,
       code,
       promotion_code_id: null,

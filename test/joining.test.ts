@@ -20,7 +20,7 @@ import {
   withdrawApplication,
 } from '../lib/programs/applications.ts'
 import { countInvitationMail } from '../lib/programs/invitation-mails.ts'
-import { makeGroup } from '../lib/programs/groups.ts'
+import { createGroup } from '../lib/programs/groups.ts'
 import { changeJoinPage, findJoinPage, joinPageChanges, readJoinPage } from '../lib/programs/join-page.ts'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../lib/programs/partner-invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
@@ -158,8 +158,8 @@ describe('an application', () => {
 
   test('can be approved into a group of this program only', async () => {
     const [program, other] = [await joinable(), await joinable()]
-    const theirs = await makeGroup(db, other.programId, { name: 'Theirs', rules: [] })
-    const own = await makeGroup(db, program.programId, { name: 'Own', rules: [] })
+    const theirs = await createGroup(db, other.programId, { name: 'Theirs', rules: [] })
+    const own = await createGroup(db, program.programId, { name: 'Own', rules: [] })
     const id = await program.waiting()
     const refused = { code: 'not_found', details: [{ field: 'group_id', message: expect.any(String) }] }
     await expect(approveApplication(program.acting, program.programId, id, theirs.id)).rejects.toMatchObject(refused)

@@ -367,7 +367,7 @@ test('a partner can get an e-mail for each commission at once, sent by the call 
   expect(mailApi.mails[0]?.text).toMatch(/You earned \$10\.00 for the sale [-\w]+\./)
 })
 
-const dailyNotices = async (moment: Date) => {
+const dailyNotifications = async (moment: Date) => {
   const reported = await db.query(call('write_daily_notifications', { moment }))
   const ours = reported.filter(({ program_id: id }) => id === program.programId)
   await writeNotifications(
@@ -386,7 +386,7 @@ test('a partner gets one mail about the previous day, without reversed commissio
   const gone = await program.soldBy(0, 4000)
   await program.refund(gone.id, null)
   const tomorrow = new Date(Date.now() + 86_400_000)
-  const reported = await Promise.all([dailyNotices(tomorrow), dailyNotices(tomorrow)])
+  const reported = await Promise.all([dailyNotifications(tomorrow), dailyNotifications(tomorrow)])
   expect(reported.flat()).toHaveLength(1)
   await pass('2 days')
   await send()
@@ -414,7 +414,7 @@ test('a held commission counts on the day of its release, and never twice', asyn
     ])
   }
   const earnedIn = async (days: number) => {
-    for (const { outbox_id: id } of await dailyNotices(inDays(days))) {
+    for (const { outbox_id: id } of await dailyNotifications(inDays(days))) {
       const { rows } = await sql.query<{ amount: number }>(
         "select (payload->>'amount_cents')::integer as amount from outbox where program_id = $1 and id = $2 and kind = 'commission_earned'",
         [program.programId, id],
@@ -444,7 +444,7 @@ test('a held commission counts on the day of its release, and never twice', asyn
 test.each([['never'], ['at_once']] as const)('a partner who chose %s gets no daily summary', async (earned) => {
   await choose({ earned })
   await program.soldBy(0, 1000)
-  expect(await dailyNotices(new Date(Date.now() + 86_400_000))).toEqual([])
+  expect(await dailyNotifications(new Date(Date.now() + 86_400_000))).toEqual([])
 })
 
 test('an advertiser gets a weekly notification about due payouts', async () => {
@@ -455,7 +455,7 @@ test('an advertiser gets a weekly notification about due payouts', async () => {
   const monday = new Date('2031-06-02T05:30:00Z')
   const days = Array.from({ length: 8 }, (_, day) => new Date(monday.getTime() + day * 86_400_000))
   const reported: number[] = []
-  for (const day of days) reported.push((await dailyNotices(day)).length)
+  for (const day of days) reported.push((await dailyNotifications(day)).length)
   expect(reported).toEqual([1, 0, 0, 0, 0, 0, 0, 1])
   await send()
   expect(mailApi.to(owner.email)?.text).toContain('Payouts to a partner are due.')

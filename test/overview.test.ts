@@ -9,7 +9,7 @@ import { approveCommissions } from '../lib/money/commissions.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { readOverview } from '../lib/programs/overview.ts'
-import { makeCode } from '../lib/programs/codes.ts'
+import { createCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { axeFindings } from './support/axe.ts'
@@ -61,7 +61,7 @@ const refund = { amount_cents: null, refund_id: null, reason: 'refund' as const,
 await refundSale(db, keyHash, 'refunded', refund, crypto.randomUUID())
 const tom = await visit('tom', { geo_country: 'US', device_type: 'desktop' })
 const toms = { partner_id: other.partnerId, code: 'TOM5', promotion_code_id: null, account_id: null }
-const { id: codeId } = await makeCode(db, shop.programId, toms)
+const { id: codeId } = await createCode(db, shop.programId, toms)
 await buy('of-tom', tom.click_id, 100, 'usd', 'other buyer', { coupon: 'TOM5' })
 
 const address = `/programs/${shop.programId}`
@@ -208,7 +208,7 @@ test("a partner sees the campaigns of their own links, and no click on other par
   const first = await visit(own.partnerCode, { campaign: { utm_source: 'mail', sub1: 'footer' } })
   await visit(own.partnerCode)
   const foreign = await visit('another', { campaign: { sub1: 'secret' } })
-  await makeCode(db, own.programId, {
+  await createCode(db, own.programId, {
     partner_id: own.partnerId,
     code: 'MINE',
     promotion_code_id: null,

@@ -15,7 +15,7 @@ import { deleteWorkspace } from '../lib/programs/workspaces.ts'
 import { attributeKnownCustomers } from '../lib/processors/known-customers.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
-import { makePartnerCode, type Promotion, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
+import { createPartnerCode, type Promotion, revokePartnerCode } from '../lib/programs/promotion-codes.ts'
 import { noSale } from './support/ledger.ts'
 import { bill, firstPayment, oneTime } from './support/payments.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -62,7 +62,7 @@ async function outcomeOf({ programId, partnerId, otherPartnerId }: TestShop) {
 }
 const asked = () => stripe.calls.filter((call) => !call.includes('invoice_payments'))
 const make = (shop: TestShop, partner: number, code: string | undefined, promotion: Promotion) =>
-  makePartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
+  createPartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
 
 /** Connects the first partner of a shop to a person, and gives its workspace an owner. */
 const ownerOf = async (shop: TestShop) => {
@@ -404,7 +404,7 @@ describe('a Stripe payment', () => {
 
     test('leaves no active code in Stripe if the code already belongs to another partner', async () => {
       const shop = await createShop(sql)
-      await makePartnerCode(db, env, shop.programId, { partner_id: shop.partnerId, code: 'NORA' })
+      await createPartnerCode(db, env, shop.programId, { partner_id: shop.partnerId, code: 'NORA' })
       await expect(make(shop, shop.otherPartnerId, 'NORA', percent)).rejects.toThrow('has this code')
       const left = [...stripe.promotions.values()].filter(
         ({ account, body }) =>

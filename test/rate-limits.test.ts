@@ -8,6 +8,10 @@ import { withRateLimits } from '../lib/commands/rate-limits.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
+/** Writes the letters of a code in upper case whose bits are set in `bits`. */
+const inCase = (code: string, bits: number) =>
+  Array.from(code, (letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter)).join('')
+
 // The window starts with the minute of the clock, which can change between two calls. Twice the limit always exceeds
 // it.
 const rateLimit = 3
@@ -64,9 +68,7 @@ describe('public calls are counted per address and program', () => {
   })
 
   test('a code in other letter case counts as the same code', async () => {
-    const spelled = (index: number) =>
-      [...one.partnerCode].map((letter, at) => ((index >> at) & 1 ? letter.toUpperCase() : letter)).join('')
-    expectLimited(await exhaust((index) => clickFrom('203.0.113.11', spelled(index))))
+    expectLimited(await exhaust((index) => clickFrom('203.0.113.11', inCase(one.partnerCode, index))))
   })
 
   test('addresses within one IPv6 /64 share a limit, and another network has its own', async () => {

@@ -18,7 +18,7 @@ import {
   changeEndpoint,
   deleteEndpoint,
   findEndpoint,
-  makeEndpoint,
+  createEndpoint,
   replayDeliveries,
   rotateSecret,
   testEndpoint,
@@ -108,7 +108,7 @@ async function listen(
 ): Promise<Listener> {
   const program = options.program ?? (await api.program({ hold_days: 0, lead_commission_cents: 50 }))
   const name = `${behaviour}-${(named += 1)}`
-  const endpoint = await makeEndpoint(db, env, program.programId, {
+  const endpoint = await createEndpoint(db, env, program.programId, {
     url: options.url ?? receiver.urlOf(name, behaviour),
     description: name,
     types: options.types ?? [...webhookTypes],

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { isCurrency, maxAmountCents } from '../money.ts'
 import type { Adjustment } from '../money/adjustments.ts'
 import { idIn, listQuery } from './lists.ts'
@@ -41,17 +41,17 @@ export const asNewAdjustment = (sent: z.output<typeof newAdjustment>) => ({
 })
 
 /** Renders an adjustment, either a fresh row or the stored result of a repeated request. */
-export function asAdjustment(adjustment: Adjustment | Made<Adjustment>) {
+export function asAdjustment(adjustment: Adjustment | Created<Adjustment>) {
   const {
     program_id: _,
     program_name: _program,
     partner_name: _partner,
     sale_partner_id: _sale,
     paid_at: paid,
-    created_at: made,
+    created_at: created,
     ...shown
   } = adjustment
-  return { ...shown, paid_at: paid && new Date(paid).toISOString(), created_at: new Date(made).toISOString() }
+  return { ...shown, paid_at: paid && new Date(paid).toISOString(), created_at: new Date(created).toISOString() }
 }
 
 const adjustment = () =>

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
 import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
@@ -67,7 +67,7 @@ export const applicationDecision = z
 const timeOf = (at: Date | string | null) => at && new Date(at).toISOString()
 
 /** Renders an application, either a fresh row or the stored result of a repeated request. */
-export const asApplication = (application: Application | Made<Application>) => ({
+export const asApplication = (application: Application | Created<Application>) => ({
   id: application.id,
   status: application.status,
   source: application.source,

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { maxAmountCents } from '../money.ts'
 import { codeText, type PartnerCode } from '../programs/codes.ts'
 import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
@@ -66,7 +66,7 @@ export const newCode = z
   )
 
 /** Renders a code, either a fresh row or the stored result of a repeated request. */
-export function asCode(code: PartnerCode | Made<PartnerCode>) {
+export function asCode(code: PartnerCode | Created<PartnerCode>) {
   return {
     id: code.id,
     code: code.code,

@@ -3,7 +3,7 @@ import { nameOf } from '../names.ts'
 import { previewedMonth, type StoredRule } from '../programs/commission-rules.ts'
 import { commissionRules, everybodysRules } from '../programs/commission-terms.ts'
 import type { PartnerGroup } from '../programs/groups.ts'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { idIn, idParameter, listQuery } from './lists.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { positiveInteger } from './request-fields.ts'
@@ -49,16 +49,16 @@ export const rulesPreview = z
   )
 
 /** Renders a rule. */
-export const asRule = ({ created_at: since, ...rule }: StoredRule | Made<StoredRule>) => ({
+export const asRule = ({ created_at: since, ...rule }: StoredRule | Created<StoredRule>) => ({
   ...rule,
   since: new Date(since).toISOString(),
 })
 
 /** Renders a group, either a fresh row or the stored result of a repeated request. */
-export const asGroup = ({ rules, created_at: made, ...group }: PartnerGroup | Made<PartnerGroup>) => ({
+export const asGroup = ({ rules, created_at: created, ...group }: PartnerGroup | Created<PartnerGroup>) => ({
   ...group,
   rules: rules.map(asRule),
-  created_at: new Date(made).toISOString(),
+  created_at: new Date(created).toISOString(),
 })
 
 export const rule = () =>

@@ -110,14 +110,14 @@ const fromBase64 = (encoded: string) => Uint8Array.from(atob(encoded), (characte
 
 /** Renders an import. */
 export function asImport({ id: importId, create, update, skip, error, rows, done, ...given }: Import) {
-  const { created_at: made, planned_at: planned, applied_at: applied, undone_at: undone, ...shown } = given
+  const { created_at: created, planned_at: planned, applied_at: applied, undone_at: undone, ...shown } = given
   return {
     import_id: importId,
     ...shown,
     counts: { create, update, skip, error },
     rows,
     applied_rows: done,
-    created_at: made.toISOString(),
+    created_at: created.toISOString(),
     planned_at: planned && planned.toISOString(),
     applied_at: applied && applied.toISOString(),
     undone_at: undone && undone.toISOString(),

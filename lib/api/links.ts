@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { isPageOf, linkAddress, type ListedLink, linkStates } from '../programs/links.ts'
 import { ApiError } from '../errors.ts'
 import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
@@ -47,7 +47,7 @@ export function requireOwnPage(pageUrl: string | null | undefined, domain: strin
 }
 
 /** Renders a link, either a fresh row or the stored result of a repeated request. */
-export function asLink(link: ListedLink | Made<ListedLink>) {
+export function asLink(link: ListedLink | Created<ListedLink>) {
   const { domain, is_active, last_clicked_at: lastClick, created_at: created, ...rest } = link
   return {
     ...rest,

@@ -43,7 +43,7 @@ function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
     io,
     unrepresentable: 'any',
     // Generators that compile such a pattern without the flag `u` fail.
-    override: ({ jsonSchema: made }) => void (/\\p\{/i.test(made.pattern ?? '') && delete made.pattern),
+    override: ({ jsonSchema: created }) => void (/\\p\{/i.test(created.pattern ?? '') && delete created.pattern),
   })
   return rest
 }
@@ -204,11 +204,11 @@ function errorExamples(): Json {
 function errorContent(codes: ErrorCode[], operation: Operation): Json {
   const contentOf = (ofThese: ErrorCode[], envelope: 'Error' | 'Problem') => {
     const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))
-    const made = ofThese.filter((code) => !replayed.some(({ name }) => name === code))
+    const created = ofThese.filter((code) => !replayed.some(({ name }) => name === code))
     return {
       schema: refTo(envelope),
       examples: Object.fromEntries([
-        ...made.map((code) => [code, { $ref: `#/components/examples/${code}` }]),
+        ...created.map((code) => [code, { $ref: `#/components/examples/${code}` }]),
         ...replayed.map(({ name, summary, response }) => [name, { summary, value: response }]),
       ]),
     }

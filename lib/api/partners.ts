@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { type PartnerOfProgram, partnerSorts, partnerStates } from '../programs/partners.ts'
 import { linksListed } from '../programs/links.ts'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { commissionRules } from '../programs/commission-terms.ts'
 import { asRule, rule, ruleFields, rulesText } from './groups.ts'
@@ -51,7 +51,7 @@ export const partnerChanges = z.strictObject({
 })
 
 /** Renders a partner, either a fresh row or the stored result of a repeated request. */
-export function asPartner(partner: PartnerOfProgram | Made<PartnerOfProgram>) {
+export function asPartner(partner: PartnerOfProgram | Created<PartnerOfProgram>) {
   const { id: partnerId, ended_at: endedAt, links, balances, sales } = partner
   return {
     id: partnerId,

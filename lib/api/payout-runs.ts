@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Made } from '../idempotency.ts'
+import type { Created } from '../idempotency.ts'
 import { type PayoutRun, payoutRunSorts, type readPayoutRun } from '../money/payout-runs.ts'
 import { payoutStatuses } from '../money/payouts.ts'
 import { idIn, idParameter, listQuery, oneOf } from './lists.ts'
@@ -20,7 +20,7 @@ export function asPayoutRun({
   paid_at: paidAt,
   created_at,
   payment_count,
-}: PayoutRun | Made<PayoutRun>) {
+}: PayoutRun | Created<PayoutRun>) {
   return {
     id: runId,
     status: paidAt === null ? 'open' : 'paid',

@@ -47,7 +47,7 @@ const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 
 /**
  * Runs a creating call once a day per `Idempotency-Key`. Without the header it runs once per request, so that
- * `makeOnce` can repeat an attempt whose answer was lost. Register it after the input's validation.
+ * `createOnce` can repeat an attempt whose answer was lost. Register it after the input's validation.
  */
 export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId: string } }>(async (c, next) => {
   const sent = c.req.header('idempotency-key')

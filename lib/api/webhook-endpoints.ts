@@ -88,7 +88,7 @@ const isoTime = (at: Date | string | null) => at && new Date(at).toISOString()
 
 /** Renders an endpoint. */
 export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
-  const { created_at: made, previous_secret_until: until, disabled_at: disabled, failing_since: failing } = endpoint
+  const { created_at: created, previous_secret_until: until, disabled_at: disabled, failing_since: failing } = endpoint
   return {
     id: endpoint.id,
     url: endpoint.url,
@@ -98,7 +98,7 @@ export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
     inactive_because: endpoint.disabled_because,
     failing_since: isoTime(failing),
     previous_secret_until: until && new Date(until) > new Date() ? isoTime(until) : null,
-    created_at: isoTime(made),
+    created_at: isoTime(created),
   }
 }
 

@@ -264,7 +264,7 @@ async function applyFunctions(client: Client, files: SqlFile[]): Promise<string[
   }
   const kept = new Set(files.flatMap(functionsOf))
   for (const { file, functions } of known) {
-    for (const name of functions.filter((made) => !kept.has(made))) await drop(client, name, file)
+    for (const name of functions.filter((created) => !kept.has(created))) await drop(client, name, file)
   }
   await client.query('delete from schema_functions where file <> all ($1)', [files.map(({ name }) => name)])
   const { rows: twice } = await client.query<{ name: string }>(

@@ -10,9 +10,9 @@ import {
   findApplication,
   rejectApplication,
 } from '../programs/applications.ts'
-import { makeCode } from '../programs/codes.ts'
+import { createCode } from '../programs/codes.ts'
 import { saveRules } from '../programs/commission-rules.ts'
-import { makeGroup, movePartners } from '../programs/groups.ts'
+import { createGroup, movePartners } from '../programs/groups.ts'
 import { changeJoinPage, readJoinPage } from '../programs/join-page.ts'
 import { emailHash } from '../tracking/customers.ts'
 
@@ -109,14 +109,14 @@ export async function giveGroups(
   programId: number,
   partnerIds: Record<string, number>,
 ): Promise<number> {
-  const regulars = await makeGroup(byOwner, programId, {
+  const regulars = await createGroup(byOwner, programId, {
     name: 'Regulars',
     rules: [
       { commission_bp: 2500, commission_duration_months: 12 },
       { sale_type: 'setup', commission_fixed_cents: 1500 },
     ],
   })
-  const trials = await makeGroup(byOwner, programId, {
+  const trials = await createGroup(byOwner, programId, {
     name: 'Reviewers',
     rules: [{ commission_bp: 1500, lifetime_cap_cents: 10_000 }],
   })
@@ -140,7 +140,7 @@ export async function giveCodes(
   ]
   for (const { code, partner } of codes) {
     const of = { promotion_code_id: null, account_id: null }
-    await makeCode(byOwner, programId, { partner_id: partnerIds[partner] ?? 0, code, ...of })
+    await createCode(byOwner, programId, { partner_id: partnerIds[partner] ?? 0, code, ...of })
   }
   return codes.map(({ code }) => code)
 }

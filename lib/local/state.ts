@@ -64,7 +64,7 @@ export function readSecrets(): Secrets {
 export async function readDemo(create: () => Promise<Demo>): Promise<Demo> {
   const kept = readDataFile(demoFile, demo)
   if (kept) return kept
-  const made = await create()
-  fs.writeFileSync(demoFile, JSON.stringify(made, null, 2), { mode: 0o600 })
-  return made
+  const created = await create()
+  fs.writeFileSync(demoFile, JSON.stringify(created, null, 2), { mode: 0o600 })
+  return created
 }

@@ -75,11 +75,11 @@ const keptFunctions = z.object({
 export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
   const functions = readFunctions()
   const built = async () => await bundleFunctions([...functions, inboxPage(functions)], { shared: true })
-  const file = await buildOnce('functions.json', async (made) => {
+  const file = await buildOnce('functions.json', async (created) => {
     const modules = [...(await built())]
     const texts = Object.fromEntries(modules.flatMap(([, all]) => all.map((one) => [one.path, one.contents])))
     const modulesOf = Object.fromEntries(modules.map(([name, all]) => [name, all.map((one) => one.path)]))
-    return [{ path: made, contents: JSON.stringify({ texts, modulesOf }) }]
+    return [{ path: created, contents: JSON.stringify({ texts, modulesOf }) }]
   })
   if (!file) return await built()
   const { texts, modulesOf } = keptFunctions.parse(JSON.parse(readFileSync(file, 'utf8')))

@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError, notOfProgram } from '../errors.ts'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { hasWords, kysely } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
@@ -38,7 +38,7 @@ export async function createAdjustment(
   adjustment: NewAdjustment,
   requestId: string,
   outbox: RelayMessage[],
-): Promise<Made<Adjustment>> {
+): Promise<Created<Adjustment>> {
   const make = call('create_adjustment', {
     of_program_id: programId,
     of_partner_id: adjustment.partnerId,
@@ -49,11 +49,11 @@ export async function createAdjustment(
     of_external_id: adjustment.externalId ?? null,
     request: requestId,
   })
-  const read = keepMade(adjustmentsStatement({ programId }, { limit: 1, requestId }))
-  const [[row], [made], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuse)
-  if (!made?.made) throw refusalOf(row?.outcome ?? null)
+  const read = storeCreated(adjustmentsStatement({ programId }, { limit: 1, requestId }))
+  const [[row], [created], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuse)
+  if (!created?.created) throw refusalOf(row?.outcome ?? null)
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
-  return made.made
+  return created.created
 }
 
 function refusalOf(outcome: string | null): Error {

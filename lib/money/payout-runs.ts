@@ -1,5 +1,5 @@
 import { type InferResult, type NotNull, sql } from 'kysely'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -36,12 +36,12 @@ export async function openPayoutRun(
   programId: number,
   requestId: string,
   outbox: RelayMessage[],
-): Promise<Made<PayoutRun> | null> {
+): Promise<Created<PayoutRun> | null> {
   const make = call('create_payout_run', { of_program_id: programId, request: requestId })
-  const read = keepMade(runsStatement(programId).where('r.request_id', '=', requestId))
+  const read = storeCreated(runsStatement(programId).where('r.request_id', '=', requestId))
   const [, [run], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
-  return run?.made ?? null
+  return run?.created ?? null
 }
 
 /**

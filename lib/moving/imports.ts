@@ -1,7 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError, isTransient } from '../errors.ts'
-import { keepMade, makeOnce } from '../idempotency.ts'
+import { storeCreated, createOnce } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { seal } from '../processors/seal.ts'
@@ -161,10 +161,10 @@ export async function createImport(
     sealed_key: sql<Uint8Array>`${await seal(env.EMAIL_HASH_KEY, 'import key', keyName(programId), access.key)}::bytea`,
     position: JSON.stringify({ account: access.account, list: 0, stored: 0 } satisfies Position),
   }
-  const made = await makeOnce(async () => {
+  const created = await createOnce(async () => {
     const [, [kept]] = await db.batch([
       kysely.insertInto('imports').values({ program_id: programId, source, ...reading }),
-      keepMade(
+      storeCreated(
         kysely
           .selectFrom('imports')
           .select('id')
@@ -174,10 +174,10 @@ export async function createImport(
           .limit(1),
       ),
     ])
-    return kept?.made
+    return kept?.created
   })
-  if (!made) throw new Error('the database returned no import')
-  return made.id
+  if (!created) throw new Error('the database returned no import')
+  return created.id
 }
 
 async function readContext(db: Database, env: ImportEnv, programId: number, source: Source): Promise<ReadContext> {

@@ -1,7 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
@@ -91,9 +91,9 @@ function requireAddress(url: string | null, env: LoopbackEnv): void {
 }
 
 /** An endpoint with its secret, in its state when the secret was created. */
-export type EndpointWithSecret = Made<WebhookEndpoint> & { secret: string }
+export type EndpointWithSecret = Created<WebhookEndpoint> & { secret: string }
 
-/** Runs a creation: directly, or through `makeOnce` of lib/idempotency.ts if the request may be repeated. */
+/** Runs a creation: directly, or through `createOnce` of lib/idempotency.ts if the request may be repeated. */
 type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
 const atOnce: Making = (make) => make()
 
@@ -101,7 +101,7 @@ const atOnce: Making = (make) => make()
  * Creates an endpoint and returns it with its secret, which is shown once. Throws `conflict` if the program has 20. A request with the same
  * Idempotency-Key gets the same secret, which derives from the endpoint and is not stored.
  */
-export async function makeEndpoint(
+export async function createEndpoint(
   db: Database,
   env: EndpointEnv,
   programId: number,
@@ -117,7 +117,7 @@ async function insertEndpoint(
   db: Database,
   programId: number,
   settings: EndpointSettings,
-): Promise<Made<WebhookEndpoint>> {
+): Promise<Created<WebhookEndpoint>> {
   const [, added, [endpoint]] = await db.batch([
     // Wait for concurrent creations, so that the limit counts them.
     kysely.selectFrom('programs').select('id').where('id', '=', programId).forNoKeyUpdate(),
@@ -147,12 +147,12 @@ async function insertEndpoint(
       )
       .returning('id'),
     // The program is locked, so an endpoint created at this moment is the new one.
-    keepMade(endpointsOf(programId).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
+    storeCreated(endpointsOf(programId).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
   ])
-  if (added.length === 0 || !endpoint?.made) {
+  if (added.length === 0 || !endpoint?.created) {
     throw new ApiError('conflict', `A program can have at most ${maxEndpoints} webhook endpoints. Delete one first.`)
   }
-  return endpoint.made
+  return endpoint.created
 }
 
 async function secretOf(
@@ -226,7 +226,7 @@ export async function deleteEndpoint(db: Database, programId: number, endpointId
 
 /**
  * Gives an endpoint a new secret, which is shown once. The previous secret also signs for a day, and an older one ends at once. Answers a
- * repeated request like `makeEndpoint`.
+ * repeated request like `createEndpoint`.
  */
 export async function rotateSecret(
   db: Database,
@@ -246,10 +246,10 @@ export async function rotateSecret(
         .where('program_id', '=', programId)
         .where('id', '=', endpointId)
         .where('deleted_at', 'is', null),
-      keepMade(endpointsOf(programId).where('id', '=', endpointId)),
+      storeCreated(endpointsOf(programId).where('id', '=', endpointId)),
     ])
-    if (!rotated?.made) throw noEndpoint()
-    return rotated.made
+    if (!rotated?.created) throw noEndpoint()
+    return rotated.created
   })
   return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
 }

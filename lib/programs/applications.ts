@@ -3,7 +3,7 @@ import { hashToken, newToken } from '../access/tokens.ts'
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { hasWords, kysely } from '../kysely.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
@@ -186,17 +186,17 @@ export async function applyByKey(
   db: Database,
   application: Omit<NewApplication, 'userId' | 'seen'> & { seen: { terms: number | null } },
   token: string,
-): Promise<Made<Application & { token_hash: string }>> {
+): Promise<Created<Application & { token_hash: string }>> {
   const tokenHash = await hashToken(token)
   const { programId } = application
-  const made = applicationsStatement(programId, { limit: 1, status: 'unverified' })
+  const created = applicationsStatement(programId, { limit: 1, status: 'unverified' })
     .where('a.token_hash', '=', tokenHash)
     .select(sql<string>`encode(a.token_hash, 'hex')`.as('token_hash'))
   const [[row], [kept]] = await db.batch([
     applyStatement({ ...application, userId: null }, tokenHash, ''),
-    keepMade(made),
+    storeCreated(created),
   ])
-  if (kept?.made) return kept.made
+  if (kept?.created) return kept.created
   if (row?.outcome === 'answers') {
     throw new ApiError('invalid_request', `The answer to "${row.wrong_question}" was not accepted.`, {
       details: [

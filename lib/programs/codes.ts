@@ -2,7 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { ApiError, found, notOfProgram } from '../errors.ts'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { containing, kysely } from '../kysely.ts'
 import { isName } from '../names.ts'
@@ -118,8 +118,8 @@ interface NewCode {
  * Gives a partner a code, or restores a revoked one. Refuses with `not_found` if the program has no such partner. Refuses with `conflict`
  * if another partner has or had the code, because late reports and the books must mean one person.
  */
-export async function makeCode(db: Database, programId: number, code: NewCode): Promise<Made<PartnerCode>> {
-  const [[answer], [made]] = await db.batch([
+export async function createCode(db: Database, programId: number, code: NewCode): Promise<Created<PartnerCode>> {
+  const [[answer], [created]] = await db.batch([
     call('create_code', {
       of_program_id: programId,
       of_partner_id: code.partner_id,
@@ -127,10 +127,10 @@ export async function makeCode(db: Database, programId: number, code: NewCode): 
       of_promotion_code_id: code.promotion_code_id,
       of_account_id: code.account_id,
     }),
-    keepMade(codesStatement(programId, { limit: 1, code: code.code, partnerId: code.partner_id })),
+    storeCreated(codesStatement(programId, { limit: 1, code: code.code, partnerId: code.partner_id })),
   ])
   if (answer?.refusal) refuse(answer.refusal, answer.held_by)
-  return found(made?.made, 'code')
+  return found(created?.created, 'code')
 }
 
 function refuse(refusal: string, heldBy: string | null): never {

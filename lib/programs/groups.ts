@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import { refuse } from '../constraints.ts'
 import { call, type Database } from '../database.ts'
 import { found } from '../errors.ts'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, lower } from '../kysely.ts'
 import { rulesOf } from './commission-rules.ts'
@@ -57,18 +57,18 @@ export async function readGroup(db: Database, programId: number, groupId: number
 }
 
 /** Creates a group with its rules. Throws `conflict` if another group of the program has the name. */
-export async function makeGroup(
+export async function createGroup(
   db: Database,
   programId: number,
   group: { name: string; rules: CommissionRule[] },
-): Promise<Made<PartnerGroup>> {
-  const [, [made]] = await db
+): Promise<Created<PartnerGroup>> {
+  const [, [created]] = await db
     .batch([
       call('make_group', { of_program_id: programId, group_name: group.name, rules: JSON.stringify(group.rules) }),
-      keepMade(groupsStatement(programId, { limit: 1, name: group.name })),
+      storeCreated(groupsStatement(programId, { limit: 1, name: group.name })),
     ])
     .catch(refuse)
-  return found(made?.made, 'group')
+  return found(created?.created, 'group')
 }
 
 /**

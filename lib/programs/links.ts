@@ -1,6 +1,6 @@
 import { type Expression, type ExpressionBuilder, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError, found, notOfProgram } from '../errors.ts'
@@ -44,7 +44,7 @@ export async function addLink(
     external_id?: string | null | undefined
     metadata?: Metadata | undefined
   },
-): Promise<Made<ListedLink>> {
+): Promise<Created<ListedLink>> {
   const { programId, partnerId, pageUrl, external_id = null, metadata = {} } = link
   for (let digits = 4; ; digits++) {
     const code = link.code ?? suggestCode(`partner${partnerId}x`, digits)
@@ -65,14 +65,14 @@ export async function addLink(
               .where(linkCountOf(programId, partnerId), '<', maxLinks),
           ),
         // If no link was added, another partner may have the code.
-        keepMade(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
+        storeCreated(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
         kysely
           .selectFrom('partners')
           .select(['id', linkCountOf(programId, partnerId).$asScalar().$notNull().as('links')])
           .where('program_id', '=', programId)
           .where('id', '=', partnerId),
       ])
-      if (added?.made) return added.made
+      if (added?.created) return added.created
       if (!partner) throw notOfProgram('partner_id', 'partner')
       if (partner.links >= maxLinks)
         throw new ApiError('conflict', `A partner can have at most ${maxLinks} links. Use or change an existing one.`)

@@ -1,6 +1,6 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
-import { keepMade, type Made } from '../idempotency.ts'
+import { storeCreated, type Created } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
 import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
@@ -27,7 +27,7 @@ interface Details {
 export async function addPartner(
   db: Database,
   partner: Details & { programId: number; name: string; code: string | null; metadata?: Metadata | undefined },
-): Promise<{ partnerId: number; code: string; partner: Made<PartnerOfProgram> }> {
+): Promise<{ partnerId: number; code: string; partner: Created<PartnerOfProgram> }> {
   const { programId, name, email, external_id, group_id, metadata = {} } = partner
   const values = { program_id: programId, name, email, external_id, group_id, metadata: JSON.stringify(metadata) }
   for (let digits = 4; ; digits++) {
@@ -35,14 +35,14 @@ export async function addPartner(
     try {
       const [, [added]] = await db.batch([
         kysely
-          .with('made', (cte) => cte.insertInto('partners').values(values).returning(['program_id', 'id']))
+          .with('created', (cte) => cte.insertInto('partners').values(values).returning(['program_id', 'id']))
           .insertInto('referral_links')
           .columns(['code', 'program_id', 'partner_id'])
-          .expression((eb) => eb.selectFrom('made').select([eb.val(code).as('code'), 'program_id', 'id'])),
-        keepMade(partnersStatement(programId, { limit: 1, code })),
+          .expression((eb) => eb.selectFrom('created').select([eb.val(code).as('code'), 'program_id', 'id'])),
+        storeCreated(partnersStatement(programId, { limit: 1, code })),
       ])
-      if (!added?.made) throw new Error('the database returned no partner')
-      return { partnerId: added.made.id, code, partner: added.made }
+      if (!added?.created) throw new Error('the database returned no partner')
+      return { partnerId: added.created.id, code, partner: added.created }
     } catch (error) {
       if (violatedConstraint(error) === 'referral_links_code_key' && partner.code === null && digits < 9) continue
       return refuse(error)

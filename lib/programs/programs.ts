@@ -79,14 +79,14 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
 
 /** Creates a program in a workspace and returns its id. */
 export async function createProgram(db: Database, workspaceId: string, settings: ProgramSettings): Promise<number> {
-  const [made] = await db.query(
+  const [created] = await db.query(
     kysely
       .insertInto('programs')
       .values({ workspace_id: workspaceId, ...settings })
       .returning('id'),
   )
-  if (!made) throw new Error('the database returned no program')
-  return made.id
+  if (!created) throw new Error('the database returned no program')
+  return created.id
 }
 
 /** Creates a program in a workspace with its first API key, which is not stored and cannot be shown again. */
@@ -97,9 +97,9 @@ export async function startProgram(
   { scopes, createdBy }: { scopes: readonly KeyScope[]; createdBy: string },
 ): Promise<{ programId: number; apiKey: string }> {
   const { key, keyHash, hint } = await generateApiKey()
-  const [made] = await db.query(
+  const [created] = await db.query(
     kysely
-      .with('made', (cte) =>
+      .with('created', (cte) =>
         cte
           .insertInto('programs')
           .values({ workspace_id: workspaceId, ...settings })
@@ -109,9 +109,9 @@ export async function startProgram(
       .columns(['program_id', 'key_hash', 'name', 'hint', 'scopes', 'created_by'])
       .expression((eb) =>
         eb
-          .selectFrom('made')
+          .selectFrom('created')
           .select((program) => [
-            'made.id',
+            'created.id',
             program.val(hexBytes(keyHash)).as('key_hash'),
             program.val('server').as('name'),
             program.val(hint).as('hint'),
@@ -121,8 +121,8 @@ export async function startProgram(
       )
       .returning('program_id'),
   )
-  if (!made) throw new Error('the database returned no program')
-  return { programId: made.program_id, apiKey: key }
+  if (!created) throw new Error('the database returned no program')
+  return { programId: created.program_id, apiKey: key }
 }
 
 /** Changes a program's settings. Existing commissions keep their rate and hold period. */

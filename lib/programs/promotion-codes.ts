@@ -3,8 +3,8 @@ import { Stripe } from 'stripe'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
-import { makeCode, type PartnerCode, revokeCode } from './codes.ts'
-import type { Made } from '../idempotency.ts'
+import { createCode, type PartnerCode, revokeCode } from './codes.ts'
+import type { Created } from '../idempotency.ts'
 import { onAccount, openStripe, type StripeEnv } from '../processors/stripe/client.ts'
 
 /** The discount of a code in Stripe: an existing promotion code, an existing coupon, or a new coupon. */
@@ -33,18 +33,18 @@ interface Account {
 }
 
 /**
- * Gives a partner a code like `makeCode`, optionally with a promotion code of the connected account. Creates it in Stripe first, because a code
+ * Gives a partner a code like `createCode`, optionally with a promotion code of the connected account. Creates it in Stripe first, because a code
  * that the account refuses must not exist here. Disables it there again if it cannot be stored here. Throws `conflict` if Stripe refuses or the
  * service may only read the account.
  */
-export async function makePartnerCode(
+export async function createPartnerCode(
   db: Database,
   env: StripeEnv,
   programId: number,
   { partner_id, code, stripe: promotion }: AskedCode,
-): Promise<Made<PartnerCode>> {
+): Promise<Created<PartnerCode>> {
   if (!promotion) {
-    return makeCode(db, programId, { partner_id, code: code ?? '', promotion_code_id: null, account_id: null })
+    return createCode(db, programId, { partner_id, code: code ?? '', promotion_code_id: null, account_id: null })
   }
   const account = await accountOf(db, programId)
   const stripe = openStripe(env)
@@ -54,7 +54,7 @@ export async function makePartnerCode(
       : open(stripe, account, { programId, partner_id, code: code ?? '' }, promotion),
   )
   try {
-    return await makeCode(db, programId, { partner_id, code: text, promotion_code_id: id, account_id: account.id })
+    return await createCode(db, programId, { partner_id, code: text, promotion_code_id: id, account_id: account.id })
   } catch (error) {
     if (isNew && error instanceof ApiError) await switchTo(stripe, account.id, id, false)
     throw error
@@ -195,11 +195,11 @@ async function open(
             onAccount(accountId),
           )
         ).id
-  const made = await stripe.promotionCodes.create(
+  const created = await stripe.promotionCodes.create(
     { promotion: { type: 'coupon', coupon }, code, metadata },
     onAccount(accountId),
   )
-  return [made, true]
+  return [created, true]
 }
 
 async function switchTo(stripe: Stripe, accountId: string, promotionCodeId: string, active: boolean): Promise<void> {

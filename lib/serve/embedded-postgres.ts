@@ -157,16 +157,16 @@ async function initialise(
 ): Promise<void> {
   removeLeftovers(dataFolder)
   fs.mkdirSync(path.dirname(dataFolder), { recursive: true, mode: 0o700 })
-  const made = fs.mkdtempSync(`${dataFolder}${beingMade}${process.pid}-`)
+  const created = fs.mkdtempSync(`${dataFolder}${beingMade}${process.pid}-`)
   const passwordFolder = fs.mkdtempSync(path.join(tmpdir(), 'svc-'))
   const passwordFile = path.join(passwordFolder, 'password')
   fs.writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  for (const owned of [made, passwordFolder, passwordFile]) chownTo(owned, identity)
+  for (const owned of [created, passwordFolder, passwordFile]) chownTo(owned, identity)
   try {
     await run(
       path.join(binaries, 'initdb'),
       [
-        `--pgdata=${folderArgument(made, identity)}`,
+        `--pgdata=${folderArgument(created, identity)}`,
         '--username=postgres',
         `--pwfile=${passwordFile}`,
         '--auth=scram-sha-256',
@@ -177,9 +177,9 @@ async function initialise(
         '--no-sync',
         '--no-instructions',
       ],
-      { ...identity, cwd: made, env: serverEnvironment },
+      { ...identity, cwd: created, env: serverEnvironment },
     )
-    fs.renameSync(made, dataFolder)
+    fs.renameSync(created, dataFolder)
   } catch (error) {
     const isTaken = error instanceof Error && 'code' in error && ['ENOTEMPTY', 'EEXIST'].includes(String(error.code))
     if (!isTaken) throw error
@@ -188,7 +188,7 @@ async function initialise(
         `${dataFolder} contains something other than a database. Empty it, or name another folder.`,
       )
   } finally {
-    fs.rmSync(made, { recursive: true, force: true })
+    fs.rmSync(created, { recursive: true, force: true })
     fs.rmSync(passwordFolder, { recursive: true })
   }
 }

@@ -184,7 +184,7 @@ async function open(desk: Desk, plan: Plan) {
   )
   const partners = [shop.partnerId, shop.otherPartnerId]
   const codes = rows.map(({ code }) => code)
-  const groupId = plan.rules ? (await service.makeGroup(db, shop.programId, { name: 'Gold', rules: [] })).id : null
+  const groupId = plan.rules ? (await service.createGroup(db, shop.programId, { name: 'Gold', rules: [] })).id : null
   if (plan.joins) {
     const account = await addAccount(sql, 'Joined')
     await addOwner(sql, shop.programId)
@@ -254,7 +254,7 @@ async function open(desk: Desk, plan: Plan) {
     for (const partner of [0, 1] as const) {
       const promotion = promotionOf(tag, partner)
       const code = { partner_id: partners[partner] ?? 0, code: `CODE-${partner}`, promotion_code_id: promotion }
-      await service.makeCode(db, shop.programId, { ...code, account_id: shop.account })
+      await service.createCode(db, shop.programId, { ...code, account_id: shop.account })
     }
     await sql.query('update partner_codes set created_at = to_timestamp($2) where program_id = $1', [
       shop.programId,

@@ -14,8 +14,8 @@ import { testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
-import { makeCode } from '../../lib/programs/codes.ts'
-import { makeGroup } from '../../lib/programs/groups.ts'
+import { createCode } from '../../lib/programs/codes.ts'
+import { createGroup } from '../../lib/programs/groups.ts'
 import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
 import { invitePartner } from '../../lib/programs/partner-invitations.ts'
@@ -132,8 +132,8 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   const waiting = await apply(db, { ...applicant, email: `waiting-${tag}@example.com` })
   const found = await findApplication(db, waiting.token)
   if (found) await confirmApplication(db, found)
-  const group = await makeGroup(db, programId, { name: 'Gold', rules: [{ commission_bp: 1000 }] })
-  const code = await makeCode(db, programId, {
+  const group = await createGroup(db, programId, { name: 'Gold', rules: [{ commission_bp: 1000 }] })
+  const code = await createCode(db, programId, {
     partner_id: other.partnerId,
     code: `CODE-${tag}`,
     promotion_code_id: null,

@@ -10,7 +10,7 @@ import { localAws } from '../../lib/local/environment.ts'
 import { queuesOf } from '../../lib/notifications/channels.ts'
 import { openQueue } from '../../lib/notifications/queue.ts'
 import { type ConsumerTerm, deliverWebhooks } from '../../lib/notifications/webhook-delivery.ts'
-import { changeEndpoint, makeEndpoint, replayDeliveries } from '../../lib/notifications/webhook-endpoints.ts'
+import { changeEndpoint, createEndpoint, replayDeliveries } from '../../lib/notifications/webhook-endpoints.ts'
 import { relayWebhooks } from '../../lib/notifications/webhook-relay.ts'
 import { createLedgerProgram } from '../support/ledger.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -105,7 +105,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     }
     const url = elsewhere[kind] ?? receiver.urlOf(name, kind as Exclude<Kind, 'down' | 'hidden'>)
     const settings = { url, description: name, types: ['sale.created' as const, 'sale.refunded' as const] }
-    const endpoint = await makeEndpoint(db, env, program.programId, settings)
+    const endpoint = await createEndpoint(db, env, program.programId, settings)
     receiver.expect(name, endpoint.secret)
     /** The expected events of each sale. */
     const sales = new Map<string, number[]>()

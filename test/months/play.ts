@@ -10,10 +10,10 @@ import { decideReviews, flagNewCommissions } from '../../lib/money/reviews.ts'
 import { createPayoutRun, payPayoutRun } from '../../lib/money/payout-runs.ts'
 import { refundSale } from '../../lib/money/refunds.ts'
 import { recordSale } from '../../lib/money/sales.ts'
-import { makeCode } from '../../lib/programs/codes.ts'
+import { createCode } from '../../lib/programs/codes.ts'
 import { previewRules, type RuleHolder, saveRules } from '../../lib/programs/commission-rules.ts'
 import { type CommissionRule } from '../../lib/programs/commission-terms.ts'
-import { makeGroup, movePartners } from '../../lib/programs/groups.ts'
+import { createGroup, movePartners } from '../../lib/programs/groups.ts'
 import { recordClick } from '../../lib/tracking/clicks.ts'
 import { emailHash } from '../../lib/tracking/customers.ts'
 import { recordServerLead } from '../../lib/tracking/leads.ts'
@@ -336,12 +336,12 @@ async function createWorld(db: Database, sql: Sql, plan: Plan) {
   const partnerIds = rows[0]?.partner_ids.map(Number) ?? []
   await saveTerms(sql, programId, plan.terms)
   const groups = [
-    await makeGroup(db, programId, { name: 'Gold', rules: [] }),
-    await makeGroup(db, programId, { name: 'Silver', rules: [] }),
+    await createGroup(db, programId, { name: 'Gold', rules: [] }),
+    await createGroup(db, programId, { name: 'Silver', rules: [] }),
   ]
   const groupIds = groups.map(({ id }) => id)
   for (const [place, partner_id] of partnerIds.entries()) {
-    await makeCode(db, programId, { partner_id, code: `CODE${place}`, promotion_code_id: null, account_id: null })
+    await createCode(db, programId, { partner_id, code: `CODE${place}`, promotion_code_id: null, account_id: null })
     const group = plan.groups[place] ?? null
     if (group !== null) await movePartners(db, programId, [partner_id], groupIds[group] ?? 0)
   }

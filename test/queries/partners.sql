@@ -1,11 +1,11 @@
 -- addPartner
-with "made" as (
+with "created" as (
   insert into "partners" ("program_id", "name", "email", "metadata")
   values ($1, $2, $3, $4)
   returning "program_id", "id")
 insert into "referral_links" ("code", "program_id", "partner_id")
 select $5 as "code", "program_id", "id"
-from "made";
+from "created";
 select keep_answer((
     select to_jsonb(m)
     from ((
@@ -53,7 +53,7 @@ select keep_answer((
           from "referral_links" as "l"
           where "l"."program_id" = $4 and lower("l"."code") = lower($5::text))
         order by "p"."id" desc
-        limit $6)) m)) as "made";
+        limit $6)) m)) as "created";
 
 -- addLink
 insert into "referral_links" ("program_id", "partner_id", "code", "page_url", "external_id", "metadata")
@@ -76,7 +76,7 @@ select keep_answer((
           limit 1) as "k" on true
         where "l"."program_id" = $1 and lower("l"."code") = lower($2::text) and "l"."created_at" = now()
         order by "l"."id" desc
-        limit $3)) m)) as "made";
+        limit $3)) m)) as "created";
 select "id", (
   select count(*) as "links"
   from "referral_links"

@@ -9,11 +9,11 @@ import { connectProvider } from '../../lib/money/payout-connections.ts'
 import { createPayoutRun } from '../../lib/money/payout-runs.ts'
 import { askPayout } from '../../lib/money/payouts.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
-import { makeCode } from '../../lib/programs/codes.ts'
-import { makeGroup } from '../../lib/programs/groups.ts'
+import { createCode } from '../../lib/programs/codes.ts'
+import { createGroup } from '../../lib/programs/groups.ts'
 import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
-import { makeEndpoint, testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
+import { createEndpoint, testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
 import { startStack } from './stack.ts'
@@ -125,17 +125,17 @@ export async function startTenants() {
       byOwner: true,
     })
     const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
-    const endpoint = await makeEndpoint(stack.db, stack.environment, programId, hooks)
+    const endpoint = await createEndpoint(stack.db, stack.environment, programId, hooks)
     const message = await testEndpoint(stack.db, programId, endpoint.id)
     const connection = await createConnection(stack.db, programId, { processor: 'paddle', livemode: true })
-    const group = await makeGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
+    const group = await createGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
     await changeJoinPage(stack.db, programId, { is_open: true, slug: 'secret-slug', terms: 'Be true.' })
     const applicant = { programId, userId: null, email: 'secret-applicant@example.com', name: 'Applicant', answers: [] }
     const applied = await apply(stack.db, { ...applicant, seen: { version: 2 } })
     const application = await findApplication(stack.db, applied.token)
     if (!application) throw new Error('the application is missing')
     await confirmApplication(stack.db, application)
-    const code = await makeCode(stack.db, programId, {
+    const code = await createCode(stack.db, programId, {
       partner_id: partnerId,
       code: 'SECRET-CODE',
       promotion_code_id: null,

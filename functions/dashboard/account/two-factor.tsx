@@ -94,28 +94,28 @@ pages.post(address, requireViewer, requireVerified, form(setUpForm, address), as
     throw new ApiError('conflict', 'Two-factor codes are already enabled. Disable them before you set them up again.')
   const { password } = c.req.valid('form')
   await checkPassword(c, 'password', password)
-  const made = await openAuth(c).api.enableTwoFactor({ body: { password }, headers: c.req.raw.headers })
-  if (made.method !== 'totp') throw new Error('better-auth enabled a method other than TOTP')
-  return await renderConfirm(c, made)
+  const created = await openAuth(c).api.enableTwoFactor({ body: { password }, headers: c.req.raw.headers })
+  if (created.method !== 'totp') throw new Error('better-auth enabled a method other than TOTP')
+  return await renderConfirm(c, created)
 })
 
 /** The page for the first code, which proves that the app has the secret. The secret is shown once. */
-function renderConfirm(c: ViewerContext, made?: { totpURI: string; backupCodes: string[] }) {
+function renderConfirm(c: ViewerContext, created?: { totpURI: string; backupCodes: string[] }) {
   return c.render(
     <AccountPage title="Two-factor codes">
-      {made && (
+      {created && (
         <Card title="Scan this with your app">
-          <QrCode text={made.totpURI} label="QR code for your app. Its key is below as text." />
+          <QrCode text={created.totpURI} label="QR code for your app. Its key is below as text." />
           <p>Or type this key into it:</p>
-          <Copy text={new URL(made.totpURI).searchParams.get('secret') ?? ''} label="key for the app" />
+          <Copy text={new URL(created.totpURI).searchParams.get('secret') ?? ''} label="key for the app" />
         </Card>
       )}
-      {made && <RecoveryCodes codes={made.backupCodes} />}
+      {created && <RecoveryCodes codes={created.backupCodes} />}
       <Card title="Enter the code that the app shows">
         <Form action={confirmPage} submit="Enable the codes">
           <CodeField hint="Six digits that change every 30 seconds." />
         </Form>
-        {!made && (
+        {!created && (
           <p class="small">
             <a href={address}>Start again</a>
           </p>

@@ -5,7 +5,7 @@ import { Day } from './format.tsx'
 import type { Column } from './table.tsx'
 
 export const adjustmentColumns = {
-  made: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
+  created: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
   amount: {
     label: 'Amount',
     right: true,
@@ -51,7 +51,7 @@ function What({ adjustment, explanationOf }: WhatProps) {
 export function adjustmentRow(adjustment: Adjustment) {
   return {
     id: adjustment.id,
-    made: adjustment.created_at,
+    created: adjustment.created_at,
     program: adjustment.program_name,
     partner_id: adjustment.partner_id,
     partner: adjustment.partner_name,

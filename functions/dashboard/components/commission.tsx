@@ -17,7 +17,7 @@ export const commissionStates: States<CommissionStatus> = {
 }
 
 export const commissionColumns = {
-  made: {
+  created: {
     label: 'Created',
     phone: 'plain',
     sorts: { descending: 'newest', ascending: 'oldest' },
@@ -46,7 +46,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
     commissions,
     {
       id: ({ id }) => id,
-      made: (commission) => commission.created_at,
+      created: (commission) => commission.created_at,
       partner_id: (commission) => commission.partner_id,
       partner: (commission) => commission.partner_name,
       kind: ({ kind }) => kind,

@@ -8,7 +8,7 @@ import { partnerSaleAddress } from './sale.tsx'
 /** Manual commissions and deductions in a partner's balances. */
 export const pages = createPages()
 
-const csvColumns = ['id', 'made', 'program', 'currency', 'amount', 'note', 'transaction_id', 'paid'] as const
+const csvColumns = ['id', 'created', 'program', 'currency', 'amount', 'note', 'transaction_id', 'paid'] as const
 
 partnerList(pages, '/partner/adjustments', (c) => ({
   title: 'Manual commissions',
@@ -25,7 +25,7 @@ partnerList(pages, '/partner/adjustments', (c) => ({
     lead: 'Changes that advertisers made to your balance by hand, with their reasons.',
     caption: 'Your manual commissions and deductions, newest first',
     columns: [
-      adjustmentColumns.made,
+      adjustmentColumns.created,
       { label: 'Program', cell: ({ program_name: name }) => name },
       whatColumn(({ program_id: programId, partner_id: partnerId, sale_partner_id: ofPartner }, transactionId) =>
         ofPartner === partnerId ? partnerSaleAddress({ programId, transactionId }) : undefined,

@@ -8,7 +8,7 @@ import { partnerSaleAddress } from './sale.tsx'
 /** A partner's commissions in all their programs. */
 export const pages = createPages()
 
-const csvColumns = ['id', 'made', 'kind', 'transaction_id', 'status', 'currency', 'amount', 'reversed', 'reason']
+const csvColumns = ['id', 'created', 'kind', 'transaction_id', 'status', 'currency', 'amount', 'reversed', 'reason']
 
 partnerList(pages, '/partner/commissions', (c) => {
   const status = stateIn(c, commissionStates)
@@ -28,7 +28,7 @@ partnerList(pages, '/partner/commissions', (c) => {
       actions: <LinkButton href="/partner/adjustments" text="Manual commissions" />,
       caption: 'Your commissions, newest first',
       columns: [
-        commissionColumns.made,
+        commissionColumns.created,
         causeColumn(partnerSaleAddress),
         commissionColumns.state,
         commissionColumns.amount,

@@ -27,7 +27,7 @@ export const adjustmentsAddress = (programId: number) => `/programs/${programId}
 
 const csvColumns = [
   'id',
-  'made',
+  'created',
   'partner_id',
   'partner',
   'currency',
@@ -61,7 +61,7 @@ programList(pages, '/adjustments', 'commission:list', (c) => {
       what: 'Partner, note or transaction id',
       caption: 'Manual commissions and deductions, newest first',
       columns: [
-        adjustmentColumns.made,
+        adjustmentColumns.created,
         partnerColumn(programId),
         whatColumn((_, sale) => saleAddress(programId, sale)),
         adjustmentColumns.amount,

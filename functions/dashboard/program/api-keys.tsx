@@ -13,14 +13,14 @@ interface ApiKeysProps {
   programId: number
   keys: StoredApiKey[]
   /** The new key. It is shown only once. */
-  made: string | undefined
+  created: string | undefined
   proxyKey: string
   /** When the previous proxy key ends, if there was one. */
   previousProxyKeyUntil: Date | null
 }
 
 /** A program's API keys and its proxy key. */
-export function ApiKeys({ baseUrl, programId, keys, made, proxyKey, previousProxyKeyUntil: until }: ApiKeysProps) {
+export function ApiKeys({ baseUrl, programId, keys, created, proxyKey, previousProxyKeyUntil: until }: ApiKeysProps) {
   const isRotating = until !== null && until > new Date()
   const settings = `/programs/${programId}/settings`
   const address = `${settings}/keys`
@@ -30,7 +30,7 @@ export function ApiKeys({ baseUrl, programId, keys, made, proxyKey, previousProx
         Your server uses a key to send leads, sales and refunds, or to read and change the program. A key belongs to
         this program only. The <a href="/docs">documentation</a> has the code.
       </p>
-      {made !== undefined && <SetUp baseUrl={baseUrl} apiKey={made} page={settingsTab(programId, 'keys')} />}
+      {created !== undefined && <SetUp baseUrl={baseUrl} apiKey={created} page={settingsTab(programId, 'keys')} />}
       {keys.length > 0 && (
         <Table
           caption="API keys"

@@ -3,7 +3,7 @@ import { csvOf } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { codeText, codeTotals, type CodeWithFigures, listCodeFigures } from '../../../lib/programs/codes.ts'
-import { makePartnerCode, type Promotion, revokePartnerCode } from '../../../lib/programs/promotion-codes.ts'
+import { createPartnerCode, type Promotion, revokePartnerCode } from '../../../lib/programs/promotion-codes.ts'
 import { idInPath } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
 import { codeColumns } from '../components/code.tsx'
@@ -181,7 +181,7 @@ pages.post(
   form(codeForm, partnerTabOf('links'), 'new_code'),
   async (c) => {
     const typed = c.req.valid('form')
-    const { code } = await makePartnerCode(c.get('db'), c.env, c.get('program').id, {
+    const { code } = await createPartnerCode(c.get('db'), c.env, c.get('program').id, {
       partner_id: partnerIn(c),
       code: typed.new_code || undefined,
       stripe: promotionOf(typed),

@@ -71,7 +71,7 @@ programList(pages, '/commissions', 'commission:list', (c) => {
   const decides = may(roles, 'commission:decide')
   const seesCustomers = may(roles, 'tracking:list')
   const cause = causeColumn(({ transactionId }) => saleAddress(programId, transactionId))
-  const { made, state, amount } = commissionColumns
+  const { created, state, amount } = commissionColumns
   return {
     title: 'Commissions',
     current: '/commissions',
@@ -105,7 +105,7 @@ programList(pages, '/commissions', 'commission:list', (c) => {
             cell: (row) =>
               isOpen(row) && <SelectRow id={row.id} label={`commission ${row.id} of ${row.partner_name}`} />,
           },
-          made,
+          created,
           partnerColumn(programId),
           {
             ...cause,

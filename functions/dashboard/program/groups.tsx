@@ -10,7 +10,7 @@ import {
 import {
   changeGroup,
   listGroups,
-  makeGroup,
+  createGroup,
   type PartnerGroup,
   readGroup,
   removeGroup,
@@ -123,7 +123,7 @@ function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
 const nameForm = z.object({ name: nameField('Enter the name of the group.') })
 
 pages.post('/groups', requireProgram(manage), form(nameForm, groupsPage, 'name'), async (c) => {
-  const { id } = await makeGroup(c.get('db'), c.get('program').id, { ...c.req.valid('form'), rules: [] })
+  const { id } = await createGroup(c.get('db'), c.get('program').id, { ...c.req.valid('form'), rules: [] })
   return redirectWith(c, `${groupsPage(c)}/${id}`, 'The group was created. Add its rules, then its partners.')
 })
 

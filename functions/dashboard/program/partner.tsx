@@ -239,7 +239,7 @@ function Commissions({ program, partner }: PartnerProps) {
         caption="Their newest commissions"
         rows={partner.commissions}
         columns={[
-          commissionColumns.made,
+          commissionColumns.created,
           causeColumn(({ transactionId }) => saleAddress(program.id, transactionId)),
           commissionColumns.state,
           commissionColumns.amount,
@@ -251,7 +251,7 @@ function Commissions({ program, partner }: PartnerProps) {
         caption="Amounts added to or deducted from their balance by hand"
         rows={partner.adjustments}
         columns={[
-          adjustmentColumns.made,
+          adjustmentColumns.created,
           whatColumn((_, sale) => saleAddress(program.id, sale)),
           adjustmentColumns.amount,
         ]}

@@ -86,7 +86,7 @@ async function renderSettings(c: ProgramContext, asked: string | undefined, crea
           baseUrl={c.env.BASE_URL}
           programId={programId}
           keys={keys}
-          made={createdKey}
+          created={createdKey}
           proxyKey={await proxyKey(c.env, programId, settings.proxy_key_number)}
           previousProxyKeyUntil={settings.previous_proxy_key_until}
         />

@@ -9,7 +9,7 @@ import {
   type EndpointWithSecret,
   findEndpoint,
   listEndpointsWithLatest,
-  makeEndpoint,
+  createEndpoint,
   replayDeliveries,
   rotateSecret,
   rotationHours,
@@ -214,7 +214,10 @@ function refuseAddress(error: unknown): never {
 
 pages.post('/webhooks', requireProgram('webhook:manage'), form(endpointForm, webhooksPage), async (c) => {
   const settings = settingsIn(c.req.valid('form'))
-  return await showSecret(c, await makeEndpoint(c.get('db'), c.env, c.get('program').id, settings).catch(refuseAddress))
+  return await showSecret(
+    c,
+    await createEndpoint(c.get('db'), c.env, c.get('program').id, settings).catch(refuseAddress),
+  )
 })
 
 /** The number of deliveries on an endpoint's page. */

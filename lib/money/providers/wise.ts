@@ -83,8 +83,8 @@ export const wise: PayoutProvider = {
       }
       if ((await progress.begin([item])).length === 0) continue
       try {
-        const made = withId.parse(await send(account, `${path}/transfers`, 'POST', body))
-        await progress.itemHasId(item, String(made.id))
+        const created = withId.parse(await send(account, `${path}/transfers`, 'POST', body))
+        await progress.itemHasId(item, String(created.id))
       } catch (error) {
         if (error instanceof Refused) await progress.undo([item])
         throw error

@@ -128,8 +128,8 @@ interface Listened {
 async function openEndpoint(connection: Connection, flags: ListenFlags): Promise<Listened> {
   if (flags.endpoint === undefined) {
     const body = { url: null, description: 'svc listen', types: typesOf(flags.types) }
-    const made = await create<ApiOperations['createWebhookEndpoint']['answer']>(flags, 'webhook-endpoints', body)
-    return { ...made.webhook_endpoint, secrets: flags.secret ?? [made.webhook_endpoint.secret] }
+    const created = await create<ApiOperations['createWebhookEndpoint']['answer']>(flags, 'webhook-endpoints', body)
+    return { ...created.webhook_endpoint, secrets: flags.secret ?? [created.webhook_endpoint.secret] }
   }
   const path = `webhook-endpoints/${flags.endpoint}`
   const { webhook_endpoint: found } = await request<ApiOperations['getWebhookEndpoint']['answer']>(

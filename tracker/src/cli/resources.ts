@@ -93,9 +93,13 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     )
     .action(async (flags: Flags) => {
       const body = given(flags, ['name', 'email', 'code', 'external-id'])
-      const made = await create<ApiOperations['createPartner']['answer']>(flags, 'partners', body)
-      const { id, name, links: own } = made.partner
-      print(flags, made, `${green('✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`)
+      const created = await create<ApiOperations['createPartner']['answer']>(flags, 'partners', body)
+      const { id, name, links: own } = created.partner
+      print(
+        flags,
+        created,
+        `${green('✓')} Partner ${id}, ${plain(name)}, code ${own.map(({ code }) => code).join(', ')}`,
+      )
     })
 
   const update = async (id: number, flags: Flags, noun: string, options: string[], more = {}) => {
@@ -162,8 +166,8 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
           lead_commission_cents: flags.leadCents,
         }
         const body = { name: flags['name'], rules: [rule] }
-        const made = await create<ApiOperations['createGroup']['answer']>(flags, 'groups', body)
-        print(flags, made, `${green('✓')} Group ${made.group.id}, ${plain(made.group.name)}`)
+        const created = await create<ApiOperations['createGroup']['answer']>(flags, 'groups', body)
+        print(flags, created, `${green('✓')} Group ${created.group.id}, ${plain(created.group.name)}`)
       },
     )
 
@@ -220,8 +224,8 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
                 ...(months > 0 ? { duration: 'repeating', duration_in_months: months } : { duration }),
               }
         const body = { ...given(flags, ['code']), partner_id: flags.partnerId, ...(stripe && { stripe }) }
-        const made = await create<ApiOperations['createCode']['answer']>(flags, 'codes', body)
-        print(flags, made, `${green('✓')} Code ${made.code.id}, ${plain(made.code.code)}`)
+        const created = await create<ApiOperations['createCode']['answer']>(flags, 'codes', body)
+        print(flags, created, `${green('✓')} Code ${created.code.id}, ${plain(created.code.code)}`)
       },
     )
 
@@ -244,8 +248,8 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     .addHelpText('after', '\nExamples:\n  $ svc links create --partner-id 2 --code nora-spring')
     .action(async (flags: Flags & { partnerId: number }) => {
       const body = { ...given(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
-      const made = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
-      print(flags, made, `${green('✓')} Link ${made.link.id}: ${made.link.url}`)
+      const created = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
+      print(flags, created, `${green('✓')} Link ${created.link.id}: ${created.link.url}`)
     })
 
   const show = (
@@ -291,10 +295,10 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
         partner_id: flags.partnerId,
         amount_cents: flags.amountCents,
       }
-      const made = await create<ApiOperations['createAdjustment']['answer']>(flags, 'adjustments', body)
-      const { id, partner_id: partner, amount_cents: cents, currency } = made.adjustment
+      const created = await create<ApiOperations['createAdjustment']['answer']>(flags, 'adjustments', body)
+      const { id, partner_id: partner, amount_cents: cents, currency } = created.adjustment
       const text = cents < 0 ? `deducted from partner ${partner}` : `added to the balance of partner ${partner}`
-      print(flags, made, `${green('✓')} Adjustment ${id}: ${money(Math.abs(cents), currency)} ${text}`)
+      print(flags, created, `${green('✓')} Adjustment ${id}: ${money(Math.abs(cents), currency)} ${text}`)
     })
 
   return nouns

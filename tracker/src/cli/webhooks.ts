@@ -57,9 +57,9 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     )
     .action(async (flags: Flags & { types?: string }) => {
       const body = { ...given(flags, ['url', 'description']), types: typesOf(flags.types) }
-      const made = await create<Answer<'createWebhookEndpoint'>>(flags, 'webhook-endpoints', body)
-      const { id, url, secret } = made.webhook_endpoint
-      print(flags, made, `${green('✓')} Endpoint ${id}: ${plain(url)}\n  Secret, shown this once: ${secret}`)
+      const created = await create<Answer<'createWebhookEndpoint'>>(flags, 'webhook-endpoints', body)
+      const { id, url, secret } = created.webhook_endpoint
+      print(flags, created, `${green('✓')} Endpoint ${id}: ${plain(url)}\n  Secret, shown this once: ${secret}`)
     })
 
   onOne('delete', 'Delete an endpoint. The service sends nothing to it any more.')
@@ -73,11 +73,11 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks rotate 3')
     .action(async (id: number, flags: Flags) => {
-      const made = await create<Answer<'rotateWebhookSecret'>>(flags, `webhook-endpoints/${id}/rotate-secret`, {})
-      const { secret } = made.webhook_endpoint
+      const created = await create<Answer<'rotateWebhookSecret'>>(flags, `webhook-endpoints/${id}/rotate-secret`, {})
+      const { secret } = created.webhook_endpoint
       print(
         flags,
-        made,
+        created,
         `${green('✓')} Endpoint ${id} has a new secret, shown this once: ${secret}\n  For a day, the previous secret also signs.`,
       )
     })
