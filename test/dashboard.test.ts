@@ -90,7 +90,7 @@ test('CSV files match the pages and contain nothing that a spreadsheet would run
   const commissions = await get(`/programs/${programId}/commissions.csv`, sandbox.dashboardToken)
   const [head, row] = commissions.text.split('\r\n')
   expect(head).toBe(
-    'id,made,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,payout_id,held,flags',
+    'id,created,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,payout_id,held,flags',
   )
   expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
 })

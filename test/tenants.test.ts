@@ -1,3 +1,4 @@
+import { settingsTabs } from '../functions/dashboard/program/settings-tabs.ts'
 import { Stripe } from 'stripe'
 import { expect, test } from 'vitest'
 import { type Action, may, roles } from '../lib/access/roles.ts'
@@ -268,9 +269,14 @@ const people = Object.fromEntries(
     }),
   ),
 )
-const pages = [...Object.keys(routes.program), ...routes.workspace, ...routes.signedIn].filter((route) =>
-  route.startsWith('GET'),
-)
+/** The tabs of pages. Each shows other data. */
+const tabs: Record<string, readonly string[]> = {
+  'GET /programs/:programId/settings': settingsTabs.map(({ name }) => name),
+  'GET /programs/:programId/partners/:partnerId': ['commissions', 'payouts', 'links', 'activity', 'settings'],
+}
+const pages = [...Object.keys(routes.program), ...routes.workspace, ...routes.signedIn]
+  .filter((route) => route.startsWith('GET'))
+  .flatMap((route) => [route, ...(tabs[route] ?? []).map((tab) => `${route}?tab=${tab}`)])
 
 test.each(roles)('%s sees no data beyond the role on any page or in any file', async (role) => {
   const shown = await Promise.all(pages.map((route) => send(address(route), people[role])))
