@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
  * The longest tests start first, so that no worker is left with one at the end. Tests that mostly wait are spread out,
- * so that two of three workers compute. In this order they are serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client,
+ * so that at least two workers compute. In this order they are serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client,
  * cash-oracle, docs, two-factor, api-reference, processor-codes, queue-down, disk-full and react-entry.
  */
 const longest = `

@@ -19,6 +19,7 @@ export interface Seeded {
   groupId: string
   transactionId: string
   runId: string
+  payoutId: string
   endpointId: string
   applicationId: string
   messageId: string
@@ -75,10 +76,11 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   await seedNotices(sql, programId)
   await sql.query('vacuum analyze')
   const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
-    `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId",
+    `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId", w.id as "payoutId",
       d.endpoint_id as "endpointId", d.message_id as "messageId", a.id as "applicationId"
     from (select * from sales where program_id = $1 and partner_id = $2 order by sale_date desc limit 1 offset 100) s,
       (select min(id) as id from payout_runs where program_id = $1) r,
+      (select min(id) as id from payouts where program_id = $1 and partner_id = $2) w,
       (select min(id) as id from partner_groups where program_id = $1) g,
       (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d,
       (select min(id) as id from applications where program_id = $1) a`,

@@ -61,6 +61,7 @@ const named: Record<string, keyof Seeded | undefined> = {
   groupId: 'groupId',
   transactionId: 'transactionId',
   runId: 'runId',
+  payoutId: 'payoutId',
   endpointId: 'endpointId',
   messageId: 'messageId',
   applicationId: 'applicationId',
@@ -72,8 +73,8 @@ async function pageRoutes(): Promise<string[]> {
   const routes = (await readRoutes())
     .filter((route) => route.startsWith('GET '))
     .map((route) => route.slice('GET '.length))
-    // Excluded: files, and pages that redirect until a process has started.
-    .filter((path) => pattern.test(path) && !path.endsWith('.csv') && !path.endsWith('/confirm'))
+    // Excluded: files, pages that redirect until a process has started, and pages of one connection, provider or import, which stay small.
+    .filter((path) => pattern.test(path) && !/\.csv$|\/confirm$|:(connectionId|provider|importId)/.test(path))
   for (const route of routes) {
     for (const [, name = ''] of route.matchAll(/:(\w+)/g)) {
       if (name !== 'programId' && name !== 'workspaceId' && !named[name])
