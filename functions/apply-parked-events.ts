@@ -1,6 +1,6 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { continueBackfill, listRunningBackfills } from '../lib/processors/stripe/backfill.ts'
-import { switchOffRevoked } from '../lib/programs/promotion-codes.ts'
+import { disableRevoked } from '../lib/programs/promotion-codes.ts'
 import { openStripe, type StripeEnv } from '../lib/processors/stripe/client.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 
@@ -18,8 +18,8 @@ export default {
     const stripe = openStripe(env)
     const { applied, failed } = await applyParkedEvents(db, stripe, { limit })
     if (applied + failed > 0) console.log(JSON.stringify({ function: 'apply-parked-events', applied, failed }))
-    const switched_off = await switchOffRevoked(db, env, { limit })
-    if (switched_off > 0) console.log(JSON.stringify({ function: 'apply-parked-events', switched_off }))
+    const disabled = await disableRevoked(db, env, { limit })
+    if (disabled > 0) console.log(JSON.stringify({ function: 'apply-parked-events', disabled }))
     for (const programId of await listRunningBackfills(db)) {
       await continueBackfill(db, stripe, env.EMAIL_HASH_KEY, { programId, seconds: backfillSeconds })
     }

@@ -175,7 +175,7 @@ create table api_keys (
 CREATE INDEX api_keys_creator_idx ON public.api_keys USING btree (created_by);
 CREATE INDEX api_keys_program_idx ON public.api_keys USING btree (program_id);
 CREATE TRIGGER api_keys_created_audit AFTER INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION audit_api_key();
-CREATE TRIGGER api_keys_of_deleted BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION retire_key_of_deleted_program();
+CREATE TRIGGER api_keys_of_deleted BEFORE INSERT ON public.api_keys FOR EACH ROW EXECUTE FUNCTION revoke_key_of_deleted_program();
 CREATE TRIGGER api_keys_revoked_audit AFTER UPDATE OF revoked_at ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NULL) AND (new.revoked_at IS NOT NULL))) EXECUTE FUNCTION audit_api_key();
 
 create table applications (
@@ -10251,19 +10251,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.retire_key_of_deleted_program()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
-  if not found then
-    new.revoked_at := now();
-  end if;
-  return new;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.return_payout(of_program_id bigint, of_payout_id bigint, as_status text, because text, OUT status text)
  RETURNS text
  LANGUAGE plpgsql
@@ -10388,6 +10375,19 @@ AS $function$
 begin
   update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;
   return found;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.revoke_key_of_deleted_program()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
+  if not found then
+    new.revoked_at := now();
+  end if;
+  return new;
 end $function$
 ;
 
@@ -11729,7 +11729,7 @@ AS $function$
 begin
   if key.revoked_at is not null then
     perform note_refusal(key.program_id, 'key', 'api_key_retired', key.hint);
-    return 'retired';
+    return 'revoked';
   elsif key.expires_at <= now() then
     perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';

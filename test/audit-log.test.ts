@@ -1,7 +1,7 @@
 import { detailsOf } from '../functions/dashboard/components/audit-entry.ts'
 import { expect, test } from 'vitest'
 import { deleteOldAuditEntries, listAuditEntries, noteExport } from '../lib/access/audit-log.ts'
-import { createApiKey, listApiKeys, retireApiKey } from '../lib/access/program-keys.ts'
+import { createApiKey, listApiKeys, revokeApiKey } from '../lib/access/program-keys.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
 import { createPayoutRun, payPayoutRun, setMinimumPayout } from '../lib/money/payout-runs.ts'
@@ -172,7 +172,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     'a key is revoked',
     async () => {
       const key = await newestKey()
-      return () => retireApiKey(db, programId, key)
+      return () => revokeApiKey(db, programId, key)
     },
     [['api_key.revoked', expect.stringMatching(/^server …\w{4}$/)]],
   ],

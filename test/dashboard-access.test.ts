@@ -12,7 +12,7 @@ const programPaths = [
     /performance.csv /events /events.csv /test /test/events /test/events.csv /test/deliveries
     /test/deliveries.csv /partners /partners.csv /partners/1/rules /groups /groups/everybody
     /groups/everybody/preview /commissions /commissions.csv /sales/secret-transaction /customers/1
-    /payouts /payouts.csv /payouts /notices /notices.csv /deliveries /deliveries.csv
+    /payouts /payouts.csv /payouts /notifications /notifications.csv /deliveries /deliveries.csv
     /deliveries/notifications /deliveries/notifications.csv /webhooks /webhooks/deliveries
     /webhooks/deliveries.csv /settings /check
   `

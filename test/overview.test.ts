@@ -489,7 +489,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     'a payment that could not be recorded',
     `insert into notifications (program_id, id, kind, audience, payload, created_at) values ($1, 0, 'payment_ignored', 'advertiser', '{}', now())`,
     'delete from notifications where program_id = $1 and id = 0',
-    /href="[^"]+\/notices">1 payment of your partners’ customers could not be recorded/,
+    /href="[^"]+\/notifications">1 payment of your partners’ customers could not be recorded/,
     true,
   ],
   [

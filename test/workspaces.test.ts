@@ -53,7 +53,7 @@ const policy: Record<Action, Role[]> = {
   'tracking:list': ['owner', 'admin', 'member'],
   'partner:list': ['owner', 'admin', 'member', 'billing'],
   'commission:list': ['owner', 'admin', 'member', 'billing'],
-  'notice:list': ['owner', 'admin', 'member', 'billing'],
+  'notification:list': ['owner', 'admin', 'member', 'billing'],
   'webhook:list': ['owner', 'admin', 'member'],
   'delivery:list': ['owner', 'admin', 'member'],
   'payout:list': ['owner', 'admin', 'billing'],

@@ -80,7 +80,7 @@ export function requireActiveKey<State extends KeyState>(
   state: State | undefined,
   scope: KeyScope = 'track',
 ): asserts state is State {
-  if (state?.key_refusal === 'retired') {
+  if (state?.key_refusal === 'revoked') {
     throw new ApiError('api_key_retired', 'This API key was revoked. Create a new one in the dashboard and use that.')
   }
   if (state?.key_refusal === 'expired') {

@@ -65,7 +65,7 @@ export async function rotateProxyKey(db: Database, programId: number): Promise<v
 }
 
 /** Revokes a key permanently. The service refuses its calls with `api_key_retired` from now on. */
-export async function retireApiKey(db: Database, programId: number, keyId: number): Promise<void> {
+export async function revokeApiKey(db: Database, programId: number, keyId: number): Promise<void> {
   await db.query(
     kysely
       .updateTable('api_keys')

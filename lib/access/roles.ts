@@ -7,14 +7,14 @@ const analysis = [
   'tracking:list',
   'partner:list',
   'commission:list',
-  'notice:list',
+  'notification:list',
   'delivery:list',
   'webhook:list',
 ] as const
 const payment = [
   'partner:list',
   'commission:list',
-  'notice:list',
+  'notification:list',
   'payout:list',
   'payout:pay',
   'payout-address:read',

@@ -131,7 +131,7 @@ async function settled<Parts extends readonly unknown[]>(
 
 /** A killed stack frees its port a moment later, so this retries for two seconds. */
 async function refuseTakenPort(): Promise<void> {
-  for (let tries = 1; ; tries++) {
+  for (let attempts = 1; ; attempts++) {
     const probe = createServer()
     try {
       probe.listen(port, '127.0.0.1')
@@ -142,7 +142,7 @@ async function refuseTakenPort(): Promise<void> {
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : ''
       if (code !== 'EADDRINUSE') throw new OperatorError(`Port ${port} is unusable (${code}). Set PORT to another one.`)
-      if (tries === 10) {
+      if (attempts === 10) {
         throw new OperatorError(
           `Port ${port} is in use by another program. Stop it, or choose another port: PORT=${port + 1} npm start`,
         )

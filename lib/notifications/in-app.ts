@@ -28,7 +28,7 @@ export async function writeNotifications(db: Database, messages: OutboxMessage[]
       call('write_notifications', {
         program_ids: messages.map(({ program_id }) => program_id),
         outbox_ids: messages.map(({ outbox_id }) => outbox_id),
-        reading_roles: rolesWith('notice:list'),
+        reading_roles: rolesWith('notification:list'),
       }),
     ),
   )

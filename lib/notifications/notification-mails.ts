@@ -50,7 +50,7 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
   let sent = 0
   while (canMail(env) && Date.now() < deadline) {
     const claimed = await db.query(
-      call('claim_mails', { max_mails: mailsOfRound, reading_roles: rolesWith('notice:list') }),
+      call('claim_mails', { max_mails: mailsOfRound, reading_roles: rolesWith('notification:list') }),
     )
     const taken: string[] = []
     const waiting = claimed.values()
@@ -146,6 +146,6 @@ function timesOf(texts: string[]): string[] {
 /** Returns the dashboard page of a notification. */
 function pageOf({ BASE_URL }: NotificationMailEnv, of: Notification | undefined): string {
   return of?.audience === 'advertiser'
-    ? `${BASE_URL}/programs/${of.program_id}/notices`
+    ? `${BASE_URL}/programs/${of.program_id}/notifications`
     : `${BASE_URL}/partner/notifications`
 }

@@ -45,7 +45,7 @@ export async function mailConfirmation(
 const confirmDays = 7
 
 /** Mails the reason why an application was not accepted. The page itself must not reveal to strangers who is a partner. */
-export async function mailStanding(
+export async function mailOutcome(
   db: Database,
   env: ApplicationMailEnv,
   { to, programName }: Recipient,

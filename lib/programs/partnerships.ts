@@ -55,7 +55,7 @@ export async function listProgramNames(db: Database, userId: string) {
 }
 
 /**
- * Ends a partnership, by the program or by the person. Disables the links, and revokes the codes (in Stripe through `switchOffRevoked`) and
+ * Ends a partnership, by the program or by the person. Disables the links, and revokes the codes (in Stripe through `disableRevoked`) and
  * the open invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this changes
  * nothing.
  */

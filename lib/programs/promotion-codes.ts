@@ -63,7 +63,7 @@ export async function createPartnerCode(
 
 /**
  * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but the
- * code is revoked here anyway. `switchOffRevoked` repeats unanswered calls.
+ * code is revoked here anyway. `disableRevoked` repeats unanswered calls.
  */
 export async function revokePartnerCode(
   db: Database,
@@ -76,7 +76,7 @@ export async function revokePartnerCode(
   // A disconnected account accepts no calls.
   if (promotionCodeId !== null && accountId !== null && code.is_connected) {
     await tried(() => switchTo(openStripe(env), accountId, promotionCodeId, false))
-    await db.query(switchedOff({ program_id: programId, id: codeId, promotion_code_id: promotionCodeId }))
+    await db.query(disabledCode({ program_id: programId, id: codeId, promotion_code_id: promotionCodeId }))
   }
   return code
 }
@@ -86,7 +86,7 @@ export async function revokePartnerCode(
  * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, the next call repeats calls that
  * Stripe did not answer, but not those that Stripe refused. Returns the number of settled codes.
  */
-export async function switchOffRevoked(
+export async function disableRevoked(
   db: Database,
   env: StripeEnv,
   { limit, accountIds }: { limit: number; accountIds?: string[] },
@@ -122,7 +122,7 @@ export async function switchOffRevoked(
         JSON.stringify({ error: 'promotion_code_left_active', program_id: code.program_id, code_id: code.id }),
       )
     }
-    const [kept] = await db.query(switchedOff({ ...code, promotion_code_id: promotionCodeId }))
+    const [kept] = await db.query(disabledCode({ ...code, promotion_code_id: promotionCodeId }))
     if (kept) settled += 1
     // The code was given to its partner again in the meantime.
     else await tried(() => switchTo(stripe, accountId, promotionCodeId, true))
@@ -131,7 +131,7 @@ export async function switchOffRevoked(
 }
 
 /** Records that Stripe disabled a revoked code. A code that is valid again has no such record. */
-function switchedOff(code: { program_id: number; id: number; promotion_code_id: string }) {
+function disabledCode(code: { program_id: number; id: number; promotion_code_id: string }) {
   return kysely
     .updateTable('partner_codes')
     .set({ disabled_at_processor_at: now })

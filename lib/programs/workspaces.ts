@@ -3,10 +3,10 @@ import { ApiError, nameSome } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { readUnsettled } from '../access/unsettled.ts'
 import { type ConnectEnv, giveAccountBack } from '../processors/stripe/connect.ts'
-import { switchOffRevoked } from './promotion-codes.ts'
+import { disableRevoked } from './promotion-codes.ts'
 
 /** The page that deletes a workspace waits for this many calls of Stripe. */
-const mostSwitchedOff = 100
+const mostDisabled = 100
 
 /**
  * Requires two-factor codes from all members of a workspace, or stops requiring them. Throws `conflict` if the person has no codes and would lock
@@ -57,6 +57,6 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
   }
   const accountIds = done?.account_ids ?? []
   // Do it while the service still has access to Stripe. The schedule repeats failed calls.
-  if (accountIds.length > 0) await switchOffRevoked(db, env, { limit: mostSwitchedOff, accountIds })
+  if (accountIds.length > 0) await disableRevoked(db, env, { limit: mostDisabled, accountIds })
   for (const accountId of accountIds) await giveAccountBack(env, accountId)
 }

@@ -213,7 +213,7 @@ function makeRequest(
     '/partners',
     '/commissions',
     '/payouts',
-    '/notices',
+    '/notifications',
     '/deliveries',
     '/webhooks',
     '/webhooks/deliveries',

@@ -165,13 +165,13 @@ interface FrameProps extends FramedPageProps {
   groups: NavGroup[]
   aside?: Child
   /** Shown above the page. */
-  notice?: Child
+  banner?: Child
   dialog?: Child
 }
 
 function Frame(props: PropsWithChildren<FrameProps>) {
   const { title, heading = title, lead, actions, current, refreshSeconds, children } = props
-  const { viewer, label, groups, aside, notice, dialog } = props
+  const { viewer, label, groups, aside, banner, dialog } = props
   const c = useRequest()
   return (
     <Document title={title} refreshSeconds={refreshSeconds}>
@@ -188,7 +188,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
           <Navigation groups={groups} current={current} />
         </aside>
         <main class="stack loose" id="main">
-          {notice}
+          {banner}
           {!viewer.user.emailVerified && <Unverified email={viewer.user.email} canSend={canMail(c.env)} />}
           <FlashMessage flash={takeFlash(c)} />
           {heading !== null && (
@@ -229,7 +229,7 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
         </>
       }
       dialog={<SearchDialog programId={program.id} />}
-      notice={isTest && <TestNotice />}
+      banner={isTest && <TestBanner />}
       title={isTest ? `Test data: ${title}` : title}
       heading={heading}
       {...(current !== undefined && { current: `/programs/${program.id}${current}` })}
@@ -249,7 +249,7 @@ async function DocsValues({ program }: { program: ViewerProgram }) {
   return <template data-docs={JSON.stringify(values)}></template>
 }
 
-function TestNotice() {
+function TestBanner() {
   return (
     <p class="message warn">
       <strong>Test data.</strong> It is not included in any figures and is never paid.
@@ -284,7 +284,7 @@ export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
       viewer={viewer}
       label={`Partner: ${viewer.partner?.name ?? viewer.user.name}`}
       groups={partnerNav(viewer)}
-      notice={<ClosedPrograms programs={viewer.partner?.closed ?? []} />}
+      banner={<ClosedPrograms programs={viewer.partner?.closed ?? []} />}
       {...(page.current !== undefined && { current: `/partner${page.current}` })}
     />
   )

@@ -26,10 +26,10 @@ export function programNav(program: ViewerProgram): NavGroup[] {
       items: [
         { href: base, label: 'Overview', icon: 'overview', action: 'performance:read', isTab: true },
         {
-          href: `${base}/notices`,
+          href: `${base}/notifications`,
           label: 'Notifications',
           icon: 'notifications',
-          action: 'notice:list',
+          action: 'notification:list',
           count: program.unread,
         },
       ],

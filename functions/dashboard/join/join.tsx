@@ -8,7 +8,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { nameField } from '../../../lib/names.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { mailApprovals, mailConfirmation, mailStanding } from '../../../lib/programs/application-mails.ts'
+import { mailApprovals, mailConfirmation, mailOutcome } from '../../../lib/programs/application-mails.ts'
 import {
   type Applied,
   apply,
@@ -143,7 +143,7 @@ async function notifyApplicant(
   if (applied.outcome === 'recipient') return
   const db = openDatabase(c.env)
   if (applied.outcome === 'applied') await mailConfirmation(db, c.env, recipient, applied.token)
-  else await mailStanding(db, c.env, recipient, applied)
+  else await mailOutcome(db, c.env, recipient, applied)
 }
 
 /** The message to an applicant with an account. */

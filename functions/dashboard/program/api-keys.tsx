@@ -42,7 +42,7 @@ export function ApiKeys({ baseUrl, programId, keys, created, proxyKey, previousP
             { label: 'Created', cell: ({ created_at: at, creator }) => <Made at={at} by={creator} /> },
             { label: 'Expires', cell: ({ expires_at: at }) => (at ? <Day at={at} /> : 'never') },
             { label: 'Last used (UTC)', cell: ({ last_used_at: at }) => (at ? <Time at={at} /> : 'never') },
-            { cell: (key) => <Retire address={address} apiKey={key} /> },
+            { cell: (key) => <RevokeKey address={address} apiKey={key} /> },
           ]}
         />
       )}
@@ -120,12 +120,12 @@ function Made({ at, by }: { at: Date; by: string | null }) {
   )
 }
 
-function Retire({ address, apiKey }: { address: string; apiKey: StoredApiKey }) {
+function RevokeKey({ address, apiKey }: { address: string; apiKey: StoredApiKey }) {
   if (apiKey.revoked_at) return <Badge>Revoked</Badge>
   if (apiKey.is_expired) return <Badge>Expired</Badge>
   return (
     <PostButton
-      action={`${address}/${apiKey.id}/retire`}
+      action={`${address}/${apiKey.id}/revoke`}
       class="compact danger"
       label={`Revoke key ${apiKey.name}`}
       confirm="Revoke this key? Calls that use it fail at once and permanently."

@@ -64,13 +64,13 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       owing > 0,
       'partner:list',
       `${counted(owing, 'partner has', 'partners have')} a balance below zero`,
-      owing === 1 || !may(roles, 'notice:list') ? `/partners/${needs.owing_partner_id}` : '/notices',
+      owing === 1 || !may(roles, 'notification:list') ? `/partners/${needs.owing_partner_id}` : '/notifications',
     ],
     [
       of(needs.events_ignored) > 0,
-      'notice:list',
+      'notification:list',
       `${counted(of(needs.events_ignored), 'payment', 'payments')} of your partners’ customers could not be recorded`,
-      '/notices',
+      '/notifications',
     ],
     [needs.has_no_sale, 'program:read', 'No sales yet: check your setup', '/check'],
   ]

@@ -17,27 +17,27 @@ export const pages = createProgramPages()
 
 /** Switches between notifications to review and all sent notifications, if the reader may see both. */
 function NotificationViews({ program, current }: { program: ViewerProgram; current: 'review' | 'sent' }) {
-  if (!may(program.roles, 'notice:list') || !may(program.roles, 'delivery:list')) return null
+  if (!may(program.roles, 'notification:list') || !may(program.roles, 'delivery:list')) return null
   const base = `/programs/${program.id}`
   return (
     <Segments
       label="Notifications"
       items={[
-        { href: `${base}/notices`, text: 'To review', current: current === 'review' },
+        { href: `${base}/notifications`, text: 'To review', current: current === 'review' },
         { href: `${base}/deliveries/notifications`, text: 'Sent', current: current === 'sent' },
       ]}
     />
   )
 }
 
-const addressIn = (programId: number) => `/programs/${programId}/notices`
+const addressIn = (programId: number) => `/programs/${programId}/notifications`
 
-programList(pages, '/notices', 'notice:list', (c) => {
+programList(pages, '/notifications', 'notification:list', (c) => {
   const program = c.get('program')
   const { id: programId, unread } = program
   return {
     title: 'Notifications',
-    current: '/notices',
+    current: '/notifications',
     rows: 'notifications',
     cursor: byId,
     read: (part) => listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, part),
@@ -57,7 +57,7 @@ programList(pages, '/notices', 'notice:list', (c) => {
   }
 })
 
-pages.post('/notices/read', requireProgram('notice:list'), async (c) => {
+pages.post('/notifications/read', requireProgram('notification:list'), async (c) => {
   const { id: programId } = c.get('program')
   await markNotificationsRead(c.get('db'), { programId }, c.get('viewer').user.id)
   return redirectWith(c, addressIn(programId), 'All notifications are marked as read.')
@@ -69,7 +69,7 @@ programList(pages, '/deliveries/notifications', 'delivery:list', (c) => {
   const program = c.get('program')
   return {
     title: 'Sent notifications',
-    current: '/notices',
+    current: '/notifications',
     rows: 'notifications',
     cursor: byId,
     read: (part) => listOutbox(c.get('db'), program.id, part),

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { apiKeysStatement, createApiKey, retireApiKey, rotateProxyKey } from '../../../lib/access/program-keys.ts'
+import { apiKeysStatement, createApiKey, revokeApiKey, rotateProxyKey } from '../../../lib/access/program-keys.ts'
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
@@ -227,9 +227,9 @@ pages.post('/settings/keys', requireProgram('api-key:manage'), form(keyForm, tab
   return await renderSettings(c, 'keys', key)
 })
 
-pages.post('/settings/keys/:keyId/retire', requireProgram('api-key:manage'), async (c) => {
+pages.post('/settings/keys/:keyId/revoke', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
-  await retireApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
+  await revokeApiKey(c.get('db'), programId, idInPath(c, 'keyId', 'This program has no such API key.'))
   return redirectWith(c, tabOf('keys')(c), 'The key was revoked.')
 })
 

@@ -1,11 +1,11 @@
--- Returns why this key's call is refused: `retired`, `expired`, or `scope` if the key lacks `scope` (null: any key will
+-- Returns why this key's call is refused: `revoked`, `expired`, or `scope` if the key lacks `scope` (null: any key will
 -- do). Returns an empty text for a valid key. Records the key's use at most once an hour, without waiting for other
 -- calls.
 create or replace function use_key(key api_keys, scope text) returns text language plpgsql as $$
 begin
   if key.revoked_at is not null then
     perform note_refusal(key.program_id, 'key', 'api_key_retired', key.hint);
-    return 'retired';
+    return 'revoked';
   elsif key.expires_at <= now() then
     perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';

@@ -147,7 +147,7 @@ begin
 end $$;
 
 -- Revokes a key that was created during the deletion of its workspace.
-create or replace function retire_key_of_deleted_program() returns trigger language plpgsql as $$
+create or replace function revoke_key_of_deleted_program() returns trigger language plpgsql as $$
 begin
   perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;
   if not found then
@@ -155,4 +155,4 @@ begin
   end if;
   return new;
 end $$;
-create or replace trigger api_keys_of_deleted before insert on api_keys for each row execute function retire_key_of_deleted_program();
+create or replace trigger api_keys_of_deleted before insert on api_keys for each row execute function revoke_key_of_deleted_program();
