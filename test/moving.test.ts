@@ -321,7 +321,7 @@ test('an undo reverses an opening balance that another entry followed, and delet
   expect(await audits(shop)).toEqual([])
 })
 
-test('the deletion of an old import keeps what it brought, and the erasure of a customer empties their row', async () => {
+test('deleting an old import keeps the imported data, and erasing a customer empties their row', async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
   await call('POST', `/${id}/apply`)

@@ -143,7 +143,7 @@ describe.each(names)('%s', (provider) => {
     expect(kinds.length).toBeGreaterThan(6)
   })
 
-  test('refuses one payment or waits for a person, and what it does not have can be taken back', async () => {
+  test('can refuse one payment or wait for a person, and payments that it does not have can be taken back', async () => {
     const { standIns, programId, runId, recipients, send, go, states, balances } = await createSending(provider)
     standIns.outage = [403, { name: 'NOT_AUTHORIZED' }]
     await send()

@@ -25,7 +25,7 @@ const usage = `Usage: npm run -s processor:fixture -- <processor> <event> [optio
 Signs an event as the processor would and sends it to the running stack. Events with the same --order are of the same payment.
 
   --order 2                distinguishes payments; 1 by default
-  --amount 4900            what the buyer pays with tax, in the smallest unit; of a refund event, what it refunds
+  --amount 4900            the buyer's payment with tax, in the smallest unit; in a refund event, the refunded amount
   --tax 800 --fee 300      contained in it; 0 by default
   --currency usd           ISO 4217
   --click-id <id>          the latest visitor of the program by default

@@ -38,7 +38,10 @@ export async function sendRunToProvider(
   )
   if (!row?.run_id) throw noBatch()
   if (row.sum_cents !== confirmedCents) {
-    throw new ApiError('conflict', 'The amounts of this run have changed. Reload the page and send what it shows.')
+    throw new ApiError(
+      'conflict',
+      'The amounts of this run have changed. Reload the page, check the new amounts and send the run again.',
+    )
   }
 }
 

@@ -117,7 +117,7 @@ const ways: Way[] = [
   {
     name: 'Next.js',
     install: 'npm install next react react-dom && npm install -D typescript @types/node @types/react',
-    serve: 'npx next dev -p $PORT',
+    serve: 'npx next build && npx next start -p $PORT',
     signup: '/signup',
     node: {
       files: /^app\//,

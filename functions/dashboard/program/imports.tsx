@@ -124,7 +124,7 @@ function FilesField({ hint }: { hint?: string }) {
       multiple
       hint={
         hint ??
-        'CSV files of its export, up to 16 MiB together: partners, links, codes, customers, balances, commissions or groups. The name or the headings of a file say what it holds.'
+        'CSV files of its export, up to 16 MiB together: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings.'
       }
     />
   )
