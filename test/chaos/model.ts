@@ -27,11 +27,17 @@ export interface ModelCommission {
   /** Held until a person decides. */
   held: boolean
   released: boolean
-  /** Its position in the order of credits, or undefined. */
-  credited?: number
+  credited: boolean
   paid: boolean
-  /** The payout that paid it. */
-  paidBy?: number | undefined
+}
+
+/** A change of a balance. `unpaid` is the part that no payment has paid, and has the sign of the change. */
+interface ModelEntry {
+  partner: number
+  currency: string
+  /** Undefined for a deduction by hand. */
+  source: { amount: number; reversed: number; paid: boolean } | undefined
+  unpaid: number
 }
 
 /** Terms for everybody or a partner, for payments or all sales. */
@@ -75,10 +81,12 @@ export class Model {
     currency: string
     amount: number
     reversed: 0
-    credited: number
     paid: boolean
-    paidBy?: number | undefined
   }[] = []
+  /** The oldest first. */
+  readonly #entries: ModelEntry[] = []
+  /** The parts of entries that each payment paid, by payout. */
+  readonly #lines = new Map<number, { entry: ModelEntry; cents: number }[]>()
   readonly payouts: ModelPayout[] = []
   readonly paidRuns = new Set<number>()
   readonly balances = new Map<string, number>()
@@ -87,7 +95,6 @@ export class Model {
   readonly rules = new Map<string, ModelRule[]>()
   /** The numbers of the partners. A joined partner comes last. */
   readonly partners = [0, 1]
-  #creditedSoFar = 0
 
   get commissions(): ModelCommission[] {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
@@ -115,7 +122,7 @@ export class Model {
   status({ rejected, reversal, paid, credited }: ModelCommission): string {
     if (rejected || reversal === 'full') return 'reversed'
     if (reversal === 'partial') return 'refunded'
-    return paid ? 'paid' : credited === undefined ? 'pending' : 'approved'
+    return paid ? 'paid' : credited ? 'approved' : 'pending'
   }
 
   refund(sale: ModelSale, amount: number | null, id: string | null): object {
@@ -149,7 +156,7 @@ export class Model {
     const released = new Set(this.commissions.filter((one) => one.released).map(({ customer }) => customer))
     const wrong = [...new Set(commissions)].filter(
       (c) =>
-        c.credited === undefined &&
+        !c.credited &&
         this.status(c) !== 'reversed' &&
         !c.held &&
         bots.includes(c.customer) &&
@@ -171,21 +178,19 @@ export class Model {
 
   approve(commissions: ModelCommission[]): number {
     this.#look(commissions)
-    const due = [...new Set(commissions)].filter(
-      (c) => c.credited === undefined && this.status(c) !== 'reversed' && !c.held,
-    )
+    const due = [...new Set(commissions)].filter((c) => !c.credited && this.status(c) !== 'reversed' && !c.held)
     for (const commission of due.toSorted((a, b) => a.id - b.id)) {
-      commission.credited = this.#creditedSoFar++
-      this.#move(commission, commission.amount - commission.reversed)
+      commission.credited = true
+      this.#move(commission, commission.amount - commission.reversed, commission)
     }
     return due.length
   }
 
   adjust(partner: number, currency: string, amount: number): void {
     this.#report(amount < 0 ? 'adjustment_deducted' : 'adjustment_added')
-    if (amount > 0)
-      this.added.push({ partner, currency, amount, reversed: 0, credited: this.#creditedSoFar++, paid: false })
-    this.#move({ partner, currency }, amount)
+    const added = { partner, currency, amount, reversed: 0, paid: false } as const
+    if (amount > 0) this.added.push(added)
+    this.#move({ partner, currency }, amount, amount > 0 ? added : undefined)
   }
 
   rejectAll(commissions: ModelCommission[]): number {
@@ -199,7 +204,7 @@ export class Model {
     if (commission.reversal === 'full') return { error: 'conflict' }
     const left = commission.amount - commission.reversed
     Object.assign(commission, { rejected: true, held: false, reversal: 'full', reversed: commission.amount })
-    if (commission.credited !== undefined) this.#move(commission, -left)
+    if (commission.credited) this.#move(commission, -left, commission)
     this.#report('commission_reversed')
     if (commission.paid) this.#report('paid_commission_reversed')
     return { deduction_cents: left }
@@ -210,19 +215,30 @@ export class Model {
     payout.status = 'paid'
     this.#report('payout_paid')
     this.#add(payout, -payout.amount)
-    let newer = 0
-    const unpaid = [...this.commissions, ...this.added].filter(
-      (c) => c.partner === payout.partner && c.currency === payout.currency && c.credited !== undefined && !c.paid,
-    )
-    for (const commission of unpaid.toSorted((a, b) => (b.credited ?? 0) - (a.credited ?? 0))) {
-      const left = commission.amount - commission.reversed
-      if (left > 0 && newer >= this.balance(payout.partner, payout.currency)) {
-        commission.paid = true
-        commission.paidBy = payout.id
-      }
-      newer += left
-    }
+    this.#payLines(payout)
     return { ok: true }
+  }
+
+  /**
+   * Pays the oldest credits and the oldest deductions. A deduction waits if the remaining credits would be too small for
+   * this payment and the open payouts.
+   */
+  #payLines(payout: ModelPayout): void {
+    const own = this.#entries.filter(
+      ({ partner, currency }) => partner === payout.partner && currency === payout.currency,
+    )
+    const unpaid = (entries: ModelEntry[]) => sum(entries.map((entry) => entry.unpaid))
+    const credits = own.filter((entry) => entry.unpaid > 0)
+    const deductions = own.filter((entry) => entry.unpaid < 0)
+    const open = sum(this.#open(payout.partner, payout.currency).map(({ amount }) => amount))
+    const deducted = Math.min(-unpaid(deductions), Math.max(unpaid(credits) - payout.amount - open, 0))
+    const lines = [...take(credits, payout.amount + deducted), ...take(deductions, deducted)]
+    this.#lines.set(payout.id, lines)
+    for (const { entry, cents } of lines) {
+      const { source } = entry
+      if (cents < 0 || !source || source.amount <= source.reversed) continue
+      if (unpaid(own.filter((other) => other.source === source)) <= 0) source.paid = true
+    }
   }
 
   /** A sent or paid payout did not arrive. */
@@ -230,8 +246,10 @@ export class Model {
     if (payout.status === 'sent' || payout.status === 'paid') {
       if (payout.status === 'paid') {
         this.#add(payout, payout.amount)
-        for (const one of [...this.commissions, ...this.added])
-          if (one.paidBy === payout.id) Object.assign(one, { paid: false, paidBy: undefined })
+        for (const { entry, cents } of this.#lines.get(payout.id) ?? []) {
+          entry.unpaid += cents
+          if (cents > 0 && entry.source) entry.source.paid = false
+        }
       }
       payout.status = 'returned'
       this.#report('payout_returned')
@@ -278,7 +296,7 @@ export class Model {
       commissions: orNull(
         this.commissions
           .toSorted((a, b) => a.id - b.id)
-          .map((c) => [c.id, this.status(c), c.reversed, c.credited !== undefined, c.paid, c.held]),
+          .map((c) => [c.id, this.status(c), c.reversed, c.credited, c.paid, c.held]),
       ),
       added: orNull(this.added.map(({ amount, paid }) => [amount, paid])),
       payouts: orNull(this.payouts.map(({ id, status, amount }) => [id, status, amount])),
@@ -298,7 +316,7 @@ export class Model {
             : {
                 currency,
                 pending_cents: total(this.commissions, (c: ModelCommission) =>
-                  c.credited === undefined ? c.amount - c.reversed : 0,
+                  c.credited ? 0 : c.amount - c.reversed,
                 ),
                 balance_cents,
                 requested_cents,
@@ -315,7 +333,7 @@ export class Model {
     const deduction = reversed - commission.reversed
     commission.reversed = reversed
     commission.reversal = sale.refunded === sale.amount ? 'full' : sale.refunded > 0 ? 'partial' : 'none'
-    if (commission.credited !== undefined) this.#move(commission, -deduction)
+    if (commission.credited) this.#move(commission, -deduction, commission)
     return deduction
   }
 
@@ -324,8 +342,13 @@ export class Model {
   }
 
   /** Moves a balance and, if it fell, reduces the newest requested payouts to fit. */
-  #move({ partner, currency }: { partner: number; currency: string }, amount: number): void {
+  #move(
+    { partner, currency }: { partner: number; currency: string },
+    amount: number,
+    source: ModelEntry['source'],
+  ): void {
     this.#add({ partner, currency }, amount)
+    if (amount !== 0) this.#entries.push({ partner, currency, source, unpaid: amount })
     const requested = this.#open(partner, currency).filter(isUnsent)
     const asked = sum(requested.map((payout) => payout.amount))
     if (amount < 0 && this.available(partner, currency) + asked < 0) this.#report('balance_negative')
@@ -352,6 +375,17 @@ export class Model {
 const isUnsent = ({ status }: ModelPayout) => status === 'requested' || status === 'in_run'
 export const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
 
+/** Takes a total from the unpaid parts of the oldest entries. Returns what it took. */
+function take(entries: ModelEntry[], total: number): { entry: ModelEntry; cents: number }[] {
+  let rest = total
+  return entries.flatMap((entry) => {
+    const cents = Math.sign(entry.unpaid) * Math.min(rest, Math.abs(entry.unpaid))
+    rest -= Math.abs(cents)
+    entry.unpaid -= cents
+    return cents === 0 ? [] : { entry, cents }
+  })
+}
+
 /** `json_agg` without rows is null. */
 const orNull = <Item>(list: Item[]) => (list.length === 0 ? null : list)
 
@@ -366,6 +400,7 @@ export const untouched = {
   held: false,
   released: false,
   paid: false,
+  credited: false,
 } as const satisfies Partial<ModelCommission>
 
 /** Reads a program's money from the service, in the model's words. */
