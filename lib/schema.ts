@@ -413,17 +413,23 @@ export interface ImportRows {
 export interface Imports {
   added_params: Generated<string[]>;
   applied_at: Timestamp | null;
+  applied_count: Generated<number>;
+  create_count: Generated<number>;
   created_at: Generated<Timestamp>;
+  error_count: Generated<number>;
   files: Json | null;
   id: Generated<Int8>;
   planned_at: Timestamp | null;
   position: Json | null;
   problem: string | null;
   program_id: Int8;
+  row_count: Generated<number>;
   sealed_key: Uint8Array | null;
+  skip_count: Generated<number>;
   source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv';
   state: Generated<'reading' | 'planned' | 'applying' | 'applied' | 'undoing' | 'undone' | 'failed'>;
   undone_at: Timestamp | null;
+  update_count: Generated<number>;
 }
 
 export interface JoinPages {

@@ -17,6 +17,13 @@ create table imports (
   -- The service's API key, encrypted, and the next page to read, until everything is read.
   sealed_key bytea,
   position jsonb,
+  -- Its rows by outcome, and the applied ones. Each batch adds its own, because counting the rows of a large import takes a second.
+  row_count integer not null default 0,
+  create_count integer not null default 0,
+  update_count integer not null default 0,
+  skip_count integer not null default 0,
+  error_count integer not null default 0,
+  applied_count integer not null default 0,
   -- The link parameters that it added to the program, for the undo.
   added_params text[] not null default '{}',
   created_at timestamptz not null default now(),

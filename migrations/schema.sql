@@ -621,6 +621,12 @@ create table imports (
   files jsonb,
   sealed_key bytea,
   position jsonb,
+  row_count integer not null default 0,
+  create_count integer not null default 0,
+  update_count integer not null default 0,
+  skip_count integer not null default 0,
+  error_count integer not null default 0,
+  applied_count integer not null default 0,
   added_params text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   planned_at timestamp with time zone,
@@ -2513,6 +2519,9 @@ AS $function$
 declare
   import imports;
   applied import_rows;
+  planned import_rows;
+  outcomes_before import_outcome[] := '{}';
+  outcomes import_outcome[] := '{}';
   applied_now integer := 0;
 begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'applying' for update;
@@ -2521,21 +2530,24 @@ begin
   end if;
   perform set_config('svc.importing', 'on', true);
   perform analyze_import_tables();
-  for applied in
+  for planned in
     select r.* from import_rows r
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
     order by r.kind, r.id limit max_rows
   loop
-    applied := apply_row(import, applied);
+    applied := apply_row(import, planned);
     update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
       partner_row_id = applied.partner_row_id, partner_id = applied.partner_id, replaced = applied.replaced, is_applied = applied.is_applied
     where r.program_id = of_program_id and r.import_id = of_import_id and r.id = applied.id;
-    applied_now := applied_now + 1;
+    outcomes_before := outcomes_before || planned.outcome;
+    outcomes := outcomes || applied.outcome;
+    applied_now := applied_now + applied.is_applied::integer;
   end loop;
-  if applied_now = 0 then
+  perform count_import_rows(of_program_id, of_import_id, outcomes_before, outcomes, 0, applied_now);
+  if cardinality(outcomes) = 0 then
     update imports i set state = 'applied', applied_at = now() where i.program_id = of_program_id and i.id = of_import_id;
   end if;
-  return applied_now;
+  return cardinality(outcomes);
 end $function$
 ;
 
@@ -4746,6 +4758,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_import_rows(of_program_id bigint, of_import_id bigint, outcomes_before import_outcome[], outcomes import_outcome[], new_rows integer, newly_applied integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update imports i set row_count = i.row_count + new_rows, applied_count = i.applied_count + newly_applied,
+    create_count = i.create_count + rows_with('create', outcomes) - rows_with('create', outcomes_before),
+    update_count = i.update_count + rows_with('update', outcomes) - rows_with('update', outcomes_before),
+    skip_count = i.skip_count + rows_with('skip', outcomes) - rows_with('skip', outcomes_before),
+    error_count = i.error_count + rows_with('error', outcomes) - rows_with('error', outcomes_before)
+  where i.program_id = of_program_id and i.id = of_import_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_mail(of_workspace_id text, of_user_id text, to_recipient text, of_source text, of_network text, bounds jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -6161,6 +6187,8 @@ CREATE OR REPLACE FUNCTION public.finish_reading(of_program_id bigint, of_import
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  derived integer;
 begin
   update imports i set position = '{"is_read": true}', sealed_key = null, problem = null
   where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position is distinct from '{"is_read": true}';
@@ -6186,6 +6214,8 @@ begin
       order by r.source_id, r.id
     ) c group by c.partner, c.currency having sum(c.cents) <> 0
   ) u;
+  get diagnostics derived = row_count;
+  perform count_import_rows(of_program_id, of_import_id, '{}', '{}', derived, 0);
 end $function$
 ;
 
@@ -8894,7 +8924,7 @@ AS $function$
 declare
   import imports;
   planned import_rows;
-  planned_now integer := 0;
+  outcomes import_outcome[] := '{}';
 begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = '{"is_read": true}' for update;
   if not found then
@@ -8909,13 +8939,14 @@ begin
     update import_rows r set outcome = planned.outcome, reason = planned.reason, target_id = planned.target_id,
       partner_row_id = planned.partner_row_id, partner_id = planned.partner_id
     where r.program_id = of_program_id and r.import_id = of_import_id and r.id = planned.id;
-    planned_now := planned_now + 1;
+    outcomes := outcomes || planned.outcome;
   end loop;
-  if planned_now = 0 then
+  perform count_import_rows(of_program_id, of_import_id, '{}', outcomes, 0, 0);
+  if cardinality(outcomes) = 0 then
     update imports i set state = 'planned', planned_at = now(), sealed_key = null, position = null
     where i.program_id = of_program_id and i.id = of_import_id;
   end if;
-  return planned_now;
+  return cardinality(outcomes);
 end $function$
 ;
 
@@ -10407,6 +10438,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.rows_with(outcome import_outcome, outcomes import_outcome[])
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+RETURN cardinality(array_positions(outcomes, outcome))
+;
+
 CREATE OR REPLACE FUNCTION public.rules_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
  RETURNS SETOF commission_rules
  LANGUAGE sql
@@ -10958,14 +10996,20 @@ CREATE OR REPLACE FUNCTION public.store_import_rows(of_program_id bigint, of_imp
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  stored import_outcome[];
 begin
-  insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
-  select i.program_id, i.id, r.id, r.kind, r.source_id, r.origin, r.fields, case when r.problem is not null then 'error'::import_outcome end,
-    r.problem
-  from imports i
-  cross join jsonb_to_recordset(rows) r (id bigint, kind import_kind, source_id text, origin text, fields jsonb, problem text)
-  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading'
-  on conflict do nothing;
+  with kept as (
+    insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
+    select i.program_id, i.id, r.id, r.kind, r.source_id, r.origin, r.fields, case when r.problem is not null then 'error'::import_outcome end,
+      r.problem
+    from imports i
+    cross join jsonb_to_recordset(rows) r (id bigint, kind import_kind, source_id text, origin text, fields jsonb, problem text)
+    where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading'
+    on conflict do nothing returning outcome
+  )
+  select array_agg(k.outcome) into stored from kept k;
+  perform count_import_rows(of_program_id, of_import_id, '{}', coalesce(stored, '{}'), coalesce(cardinality(stored), 0), 0);
 end $function$
 ;
 
@@ -11667,6 +11711,7 @@ begin
     where r.program_id = of_program_id and r.import_id = of_import_id and r.id = undone.id;
     undone_now := undone_now + 1;
   end loop;
+  perform count_import_rows(of_program_id, of_import_id, '{}', '{}', 0, -undone_now);
   if undone_now = 0 then
     update imports i set state = 'undone', undone_at = now() where i.program_id = of_program_id and i.id = of_import_id;
   end if;

@@ -493,7 +493,7 @@ test('hostile files are cut to what the database can store, and to a number of r
   const importId = await createImport(db, env, shop.programId, 'csv')
   const reading = { source: 'csv', files: sent, mappings: {}, seconds: 5 } as const
   expect(await importFiles(db, env, shop.programId, importId, reading)).toMatchObject({ state: 'planned', rows: 14 })
-  await sql.query('update import_rows set id = 1000000 where program_id = $1 and id = 1', [shop.programId])
+  await sql.query('update imports set row_count = 1000000 where id = $1', [importId])
   const { body } = await call('POST', '', { source: 'csv', files: [{ name: 'partners.csv', content: 'name\nAda' }] })
   expect(body).toMatchObject({ state: 'failed', problem: expect.stringContaining('1,000,000 rows a day') })
 })
@@ -505,4 +505,18 @@ test('an import fails and deletes its key if the service refuses the key', async
   expect(await call('POST', `/${refused.body.import_id}/apply`)).toMatchObject({ status: 409 })
   for (const body of [{ source: 'csv', api_key: 'key' }, { source: 'tolt', api_key: 'key' }, { source: 'csv' }])
     expect(await call('POST', '', body)).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+})
+
+test('the stored counts of every import are the counts of its rows', async () => {
+  const { rows } = await sql.query(
+    `select i.id from imports i left join lateral (
+      select count(*) as rows, count(*) filter (where outcome = 'create') as create, count(*) filter (where outcome = 'update') as update,
+        count(*) filter (where outcome = 'skip') as skip, count(*) filter (where outcome = 'error') as error,
+        count(*) filter (where is_applied) as applied
+      from import_rows r where r.program_id = i.program_id and r.import_id = i.id
+    ) r on true
+    where (i.row_count, i.create_count, i.update_count, i.skip_count, i.error_count, i.applied_count)
+      is distinct from (r.rows, r.create, r.update, r.skip, r.error, r.applied) and i.row_count < 1000000`,
+  )
+  expect(rows).toEqual([])
 })

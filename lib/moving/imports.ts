@@ -39,24 +39,10 @@ export type Outcome = (typeof outcomes)[number]
 function importsStatement(programId: number, { importId, ...part }: Part & { importId?: number }) {
   let query = kysely
     .selectFrom('imports as i')
-    .leftJoinLateral(
-      (eb) =>
-        eb
-          .selectFrom('import_rows as r')
-          .select(({ fn }) => [
-            ...outcomes.map((outcome) => fn.countAll<number>().filterWhere('r.outcome', '=', outcome).as(outcome)),
-            fn.countAll<number>().as('rows'),
-            fn.countAll<number>().filterWhere('r.is_applied', '=', true).as('done'),
-          ])
-          .whereRef('r.program_id', '=', 'i.program_id')
-          .whereRef('r.import_id', '=', 'i.id')
-          .as('n'),
-      (join) => join.onTrue(),
-    )
     .select(['i.id', 'i.source', 'i.state', 'i.problem', 'i.created_at', 'i.planned_at', 'i.applied_at', 'i.undone_at'])
-    .select(['n.create', 'n.update', 'n.skip', 'n.error', 'n.rows', 'n.done'])
+    .select(['i.create_count as create', 'i.update_count as update', 'i.skip_count as skip', 'i.error_count as error'])
+    .select(['i.row_count as rows', 'i.applied_count as done'])
     .select((eb) => eb.ref('i.files').$castTo<FileColumns[] | null>().as('files'))
-    .$narrowType<{ create: number; update: number; skip: number; error: number; rows: number; done: number }>()
     .where('i.program_id', '=', programId)
   if (importId !== undefined) query = query.where('i.id', '=', importId)
   return partOf(query, sql.ref<number>('i.id'), part)
@@ -127,24 +113,14 @@ export async function importFiles(
   return await readImport(db, programId, importId)
 }
 
-/** Counts the rows that a program's imports of the last day stored. The rows of an import are numbered from 1. */
+/** Counts the rows that a program's imports of the last day stored. */
 async function rowsOfDay(db: Database, programId: number): Promise<number> {
   const [counted] = await db.query(
     kysely
-      .selectFrom('imports as i')
-      .innerJoinLateral(
-        (eb) =>
-          eb
-            .selectFrom('import_rows as r')
-            .select(({ fn }) => fn.max('r.id').as('rows'))
-            .whereRef('r.program_id', '=', 'i.program_id')
-            .whereRef('r.import_id', '=', 'i.id')
-            .as('n'),
-        (join) => join.onTrue(),
-      )
-      .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('n.rows'), sql.lit(0)), 'bigint').as('rows'))
-      .where('i.program_id', '=', programId)
-      .where('i.created_at', '>', sql<Date>`now() - interval '1 day'`),
+      .selectFrom('imports')
+      .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('row_count'), sql.lit(0)), 'bigint').as('rows'))
+      .where('program_id', '=', programId)
+      .where('created_at', '>', sql<Date>`now() - interval '1 day'`),
   )
   return counted?.rows ?? 0
 }

@@ -190,6 +190,9 @@ language plpgsql as $$
 declare
   import imports;
   applied import_rows;
+  planned import_rows;
+  outcomes_before import_outcome[] := '{}';
+  outcomes import_outcome[] := '{}';
   applied_now integer := 0;
 begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'applying' for update;
@@ -198,19 +201,22 @@ begin
   end if;
   perform set_config('svc.importing', 'on', true);
   perform analyze_import_tables();
-  for applied in
+  for planned in
     select r.* from import_rows r
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
     order by r.kind, r.id limit max_rows
   loop
-    applied := apply_row(import, applied);
+    applied := apply_row(import, planned);
     update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
       partner_row_id = applied.partner_row_id, partner_id = applied.partner_id, replaced = applied.replaced, is_applied = applied.is_applied
     where r.program_id = of_program_id and r.import_id = of_import_id and r.id = applied.id;
-    applied_now := applied_now + 1;
+    outcomes_before := outcomes_before || planned.outcome;
+    outcomes := outcomes || applied.outcome;
+    applied_now := applied_now + applied.is_applied::integer;
   end loop;
-  if applied_now = 0 then
+  perform count_import_rows(of_program_id, of_import_id, outcomes_before, outcomes, 0, applied_now);
+  if cardinality(outcomes) = 0 then
     update imports i set state = 'applied', applied_at = now() where i.program_id = of_program_id and i.id = of_import_id;
   end if;
-  return applied_now;
+  return cardinality(outcomes);
 end $$;

@@ -225,16 +225,38 @@ begin
   end;
 end $$;
 
+-- Adds rows to the counts of an import: the outcomes before and after a step, one of each for a row. A null outcome counts nowhere.
+create or replace function count_import_rows(
+  of_program_id bigint, of_import_id bigint, outcomes_before import_outcome[], outcomes import_outcome[], new_rows integer, newly_applied integer
+) returns void language plpgsql as $$
+begin
+  update imports i set row_count = i.row_count + new_rows, applied_count = i.applied_count + newly_applied,
+    create_count = i.create_count + rows_with('create', outcomes) - rows_with('create', outcomes_before),
+    update_count = i.update_count + rows_with('update', outcomes) - rows_with('update', outcomes_before),
+    skip_count = i.skip_count + rows_with('skip', outcomes) - rows_with('skip', outcomes_before),
+    error_count = i.error_count + rows_with('error', outcomes) - rows_with('error', outcomes_before)
+  where i.program_id = of_program_id and i.id = of_import_id;
+end $$;
+
+create or replace function rows_with(outcome import_outcome, outcomes import_outcome[]) returns integer language sql immutable
+return cardinality(array_positions(outcomes, outcome));
+
 -- Stores rows while the import reads them. An already stored row stays.
 create or replace function store_import_rows(of_program_id bigint, of_import_id bigint, rows jsonb) returns void language plpgsql as $$
+declare
+  stored import_outcome[];
 begin
-  insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
-  select i.program_id, i.id, r.id, r.kind, r.source_id, r.origin, r.fields, case when r.problem is not null then 'error'::import_outcome end,
-    r.problem
-  from imports i
-  cross join jsonb_to_recordset(rows) r (id bigint, kind import_kind, source_id text, origin text, fields jsonb, problem text)
-  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading'
-  on conflict do nothing;
+  with kept as (
+    insert into import_rows (program_id, import_id, id, kind, source_id, origin, fields, outcome, reason)
+    select i.program_id, i.id, r.id, r.kind, r.source_id, r.origin, r.fields, case when r.problem is not null then 'error'::import_outcome end,
+      r.problem
+    from imports i
+    cross join jsonb_to_recordset(rows) r (id bigint, kind import_kind, source_id text, origin text, fields jsonb, problem text)
+    where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading'
+    on conflict do nothing returning outcome
+  )
+  select array_agg(k.outcome) into stored from kept k;
+  perform count_import_rows(of_program_id, of_import_id, '{}', coalesce(stored, '{}'), coalesce(cardinality(stored), 0), 0);
 end $$;
 
 -- Stores a page of a service with the next position, unless another call has stored it.
@@ -251,6 +273,8 @@ end $$;
 -- Ends the reading of an import. If `derives_balances` and no row names a balance, the source's unpaid commissions become the balances.
 create or replace function finish_reading(of_program_id bigint, of_import_id bigint, derives_balances boolean, of_note text) returns void
 language plpgsql as $$
+declare
+  derived integer;
 begin
   update imports i set position = '{"is_read": true}', sealed_key = null, problem = null
   where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position is distinct from '{"is_read": true}';
@@ -276,6 +300,8 @@ begin
       order by r.source_id, r.id
     ) c group by c.partner, c.currency having sum(c.cents) <> 0
   ) u;
+  get diagnostics derived = row_count;
+  perform count_import_rows(of_program_id, of_import_id, '{}', '{}', derived, 0);
 end $$;
 
 -- Gives Postgres statistics of the tables that an import fills. Without them all indexes of an almost empty table look equal. A session then
@@ -300,7 +326,7 @@ language plpgsql as $$
 declare
   import imports;
   planned import_rows;
-  planned_now integer := 0;
+  outcomes import_outcome[] := '{}';
 begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = '{"is_read": true}' for update;
   if not found then
@@ -315,11 +341,12 @@ begin
     update import_rows r set outcome = planned.outcome, reason = planned.reason, target_id = planned.target_id,
       partner_row_id = planned.partner_row_id, partner_id = planned.partner_id
     where r.program_id = of_program_id and r.import_id = of_import_id and r.id = planned.id;
-    planned_now := planned_now + 1;
+    outcomes := outcomes || planned.outcome;
   end loop;
-  if planned_now = 0 then
+  perform count_import_rows(of_program_id, of_import_id, '{}', outcomes, 0, 0);
+  if cardinality(outcomes) = 0 then
     update imports i set state = 'planned', planned_at = now(), sealed_key = null, position = null
     where i.program_id = of_program_id and i.id = of_import_id;
   end if;
-  return planned_now;
+  return cardinality(outcomes);
 end $$;

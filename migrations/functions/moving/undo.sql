@@ -192,6 +192,7 @@ begin
     where r.program_id = of_program_id and r.import_id = of_import_id and r.id = undone.id;
     undone_now := undone_now + 1;
   end loop;
+  perform count_import_rows(of_program_id, of_import_id, '{}', '{}', 0, -undone_now);
   if undone_now = 0 then
     update imports i set state = 'undone', undone_at = now() where i.program_id = of_program_id and i.id = of_import_id;
   end if;
