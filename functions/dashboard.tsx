@@ -42,6 +42,7 @@ import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
 import { createPages, type DashboardEnv, loadViewer } from './dashboard/components/page.ts'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
 import { pages as applications } from './dashboard/program/applications.tsx'
+import { pages as books } from './dashboard/program/books.tsx'
 import { pages as setUpChecks } from './dashboard/program/set-up-checks.tsx'
 import { pages as codes } from './dashboard/program/codes.tsx'
 import { pages as commissions } from './dashboard/program/commissions.tsx'
@@ -198,6 +199,7 @@ const allPages = [
   partnerPayouts,
   adjustments,
   applications,
+  books,
   setUpChecks,
   codes,
   commissions,

@@ -169,6 +169,16 @@ export interface Applications {
   verified_at: Timestamp | null;
 }
 
+export interface AuditFindings {
+  broken: number;
+  expected: string | null;
+  found: string | null;
+  id: Generated<Int8>;
+  program_id: Int8;
+  rule: string;
+  subject: string;
+}
+
 export interface AuditLog {
   action: string;
   api_key_id: Int8 | null;
@@ -180,6 +190,13 @@ export interface AuditLog {
   subject_user_id: string | null;
   user_id: string | null;
   workspace_id: string;
+}
+
+export interface Audits {
+  duration_ms: number;
+  is_latest: Generated<boolean>;
+  rules: number;
+  started_at: Timestamp;
 }
 
 export interface BalanceEntries {
@@ -1180,7 +1197,9 @@ export interface DB {
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
   applications: Applications;
+  audit_findings: AuditFindings;
   audit_log: AuditLog;
+  audits: Audits;
   balance_entries: BalanceEntries;
   balances: Balances;
   clicks_kept: ClicksKept;

@@ -47,3 +47,24 @@ create table idempotency_keys (
   primary key (program_id, token)
 );
 create index idempotency_keys_created_idx on idempotency_keys (created_at);
+
+-- The latest audit of the whole database (lib/audit/). A newer one replaces it.
+create table audits (
+  is_latest boolean primary key default true check (is_latest),
+  started_at timestamptz not null,
+  duration_ms integer not null,
+  -- The number of checked rules.
+  rules integer not null
+);
+
+-- The rows that broke a rule in the latest audit: the first twenty for each rule and program, and the number of all.
+create table audit_findings (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  rule text not null,
+  broken integer not null,
+  subject text not null,
+  found text,
+  expected text,
+  primary key (program_id, id)
+);

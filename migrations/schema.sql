@@ -226,6 +226,17 @@ CREATE INDEX applications_user_idx ON public.applications USING btree (user_id) 
 CREATE UNIQUE INDEX applications_waiting_key ON public.applications USING btree (program_id, email) WHERE (status = 'waiting'::text);
 CREATE TRIGGER applications_audit AFTER UPDATE OF status ON public.applications FOR EACH ROW WHEN (((old.status = 'waiting'::text) AND (new.status = ANY (ARRAY['approved'::text, 'rejected'::text])))) EXECUTE FUNCTION audit_application();
 
+create table audit_findings (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  rule text not null,
+  broken integer not null,
+  subject text not null,
+  found text,
+  expected text,
+  constraint audit_findings_pkey PRIMARY KEY (program_id, id)
+);
+
 create table audit_log (
   id bigint not null generated always as identity,
   workspace_id text not null,
@@ -245,6 +256,15 @@ CREATE INDEX audit_log_created_idx ON public.audit_log USING btree (created_at);
 CREATE INDEX audit_log_workspace_idx ON public.audit_log USING btree (workspace_id, id DESC);
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION refuse_audit_change();
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+
+create table audits (
+  is_latest boolean not null default true,
+  started_at timestamp with time zone not null,
+  duration_ms integer not null,
+  rules integer not null,
+  constraint audits_pkey PRIMARY KEY (is_latest),
+  constraint audits_is_latest_check CHECK (is_latest)
+);
 
 create table balance_entries (
   program_id bigint not null,

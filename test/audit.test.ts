@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { type QueryConfig, types } from 'pg'
 import { expect, test } from 'vitest'
+import { auditNightly, auditStatement, findingsStatement } from '../lib/audit/stored-audit.ts'
 import { audit, checks, findDifferences } from '../lib/commands/audit.ts'
 import { applyEvent } from '../lib/processors/apply-event.ts'
 import { askStripe } from '../lib/processors/stripe/ask.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
 import { readEvent } from '../lib/processors/stripe/read-event.ts'
+import { auditChecks } from '../lib/local/audit-checks.ts'
 import { checkoutSession, refund, type Shop, stripeEvent } from '../lib/local/stripe-events.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
@@ -98,6 +101,32 @@ const isBegin = (asked: string | QueryConfig) => typeof asked === 'string' && as
 
 test('a database with every kind of row passes the audit', async () => {
   expect(await findDifferences(sql)).toEqual([])
+})
+
+test('the generated module has the checks of the folder', () => {
+  expect(readFileSync('lib/audit/checks.ts', 'utf8')).toBe(auditChecks())
+})
+
+test('the nightly audit stores the findings of each program, and the next one replaces them', async () => {
+  const change = (cents: number) =>
+    sql.query(
+      `set session_replication_role = replica; update balances set balance_cents = balance_cents + ${cents} where program_id = ${corrupted};
+      set session_replication_role = origin`,
+    )
+  const findings = async (programId: number) =>
+    (await db.query(findingsStatement(programId, { limit: 100 }))).map(({ rule, broken }) => `${rule}: ${broken}`)
+  await change(1)
+  const results = await auditNightly(db)
+  expect(await findings(corrupted)).toContain(
+    'a balance is the sum of its entries, and its last entry has the same balance: 2',
+  )
+  expect(await findings(corrupted - 1)).toEqual([])
+  expect(await db.query(auditStatement())).toMatchObject([{ rules: results?.length }])
+  expect(await auditNightly(db)).toBeNull()
+  await change(-1)
+  await sql.query("update audits set started_at = started_at - interval '20 hours'")
+  await auditNightly(db)
+  expect(await findings(corrupted)).toEqual([])
 })
 
 /** Corruptions by the check that finds them. Each statement gets the program's id as its parameter. */

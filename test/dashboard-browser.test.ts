@@ -656,7 +656,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
         /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /join-page/preview
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /imports
         /imports/1 /sales/t1
-        /payout-runs /payouts /notifications /deliveries /deliveries/notifications /webhooks /webhooks/1
+        /payout-runs /payouts /books /notifications /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /settings?tab=tracking
         /settings?tab=keys /settings?tab=payments /settings?tab=people /check
       `
@@ -844,7 +844,7 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
   )
 }
 
-const money = ['/payout-runs', '/payouts']
+const money = ['/payout-runs', '/payouts', '/books']
 const analysis = '/events /customers/1 /deliveries /deliveries/notifications /webhooks /webhooks/deliveries'.split(' ')
 const everybody = ['', '/partners', '/partners/1', '/commissions', '/notifications', '/settings', '/check']
 const ofWorkspace = ['/members', '/audit']

@@ -546,6 +546,26 @@ async function readBothWays(first: string, read: (html: string) => string[]): Pr
 
 const payeesOn = (html: string) => Array.from(html.matchAll(/<strong>(Payee \d+)</g), ([, name]) => name ?? '')
 
+test('the books show the latest audit and only the own findings', async () => {
+  const path = `/programs/${listing.programId}/books`
+  expect(await get(path)).toContain('No audit yet')
+  await stack.sql.query('insert into audits (started_at, duration_ms, rules) values (now(), 1500, 60)')
+  expect(await get(path)).toMatch(/60 rules in 2 seconds[^]+Everything agrees/)
+  for (const { programId } of [listing, sandbox])
+    await stack.sql.query(
+      "insert into audit_findings (program_id, rule, broken, subject, expected) values ($1, 'a sum is its rows', 3, $2, '5')",
+      [programId, `row of ${programId}`],
+    )
+  const found = await get(path)
+  expect(found).toMatch(new RegExp(`Don’t pay[^]+a sum is its rows[^]+row of ${listing.programId}`))
+  expect(found).not.toContain(`row of ${sandbox.programId}`)
+  expect(await get(`${path}.csv`)).toBe(
+    `rule,row,found,expected,broken_rows\r\na sum is its rows,row of ${listing.programId},,5,3\r\n`,
+  )
+  expect(await get(`/programs/${sandbox.programId}`)).toContain('1 rule of the books is broken')
+  await stack.sql.query('delete from audit_findings')
+})
+
 test("a run's payments and exclusions are paged and searched, and their sums include all", async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 70) returning id',

@@ -17,7 +17,7 @@ const layers = [
   ['lib/agents'],
   ['lib/api'],
   ['lib/moving'],
-  ['lib/tracking', 'lib/money', 'lib/processors', 'lib/programs'],
+  ['lib/audit', 'lib/tracking', 'lib/money', 'lib/processors', 'lib/programs'],
   ['lib/access', 'lib/notifications'],
   ['lib/*.ts'],
 ]

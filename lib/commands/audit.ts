@@ -1,60 +1,18 @@
-import { readdirSync, readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import type { ClientBase } from 'pg'
 import color from 'picocolors'
-import { commandDatabase } from './running-stack.ts'
-import { foreignKeys } from './audit/foreign-keys.ts'
+import { checks } from '../audit/checks.ts'
+import { foreignKeys } from '../audit/foreign-keys.ts'
+import { type AuditQuery, type Check, type CheckResult, planSettings, runChecks } from '../audit/run-checks.ts'
+import { storeStatements } from '../audit/stored-audit.ts'
 import { runCommand } from './command.ts'
 import { withClient } from './migrate.ts'
+import { commandDatabase } from './running-stack.ts'
 
-/** A row that breaks a check. The check's query writes `found` and `expected`. */
-export interface Finding {
-  program_id: string
-  subject: string
-  found: string | null
-  expected: string | null
-}
-
-export interface CheckResult {
-  check: string
-  /** All broken rows. `findings` holds the first twenty. */
-  total: number
-  findings: Finding[]
-  duration_ms: number
-}
-
-const findingsShown = 20
-
-interface Check {
-  /** The rule that must hold. */
-  name: string
-  /**
-   * Finds the rows that break the rule: program_id, subject, found, expected. $1 is one program, or null for all.
-   * Joins run in the written order and read each table once. So each join names all columns that identify its rows, and a
-   * condition uses a join instead of `exists`.
-   */
-  query: string
-}
-
-const folder = new URL('audit/', import.meta.url)
-
-/** The SQL files of the folder `audit`. The first line of each states its rule. */
-export const checks: Check[] = readdirSync(folder)
-  .filter((file) => file.endsWith('.sql'))
-  .map((file) => {
-    const query = readFileSync(new URL(file, folder), 'utf8')
-    return { name: query.slice('-- '.length, query.indexOf('\n')), query }
-  })
-
-/**
- * Forces hash joins in the written order, so that a check reads each side once. The planner has no good statistics for tables that were
- * just filled and would run nested loops for minutes. Gathering statistics would take as long as the audit, and it would write to the
- * database.
- */
-const plans = 'set local enable_nestloop = off; set local enable_mergejoin = off; set local join_collapse_limit = 1'
+export { checks }
 
 /** A program's audit often repeats on one connection, so each check keeps its prepared plan. */
-const plansOfPrograms = `${plans}; set local plan_cache_mode = force_generic_plan`
+const genericPlans = 'set local plan_cache_mode = force_generic_plan'
 
 /**
  * Checks a whole database or one program on one snapshot, so it can run while the service is running. It checks foreign keys only for the
@@ -63,30 +21,11 @@ const plansOfPrograms = `${plans}; set local plan_cache_mode = force_generic_pla
 export async function audit(client: ClientBase, programId?: number): Promise<CheckResult[]> {
   await client.query('begin isolation level repeatable read read only')
   try {
-    await client.query(programId === undefined ? plans : plansOfPrograms)
+    await client.query(planSettings)
+    if (programId !== undefined) await client.query(genericPlans)
     const keys = programId === undefined ? (await client.query<Check>(foreignKeys)).rows : []
-    const results: CheckResult[] = []
-    for (const [index, { name: check, query }] of [...checks, ...keys].entries()) {
-      const started = performance.now()
-      const { rows } = await client.query<Finding & { total: number }>({
-        ...(programId !== undefined && { name: `audit ${index}` }),
-        text: `select *, (count(*) over ())::integer as total from (${query}) off limit ${findingsShown}`,
-        values: [programId ?? null],
-      })
-      const findings = rows.map(({ program_id, subject, found, expected }) => ({
-        program_id,
-        subject,
-        found,
-        expected,
-      }))
-      results.push({
-        check,
-        total: rows[0]?.total ?? 0,
-        findings,
-        duration_ms: Math.round(performance.now() - started),
-      })
-    }
-    return results
+    const ask = async <Row extends object>(query: AuditQuery) => (await client.query<Row>(query)).rows
+    return await runChecks([...checks, ...keys], ask, programId)
   } finally {
     // If the connection broke, report that error and not this one.
     await client.query('rollback').catch(() => {})
@@ -101,20 +40,37 @@ export async function findDifferences(client: ClientBase, programId?: number): P
   )
 }
 
+/** The number of findings of a rule that the command prints. */
+const findingsShown = 20
+
+async function store(client: ClientBase, startedAt: Date, results: CheckResult[]): Promise<void> {
+  await client.query('begin')
+  for (const statement of storeStatements(startedAt, results)) {
+    const { sql, parameters } = statement.compile()
+    await client.query(sql, [...parameters])
+  }
+  await client.query('commit')
+}
+
 async function main(databaseUrl: string): Promise<void> {
-  const results = await withClient(databaseUrl, 'svc-audit', (client) => audit(client))
+  const results = await withClient(databaseUrl, 'svc-audit', async (client) => {
+    const startedAt = new Date()
+    const audited = await audit(client)
+    await store(client, startedAt, audited)
+    return audited
+  })
   for (const { check, total, findings, duration_ms } of results) {
     const mark = total === 0 ? color.green('✓') : color.red('✗')
     console.log(`${mark} ${check} ${color.dim(`${total === 0 ? '' : `${total} off, `}${duration_ms} ms`)}`)
-    if (total > 0) console.table(findings)
+    if (total > 0) console.table(findings.slice(0, findingsShown), ['program_id', 'subject', 'found', 'expected'])
   }
   const failed = results.filter(({ total }) => total > 0).length
   console.log(failed === 0 ? color.green('Everything agrees.') : color.red(`${failed} checks failed.`))
   if (failed > 0) process.exitCode = 1
 }
 
-const usage = `npm run audit    compares every sum with its rows, in the database of DATABASE_URL or of the running local stack. Changes
-                 nothing, and exits with 1 if a sum is wrong`
+const usage = `npm run audit    compares every sum with its rows, in the database of DATABASE_URL or of the running local stack. Stores
+                 the result for the page "Books", and exits with 1 if a sum is wrong`
 
 if (import.meta.main) {
   await runCommand(usage, () => {

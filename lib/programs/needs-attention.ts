@@ -99,6 +99,11 @@ export function needsStatement(programId: number) {
         .where('w.deleted_at', 'is', null)
         .as('endpoints_off'),
       eb
+        .selectFrom('audit_findings as f')
+        .select((finding) => finding.fn.count<number>('f.rule').distinct().as('n'))
+        .whereRef('f.program_id', '=', 'p.id')
+        .as('rules_broken'),
+      eb
         .not(eb.exists(eb.selectFrom('sales as s').whereRef('s.program_id', '=', 'p.id')))
         .$castTo<boolean>()
         .as('has_no_sale'),

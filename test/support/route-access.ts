@@ -63,6 +63,8 @@ export const routes = {
     'GET /programs/:programId/search': 'program:read',
     'GET /programs/:programId/reviews': 'commission:list',
     'POST /programs/:programId/reviews/decide': 'commission:decide',
+    'GET /programs/:programId/books': 'payout:list',
+    'GET /programs/:programId/books.csv': 'payout:list',
     'GET /programs/:programId/adjustments': 'commission:list',
     'GET /programs/:programId/adjustments.csv': 'commission:list',
     'POST /programs/:programId/partners/:partnerId/adjust': 'commission:decide',

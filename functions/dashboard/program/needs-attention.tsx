@@ -23,6 +23,12 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       '/webhooks',
     ],
     [
+      of(needs.rules_broken) > 0,
+      'payout:list',
+      `${counted(of(needs.rules_broken), 'rule of the books is', 'rules of the books are')} broken`,
+      '/books',
+    ],
+    [
       of(needs.payouts_due) > 0,
       'payout:list',
       `${counted(of(needs.payouts_due), 'payout is', 'payouts are')} due`,

@@ -1,0 +1,71 @@
+import { CompiledQuery, type InferResult, sql } from 'kysely'
+import type { Database, Statement } from '../database.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { checks } from './checks.ts'
+import { foreignKeys } from './foreign-keys.ts'
+import { type Check, type CheckResult, planSettings, runChecks } from './run-checks.ts'
+
+export type LatestAudit = InferResult<ReturnType<typeof auditStatement>>[number]
+
+/**
+ * Audits the whole database and stores the result. Each check reads one snapshot of its own. Does nothing if the latest audit began within
+ * the last 20 hours. Returns the results, or null.
+ */
+export async function auditNightly(db: Database): Promise<CheckResult[] | null> {
+  const [recent] = await db.query(
+    kysely
+      .selectFrom('audits')
+      .select('started_at')
+      .where('started_at', '>', sql<Date>`now() - interval '20 hours'`),
+  )
+  if (recent) return null
+  const startedAt = new Date()
+  const keys = await db.query<Check>(raw(foreignKeys))
+  const ask = async <Row>({ text, values }: { text: string; values: unknown[] }) =>
+    (await db.batch([raw(planSettings), raw<Row>(text, values)]))[1]
+  const results = await runChecks([...checks, ...keys], ask)
+  await db.batch(storeStatements(startedAt, results))
+  return results
+}
+
+const raw = <Row>(text: string, values: unknown[] = []): Statement<Row> => ({
+  compile: () => CompiledQuery.raw(text, values),
+})
+
+/** Returns the statements that store the results of an audit of the whole database in place of the previous one, in one transaction. */
+export function storeStatements(startedAt: Date, results: CheckResult[]): Statement<unknown>[] {
+  const audit = {
+    started_at: startedAt,
+    duration_ms: results.reduce((sum, { duration_ms: ms }) => sum + ms, 0),
+    rules: results.length,
+  }
+  const found = results.flatMap(({ check: rule, findings }) => findings.map((finding) => ({ rule, ...finding })))
+  return [
+    // Comes first: its lock lets a concurrent audit delete these findings.
+    kysely
+      .insertInto('audits')
+      .values(audit)
+      .onConflict((conflict) => conflict.column('is_latest').doUpdateSet(audit)),
+    kysely.deleteFrom('audit_findings'),
+    kysely
+      .insertInto('audit_findings')
+      .columns(['program_id', 'rule', 'broken', 'subject', 'found', 'expected'])
+      .expression(
+        sql`select program_id, rule, of_program, subject, found, expected from jsonb_to_recordset(${JSON.stringify(found)}::jsonb)
+          as f (program_id bigint, rule text, of_program integer, subject text, found text, expected text)`,
+      ),
+  ]
+}
+
+/** The time, duration and number of rules of the latest audit, or undefined if none has run. */
+export const auditStatement = () => kysely.selectFrom('audits').select(['started_at', 'duration_ms', 'rules'])
+
+/** Lists the findings of the latest audit in one program. */
+export function findingsStatement(programId: number, part: Part) {
+  const query = kysely
+    .selectFrom('audit_findings as f')
+    .select(['f.id', 'f.rule', 'f.broken', 'f.subject', 'f.found', 'f.expected'])
+    .where('f.program_id', '=', programId)
+  return partOf(query, sql.ref<number>('f.id'), part)
+}
