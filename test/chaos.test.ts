@@ -52,22 +52,18 @@ test(
 )
 
 test(
-  `16 histories with faults follow the rules, 8 with concurrent steps pass the audit, and each notification is delivered and mailed once (SEED=${seed})`,
+  `8 histories with faults follow the rules, 8 with concurrent steps pass the audit, and each notification is delivered and mailed once (SEED=${seed})`,
   { timeout: 240_000 },
   async () => {
-    for (let first = 0; first < 16; first += 8) {
-      const found = await Promise.all(
-        Array.from({ length: 8 }, (_, lane) => runHistory(world, seed + first + lane, 40)),
-      )
-      expect(found.flat()).toEqual([])
-    }
+    const histories = Array.from({ length: 8 }, (_, lane) => runHistory(world, seed + lane, 40))
+    expect((await Promise.all(histories)).flat()).toEqual([])
     const races = Array.from({ length: 8 }, (_, lane) => runRaces(world, seed + lane, 40))
     expect((await Promise.all(races)).flat()).toEqual([])
     await world.idle()
     expect(world.violations).toEqual([])
-    expect(world.counts.faults).toBeGreaterThan(60)
+    expect(world.counts.faults).toBeGreaterThan(40)
     expect(await deliverEverything(world, faultyQueue, queue.url, mail)).toEqual([])
-    expect(mailedTo(mail).size).toBeGreaterThan(16)
+    expect(mailedTo(mail).size).toBeGreaterThan(8)
     expect(mail.faults).toBeGreaterThan(5)
     expect(await differences(world)).toEqual([])
   },
