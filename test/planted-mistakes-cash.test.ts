@@ -471,5 +471,5 @@ test('the oracle finds nothing if the planted functions equal the real ones', { 
   const names = Object.values(mistakes).flatMap(({ functions = {} }) => Object.keys(functions))
   const functions = Object.fromEntries(names.map((name) => [name, 'intact();']))
   const played = [...new Set(Object.values(mistakes).flatMap((mistake) => (mistake.functions ? mistake.ways : [])))]
-  for (const way of played) expect(await findIn({ ways: [way], says: /./, functions }, 1)).toEqual([])
+  expect(await findIn({ ways: played, says: /./, functions }, 4)).toEqual([])
 })
