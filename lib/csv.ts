@@ -6,7 +6,8 @@ function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
-  return quoted(withoutFormula(text))
+  // A negative amount is no formula.
+  return /^-\d+(\.\d+)?$/.test(text) ? text : quoted(withoutFormula(text))
 }
 
 /** Puts an apostrophe before a text that a spreadsheet could take for a formula, in full-width characters too. */

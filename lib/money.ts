@@ -31,6 +31,10 @@ export function majorUnits(amountCents: number, currency: string): number {
   return Number(`${amountCents}e-${currencyExponent(currency)}`)
 }
 
+/** Writes an amount in minor units with the decimals of its currency: 1050 cents of usd are `10.50`. */
+export const decimalAmount = (amountCents: number, currency: string): string =>
+  majorUnits(amountCents, currency).toFixed(currencyExponent(currency))
+
 /** Formats an amount in minor units as people write it: `$10.50`, `¥1,050`, `KWD 1.050`. */
 export function formatMoney(amountCents: number, currency: string): string {
   // oxlint-disable-next-line no-unsafe-type-assertion -- a number with an exponent is one to Intl, not to TypeScript

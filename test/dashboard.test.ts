@@ -92,7 +92,7 @@ test('CSV files match the pages and contain nothing that a spreadsheet would run
   expect(head).toBe(
     'id,created,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,payout_id,held,flags',
   )
-  expect(row).toContain(',sale,secret-transaction,refunded,usd,20,5,')
+  expect(row).toContain(',sale,secret-transaction,refunded,usd,20.00,5.00,')
 })
 
 test('a page sends at most two database requests before its own figures', async () => {

@@ -1,14 +1,11 @@
 import { expect, test } from 'vitest'
 import { checkMonth } from './months/check.ts'
-import * as common from './support/common-mistakes.ts'
 import { type FunctionMistakes, plantInFunctions } from './support/planted-functions.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
 
 /** `month` is the seed of the first month that can show the mistake, by default 1. */
 const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> = {
-  'a percentage that is rounded down': { functions: common.roundedDown },
   'a cap that is one cent too high': { month: 2, functions: { left_under_cap: `intact(); result := result + 1;` } },
-  'a new rule that applies to pending commissions': { month: 2, functions: common.ruleForWaiting },
   'rules that stay after all are removed': {
     functions: { save_rules: `if rules = '[]' then return false; end if; intact();` },
   },
@@ -28,11 +25,7 @@ const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> 
       approve_due_commissions: `update commissions c set hold_until = now() where c.credited_at is null and c.hold_until > now(); intact();`,
     },
   },
-  'a code that wins over a click against the program’s setting': { month: 13, functions: common.codeOverClick },
   'a duration that never ends': { month: 3, functions: { commission_of: `months := null; intact();` } },
-  'a deduction that is added': { functions: common.deductionIsAdded },
-  'a payout of a held commission': { functions: common.heldIsCredited },
-  'a rejection that releases the commission': { month: 2, functions: common.rejectionReleases },
   'a release that later reviews ignore': {
     month: 7,
     functions: {

@@ -435,6 +435,34 @@ const mistakes: Record<string, Mistake> = {
     says: /commission left/,
     functions: { admit_applicant: `in_group_id := null; intact();` },
   },
+  'an invoice that earns by the rule of its largest line': {
+    ways: ['products'],
+    says: /commission left/,
+    functions: { commissions_of_lines: `parts := parts[1:1]; intact();` },
+  },
+  'months in the time zone of the database': {
+    ways: ['zone'],
+    says: /commission left/,
+    functions: { months_after: `return at + make_interval(months => months);` },
+  },
+  'an amount without its last digit in a payment file': {
+    ways: ['paid'],
+    says: /file of run/,
+    service: inModule<typeof import('../lib/money.ts')>('lib/money.ts', {
+      decimalAmount: (real) => (cents, currency) => real(cents - (cents % 10), currency),
+    }),
+  },
+  'payout lines that name the wrong commission for a cent': {
+    ways: ['paid', 'subscription'],
+    says: /in the lines of payouts/,
+    functions: {
+      write_payout_lines: `intact();
+        update payout_lines l set amount_cents = l.amount_cents + case l.id when own.first then 1 else -1 end
+        from (select min(n.id) as first, max(n.id) as last from payout_lines n
+          where n.program_id = payout.program_id and n.payout_id = payout.id having count(*) > 1) own
+        where l.program_id = payout.program_id and l.payout_id = payout.id and l.id in (own.first, own.last);`,
+    },
+  },
 }
 
 const [{ env, sql }, stripe, unplanted] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { types } from 'pg'
 import { runCommand } from '../commands/command.ts'
 import { withClient } from '../commands/migrate.ts'
-import { currencyExponent, majorUnits } from '../money.ts'
+import { decimalAmount } from '../money.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { commandDatabase } from '../commands/running-stack.ts'
 
@@ -65,7 +65,7 @@ function readable(row: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) =>
       name.endsWith('_cents') && value !== null
-        ? [name.slice(0, -'_cents'.length), majorUnits(Number(value), currency).toFixed(currencyExponent(currency))]
+        ? [name.slice(0, -'_cents'.length), decimalAmount(Number(value), currency)]
         : [name, value],
     ),
   )

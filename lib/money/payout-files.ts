@@ -3,7 +3,7 @@ import { machineCsv, withoutFormula } from '../csv.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
-import { currencyExponent, majorUnits } from '../money.ts'
+import { decimalAmount } from '../money.ts'
 import type { DB } from '../schema.ts'
 
 /** The recipient of the file: PayPal Payouts (mass payments), Wise batch payments, or any other program (plain CSV). */
@@ -232,6 +232,4 @@ export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
 
 const referenceOf = ({ id }: Payment) => `payout-${id}`
 
-function amountOf({ amount_cents: cents, currency }: Payment): string {
-  return majorUnits(cents, currency).toFixed(currencyExponent(currency))
-}
+const amountOf = ({ amount_cents: cents, currency }: Payment) => decimalAmount(cents, currency)

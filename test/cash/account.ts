@@ -10,6 +10,7 @@ import {
   discountsOfSession,
   disputeObject,
   type Intent,
+  type Line,
   intentObject,
   type Invoice,
   invoiceObject,
@@ -86,6 +87,8 @@ export class StripeAccount {
   readonly invoiceOfIntent = new Map<string, string>()
   readonly refundsOfCharge = new Map<string, Refund[]>()
   now: number
+  /** The products of the next invoices, with their shares. Null without products. */
+  products: { product: string; share: number }[] | null = null
   readonly #balances = new Map<string, number>()
   #ids = 0
 
@@ -179,7 +182,7 @@ export class StripeAccount {
   }
 
   #payment(buyer: Buyer, currency: string, price: Price, label: string, renewal = false): Payment {
-    const payment = { label, buyer, currency, price, ids: [], charges: [], at: this.now, renewal }
+    const payment = { label, buyer, currency, price, ids: [], charges: [], at: this.now, renewal, lines: null }
     this.payments.push(payment)
     return payment
   }
@@ -322,6 +325,7 @@ export class StripeAccount {
       issued.paid = price.total
       issued.intent = intent.id
       issued.charge = intent.charge?.id ?? null
+      payment.lines = issued.lines
       this.#reportPaid(issued, [{ intent: intent.id, amount: price.total }], true)
     }
     return payment
@@ -401,10 +405,25 @@ export class StripeAccount {
       overpaid: 0,
       creditedBefore: credited,
       creditedAfter: 0,
+      lines: this.#lines(price.subtotal, reason === 'subscription_update'),
       intent: null,
       charge: null,
       created: this.now,
     }
+  }
+
+  /** A changed subscription first credits a quarter of the amount for the old price, which has a product of its own. */
+  #lines(subtotal: number, isChange: boolean): Line[] {
+    const credited = isChange ? Math.floor(subtotal / 4) : 0
+    const products = this.products ?? [{ product: null, share: 1 }]
+    const all = products.reduce((sum, { share }) => sum + share, 0)
+    let left = subtotal + credited
+    const lines = products.map(({ product, share }, at): Line => {
+      const amount = at === products.length - 1 ? left : Math.floor(((subtotal + credited) * share) / all)
+      left -= amount
+      return { product, amount }
+    })
+    return isChange ? [{ product: this.products && 'old', amount: -credited }, ...lines] : lines
   }
 
   /** Emits the events of a paid invoice. Only `invoice.paid` reports a payment or a part of it outside Stripe. */
@@ -422,6 +441,7 @@ export class StripeAccount {
   #pay(invoice: Invoice, payment: Payment, paying: Paying): void {
     const { due } = invoice
     payment.ids.push(invoice.id)
+    payment.lines = invoice.lines
     const { step } = currencyOf(invoice.currency)
     const outside = paying.by === 'outside' ? due : paying.by === 'card_and_outside' ? Math.min(paying.outside, due) : 0
     const byCard = due - outside

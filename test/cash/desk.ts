@@ -6,6 +6,7 @@ import type { Service } from '../chaos/bundle.ts'
 import { seeded } from '../chaos/random.ts'
 import { createShops, type TestShop } from '../support/shops.ts'
 import { addAccount, addOwner, findJoined, join } from '../support/joined-partner.ts'
+import { checkBooks } from './books.ts'
 import { buyersOf, type Call, type History, playPlan, promotionOf } from './history.ts'
 import { type Expected, expectedOf } from './oracle.ts'
 import { refundObject } from './objects.ts'
@@ -60,7 +61,8 @@ interface App {
  * Plays a plan in a new program and delivers it in a random order, several deliveries at a time. Every event and call
  * is sent at least once, and a quarter of them twice. Then it checks the result.
  */
-export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Outcome> {
+export async function runPlan(given: Desk, plan: Plan, order: number): Promise<Outcome> {
+  const desk = inZone(given, plan.zone)
   const { shop, start, history, key, partners, changeRules } = await open(desk, plan)
   const wrong: string[] = []
   const random = seeded(plan.seed, order)
@@ -122,13 +124,29 @@ export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Ou
       const partner = history.partnerOf(payment)
       return partner === null ? null : (partners[partner] ?? null)
     },
-    ruleOf: (payment) => {
+    partsOf: (payment) => {
       const partner = history.partnerOf(payment)
-      return partner === null ? null : history.ruleOf(payment, partner)
+      return partner === null ? [{ rule: null, weight: 1 }] : history.partsOf(payment, partner)
     },
     isRejected: (payment) => history.purchaseOf(payment).held === 'rejected',
   })
   const found = await look(desk, shop.programId)
+  if (plan.isPaid)
+    wrong.push(
+      ...(await checkBooks(desk, {
+        programId: shop.programId,
+        isReturned: plan.seed % 2 === 0,
+        credits: expected.flatMap(({ payment, partner, net }) => {
+          const isCredited = plan.hold_days === 0 && history.purchaseOf(payment).held !== 'waiting'
+          return partner === null ? [] : [{ partner, currency: payment.currency, cents: net, payment, isCredited }]
+        }),
+        adjustments: plan.adjustments.map(({ partner, amount }) => ({
+          partner: partners[partner] ?? 0,
+          currency: plan.currency,
+          cents: BigInt(amount),
+        })),
+      })),
+    )
   wrong.push(...compare(expected, found, history, partners))
   const name = (text: string) =>
     text
@@ -137,6 +155,22 @@ export async function runPlan(desk: Desk, plan: Plan, order: number): Promise<Ou
       .replaceAll(`partner ${partners[0]}`, 'partner A')
       .replaceAll(`partner ${partners[1]}`, 'partner B')
   return { end: endOf(expected, found).map(name).toSorted(), wrong: wrong.map(name) }
+}
+
+/** Returns the start of the latest hundred days in which the clocks of the time zones changed. */
+function beforeClockChange(now: number): number {
+  const year = new Date(now * 1000).getUTCFullYear()
+  const starts = [year - 1, year].flatMap((one) => [Date.UTC(one, 0, 15) / 1000, Date.UTC(one, 7, 15) / 1000])
+  return Math.max(...starts.filter((start) => start < now - 100 * day))
+}
+
+/** Returns the desk on connections in this time zone, as if the database had it. */
+function inZone(desk: Desk, zone: string): Desk {
+  if (zone === 'UTC') return desk
+  const url = new URL(String(desk.env['DATABASE_URL']))
+  url.searchParams.set('options', `-c TimeZone=${zone}`)
+  const database = { DATABASE_URL: url.href, NEON_ENDPOINT: String(desk.env['NEON_ENDPOINT']) }
+  return { ...desk, db: new desk.service.Database(database), env: { ...desk.env, ...database, POSTGRES: undefined } }
 }
 
 /** Decides on held commissions according to the plan of each purchase. */
@@ -177,14 +211,17 @@ async function open(desk: Desk, plan: Plan) {
   // Buyers have their own clicks, so the shop's visitor is removed.
   await sql.query('delete from customers where program_id = $1', [shop.programId])
   const months = plan.duration_months !== null || plan.window_days < 400
-  const start = shop.now - (months ? 150 : 40) * day
+  const start = plan.way === 'zone' ? beforeClockChange(shop.now) : shop.now - (months ? 150 : 40) * day
   const { rows } = await sql.query<{ code: string }>(
     'select code from referral_links where program_id = $1 order by partner_id',
     [shop.programId],
   )
   const partners = [shop.partnerId, shop.otherPartnerId]
   const codes = rows.map(({ code }) => code)
-  const groupId = plan.rules ? (await service.createGroup(db, shop.programId, { name: 'Gold', rules: [] })).id : null
+  const groupId =
+    plan.rules || plan.productRules
+      ? (await service.createGroup(db, shop.programId, { name: 'Gold', rules: [] })).id
+      : null
   if (plan.joins) {
     const account = await addAccount(sql, 'Joined')
     await addOwner(sql, shop.programId)
@@ -197,10 +234,16 @@ async function open(desk: Desk, plan: Plan) {
   }
   const changeRules = async (rules: (RulePlan | null)[]) => {
     if (groupId === null) return
-    await service.saveRules(db, shop.programId, { partnerId: shop.partnerId }, asRules(rules[0] ?? null, plan))
-    await service.saveRules(db, shop.programId, { groupId }, asRules(rules[1] ?? null, plan))
+    const rulesOf = (partner: 0 | 1) => [
+      ...asRules(rules[partner] ?? null, plan),
+      ...(plan.productRules?.[partner] ?? []).flatMap(({ product_id, rule }) =>
+        asRules(rule, plan).map((one) => ({ ...one, product_id })),
+      ),
+    ]
+    await service.saveRules(db, shop.programId, { partnerId: shop.partnerId }, rulesOf(0))
+    await service.saveRules(db, shop.programId, { groupId }, rulesOf(1))
   }
-  if (plan.rules) await changeRules(plan.rules.before)
+  await changeRules(plan.rules?.before ?? [])
   const clickIds: (string | null)[] = []
   for (const { partner, purchases } of buyersOf(plan)) {
     const code = partner === null ? undefined : codes[partner]

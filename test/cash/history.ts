@@ -1,3 +1,4 @@
+import { monthsAfter } from '../support/commission-oracle.ts'
 import { type Paying, priceOf, StripeAccount } from './account.ts'
 import { currencyOf, minorUnits } from './currencies.ts'
 import type { Buyer, Charge, Invoice, Payment } from './objects.ts'
@@ -33,8 +34,8 @@ export interface History {
   firstPart: { events: number; calls: number }
   /** 0 and 1 are the partners. Null means unattributed. */
   partnerOf: (payment: Payment) => 0 | 1 | null
-  /** The rule for a partner's payment, or null for the program's own terms. */
-  ruleOf: (payment: Payment, partner: 0 | 1) => RulePlan | null
+  /** The parts of a partner's payment with their rules, or null for the program's own terms. */
+  partsOf: (payment: Payment, partner: 0 | 1) => { rule: RulePlan | null; weight: number }[]
   purchaseOf: (payment: Payment) => PurchasePlan
 }
 
@@ -89,9 +90,16 @@ export function playPlan(plan: Plan, place: Place): History {
       const { code } = history.purchaseOf(payment)
       return code === null || (plan.priority === 'click' && byClick !== null) ? byClick : code
     },
-    ruleOf(payment, partner) {
+    partsOf(payment, partner) {
       const isFirst = plan.purchases.indexOf(history.purchaseOf(payment)) < plan.first
-      return (isFirst ? plan.rules?.before[partner] : plan.rules?.after[partner]) ?? null
+      const general = (isFirst ? plan.rules?.before[partner] : plan.rules?.after[partner]) ?? null
+      const sold = payment.lines?.filter(({ amount }) => amount > 0) ?? []
+      if (sold.length === 0) return [{ rule: general, weight: 1 }]
+      return sold.map(({ product, amount }) => {
+        const ids = [`price_${product}`, `prod_${product}`]
+        const own = ids.flatMap((id) => plan.productRules?.[partner]?.find((rule) => rule.product_id === id) ?? [])
+        return { rule: own[0]?.rule ?? general, weight: amount }
+      })
     },
     purchaseOf(payment) {
       const found = purchaseOf.get(payment)
@@ -134,6 +142,7 @@ export function playPlan(plan: Plan, place: Place): History {
       })
     }
     if (onCustomer === 'before') account.reportCustomer('updated', buyer, named)
+    account.products = purchase.products?.length ? purchase.products : null
     buy(account, plan, purchase, buyer, `purchase ${at + 1}`)
     if (onCustomer === 'after') account.reportCustomer('updated', buyer, named)
     if (onCustomer !== null && purchase.discount > 0) account.reportCustomer('deleted', buyer, named)
@@ -219,7 +228,11 @@ function buy(account: StripeAccount, plan: Plan, purchase: PurchasePlan, buyer: 
       }
       account.giveCredit(buyer, purchase.later_credit)
       for (let renewal = 1; renewal <= purchase.renewals; renewal++) {
-        account.wait(purchase.days_between * day)
+        account.wait(
+          purchase.after_month === null
+            ? purchase.days_between * day
+            : monthsAfter(new Date(payment.at * 1000), renewal).getTime() / 1000 + purchase.after_month - account.now,
+        )
         account.bill(subscription, currency, price, `${label}, renewal ${renewal}`, { paying, credited })
       }
       return

@@ -54,6 +54,14 @@ export interface Payment {
   /** Unix seconds. */
   at: number
   renewal: boolean
+  /** The lines of its invoice. Null without one. */
+  lines: Line[] | null
+}
+
+/** A line of an invoice in Stripe's unit. `product` is the suffix of its product's and its price's id. */
+export interface Line {
+  product: string | null
+  amount: number
 }
 
 export interface Session {
@@ -117,6 +125,7 @@ export interface Invoice {
   overpaid: number
   creditedBefore: number
   creditedAfter: number
+  lines: Line[]
   intent: string | null
   charge: string | null
   created: number
@@ -285,9 +294,6 @@ export function invoiceObject(
   // Since 2025-03-31, `amount_paid` includes payments outside Stripe.
   const paid = isNew ? model.paid + model.outside : model.paid
   const update = model.reason === 'subscription_update'
-  const parts = update
-    ? [-Math.floor(price.subtotal / 4), price.subtotal + Math.floor(price.subtotal / 4)]
-    : [price.subtotal]
   return {
     ...writeInvoice(shopOf(buyer, created, version.generation), {
       id,
@@ -310,7 +316,7 @@ export function invoiceObject(
     ending_balance: model.endingBalance,
     lines: {
       object: 'list',
-      data: parts.map((amount, at) => lineObject(version, model, amount, at, update)),
+      data: model.lines.map((line, at) => lineObject(version, model, line, at, update)),
       has_more: false,
       url: `/v1/invoices/${id}/lines`,
     },
@@ -351,11 +357,14 @@ function taxes(price: Price) {
   return [{ amount: price.tax, taxability_reason: 'standard_rated' as const, taxable_amount: price.untaxed }]
 }
 
-/**
- * A line of an invoice. A changed subscription has one line with the credit for the old price and one for the new
- * price.
- */
-function lineObject(version: Version, invoice: Invoice, amount: number, at: number, proration: boolean): object {
+function lineObject(
+  version: Version,
+  invoice: Invoice,
+  { product, amount }: Line,
+  at: number,
+  proration: boolean,
+): object {
+  const sold = product === null ? null : { price: `price_${product}`, product: `prod_${product}` }
   const { subscription, currency, created, buyer } = invoice
   const line: Shown<Stripe.InvoiceLineItem> = {
     id: `il_${invoice.id}_${at}`,
@@ -374,6 +383,7 @@ function lineObject(version: Version, invoice: Invoice, amount: number, at: numb
   if (version.generation === 'old') {
     return {
       ...line,
+      ...(sold && { price: { id: sold.price, product: sold.product } }),
       ...(proration || !subscription ? { invoice_item: `ii_${invoice.id}_${at}` } : {}),
       proration,
       proration_details: { credited_items: null },
@@ -400,7 +410,8 @@ function lineObject(version: Version, invoice: Invoice, amount: number, at: numb
         type: 'subscription_item_details',
       }
     : { invoice_item_details: item, subscription_item_details: null, type: 'invoice_item_details' }
-  return { ...line, parent, pricing: null, subtotal: amount, taxes: [] }
+  const pricing = sold && { price_details: sold, type: 'price_details', unit_amount_decimal: null }
+  return { ...line, parent, pricing, subtotal: amount, taxes: [] }
 }
 
 /** One payment's part of an invoice. */

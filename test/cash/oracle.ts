@@ -1,4 +1,4 @@
-import { commissionOf, halfUp, monthsAfter, reversedOf } from '../support/commission-oracle.ts'
+import { commissionOf, halfUp, monthsAfter, reversedOf, sharesOf } from '../support/commission-oracle.ts'
 import type { StripeAccount } from './account.ts'
 import { minorUnits } from './currencies.ts'
 import type { Payment } from './objects.ts'
@@ -12,8 +12,8 @@ export interface Terms {
   durationMonths: number | null
   /** The partner who earns from a payment, or null if it is unattributed. */
   partnerOf: (payment: Payment) => number | null
-  /** The rule for a payment, which replaces the rate above. */
-  ruleOf: (payment: Payment) => RulePlan | null
+  /** The rules for the parts of a payment, which replace the rate above. */
+  partsOf: (payment: Payment) => { rule: RulePlan | null; weight: number }[]
   /** Whether a person rejected its commission. */
   isRejected: (payment: Payment) => boolean
 }
@@ -40,7 +40,8 @@ export interface Expected {
  *     amount     = received money: charges, and payments outside Stripe
  *     reversed   = min(amount, money taken by refunds and disputes − money returned by failed refunds and disputes)
  *     base       = amount × untaxed / total, half up
- *     commission = base × rate, half up, plus a rule's fixed amount, at most the cap minus the buyer's earlier commissions
+ *     commission = base × rate, half up, plus a rule's fixed amount, at most the cap minus the buyer's earlier commissions;
+ *                  the sum of its parts if its products have several rules
  *     net        = commission − floor(commission × reversed / amount)
  *
  * The service must return exactly `net`, whatever the order, the repeats and the generation of the payloads. Corrections
@@ -78,14 +79,17 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     const total = BigInt(payment.price.total || 1)
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const base = halfUp(arrived * untaxed, total)
-    const rule = terms.ruleOf(payment)
+    const parts = sharesOf(base, terms.partsOf(payment))
     const before = earnedSoFar.get(payment.buyer.customer) ?? 0n
-    const byTerms = rule ?? { bp: terms.commissionBp, fixed: 0, cap: null }
-    const commission = isPaidFor ? commissionOf(base, byTerms, before) : 0n
+    let commission = 0n
+    for (const { rule, cents } of isPaidFor ? parts : []) {
+      const byTerms = rule ?? { bp: terms.commissionBp, fixed: 0, cap: null }
+      commission += commissionOf(cents, byTerms, before + commission)
+    }
     earnedSoFar.set(payment.buyer.customer, before + commission)
     if (terms.isRejected(payment)) return { payment, partner, amount: arrived, base, reversed: gone, net: 0n }
     const net = commission - reversedOf(commission, gone, arrived)
-    if (isPaidFor && rule === null)
+    if (isPaidFor && parts.every(({ rule }) => rule === null))
       requireNearCash(net, BigInt(terms.commissionBp) * (arrived - gone) * untaxed, 10_000n * total, terms)
     return { payment, partner, amount: arrived, base, reversed: gone, net }
   }

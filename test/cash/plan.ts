@@ -50,6 +50,9 @@ export const ways = {
   held: 'buyers with a bot’s click, whose held commissions are released, rejected or undecided',
   adjusted: 'manual commissions and deductions',
   joining: 'a partner who joined through the program’s page',
+  products: 'rules of products, and invoices with lines of several products, with and without a rule',
+  zone: 'databases in other time zones, and renewals around the end of the last paid month',
+  paid: 'payout runs with a returned payment, their payment files, and the exports of everything',
 } as const
 
 export type Way = keyof typeof ways
@@ -131,6 +134,10 @@ export interface PurchasePlan {
   held: 'waiting' | 'released' | 'rejected' | null
   /** Refunds and disputes of the first payment and of the renewals. */
   after: After[]
+  /** The products on its invoices, with their shares. */
+  products: { product: string; share: number }[] | null
+  /** Renewals are this many seconds after the end of each month. */
+  after_month: number | null
 }
 
 /** Terms of a partner or a group, which replace the program's. */
@@ -159,6 +166,12 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   adjustments: { partner: 0 | 1; amount: number }[]
   /** The rules of the first partner and of the second one's group, in the first part and afterwards. */
   rules: { before: (RulePlan | null)[]; after: (RulePlan | null)[] } | null
+  /** The rules of the first partner and of the second one's group for a product's or price's id. */
+  productRules: { product_id: string; rule: RulePlan }[][] | null
+  /** The time zone of the database's sessions. */
+  zone: string
+  /** Whether everything is paid and exported at the end. */
+  isPaid: boolean
   /** The number of purchases in the first part. All are reported before the rest happens. */
   first: number
   purchases: PurchasePlan[]
@@ -192,6 +205,9 @@ export function drawPlan(seed: number, on: readonly Way[]): Plan {
     joins: may('joining', 0.1),
     adjustments: may('adjusted', 0.1) ? drawAdjustments(random) : [],
     rules: null,
+    productRules: null,
+    zone: on.includes('zone') ? pick(random, zones) : 'UTC',
+    isPaid: on.includes('paid'),
     first: 0,
     purchases: [],
   }
@@ -205,6 +221,9 @@ export function drawPlan(seed: number, on: readonly Way[]): Plan {
     plan.rules = { before: drawRules(), after: drawRules() }
     if (way === 'ruled') plan.purchases.push(drawPurchase(random, plan, null, may))
   }
+  if (may('products', 0.15)) plan.productRules = [0, 1].map(() => drawProductRules(random))
+  if (way === 'paid') plan.hold_days = 0
+  if (way === 'zone') plan.duration_months = 3
   plan.first = plan.rules ? random.integer(0, plan.purchases.length) : plan.purchases.length
   return plan
 }
@@ -221,6 +240,17 @@ const drawRule = (random: Random): RulePlan => ({
   fixed: pick(random, [0, 0, 1, 1500]),
   cap: pick(random, [null, null, 0, 900, 5000]),
 })
+
+const zones = ['UTC', 'Europe/Berlin', 'America/Los_Angeles', 'Asia/Kolkata', 'Pacific/Auckland']
+
+/** A rule names a product or a price. The product c and the old product of a changed subscription have no rule or any. */
+const drawProductRules = (random: Random) =>
+  ['prod_a', 'price_b', 'prod_old']
+    .filter(() => random.chance(0.7))
+    .map((product_id) => ({ product_id, rule: drawRule(random) }))
+
+const drawProducts = (random: Random) =>
+  ['a', 'b', 'c'].filter(() => random.chance(0.7)).map((product) => ({ product, share: random.integer(1, 1000) }))
 
 function drawCurrency(random: Random, way: Way): string {
   if (way === 'odd_units') return pick(random, oddCurrencies)
@@ -253,6 +283,8 @@ const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   duration: ['subscription'],
   window: ['subscription'],
   coded: ['session', 'subscription', 'later'],
+  products: ['subscription', 'manual', 'invoiced'],
+  zone: ['subscription'],
 }
 
 type May = (way: Way, probability: number) => boolean
@@ -309,7 +341,12 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     // If an intent names the click and arrives first, the sale stays with the click's partner, whatever code its
     // session names.
     intent_metadata: random.chance(0.3) && code === null,
-    renewals: kind === 'subscription' && !isOf('bare_invoice', 0) ? random.integer(way === null ? 0 : 1, 3) : 0,
+    renewals:
+      kind === 'subscription' && !isOf('bare_invoice', 0)
+        ? way === 'zone'
+          ? 3
+          : random.integer(way === null ? 0 : 1, 3)
+        : 0,
     days_between: way === 'duration' || way === 'window' ? 35 : 7,
     // Lines of a change don't belong to the subscription, and the oldest payloads have the metadata nowhere else.
     update: kind === 'subscription' && !plan.oldest && !isOf('bare_invoice', 0) && random.chance(0.3),
@@ -326,6 +363,8 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     code,
     held: isOf('held', 0.1) && buyer !== 2 ? pick(random, ['waiting', 'released', 'rejected']) : null,
     after: afters,
+    products: isOf('products', 0.3) ? drawProducts(random) : null,
+    after_month: way === 'zone' ? pick(random, [-1800, 1800]) : null,
   }
 }
 
@@ -338,7 +377,8 @@ function creditOf(random: Random, price: number, step: number): number {
 function drawAfters(random: Random, kind: PurchasePlan['kind'], way: Way | null, may: May): After[] {
   if (['card', 'nothing', 'never', 'trial'].includes(kind)) return []
   // A refund of a corrected amount belongs to both kinds.
-  const isOpen = way === null || ['balance', 'coded', 'ruled', 'held', 'adjusted', 'joining'].includes(way)
+  const isOpen =
+    way === null || ['balance', 'coded', 'ruled', 'held', 'adjusted', 'joining', 'products', 'paid'].includes(way)
   const isOf = (other: Way, probability = 0.2) => way === other || (isOpen && may(other, probability))
   const refund = (byApi = false, share = random.integer(5, 70)): Extract<After, { kind: 'refund' }> => ({
     kind: 'refund',

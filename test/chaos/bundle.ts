@@ -60,13 +60,18 @@ const quickClient: Plugin = {
 }
 
 /** Builds and loads the service with `mistakes`. Its log goes to `globalThis.svcLog`. */
-export async function loadService(mistakes: ModuleMistakes[] = []): Promise<Service> {
+export const loadService = (mistakes: ModuleMistakes[] = []) => loadModule<Service>('test/chaos/service.ts', mistakes)
+
+/** Builds and loads a module of the service with its imports. */
+export async function loadModule<Module>(entryPoint: string, mistakes: ModuleMistakes[] = []): Promise<Module> {
   const id = randomUUID()
   const madeBy = `planted_${id.replaceAll('-', '')}`
   Object.assign(globalThis, { [madeBy]: Object.assign({}, ...mistakes.map(({ exports }) => exports)) })
   const { outputFiles } = await build({
     absWorkingDir: root,
-    entryPoints: ['test/chaos/service.ts'],
+    entryPoints: [entryPoint],
+    jsx: 'automatic',
+    jsxImportSource: 'hono/jsx',
     write: false,
     bundle: true,
     format: 'esm',
@@ -87,7 +92,7 @@ export async function loadService(mistakes: ModuleMistakes[] = []): Promise<Serv
   const file = path.join(folder, `${id}.mjs`)
   writeFileSync(file, outputFiles[0]?.text ?? '')
   try {
-    return (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Service
+    return (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Module
   } finally {
     rmSync(file)
   }

@@ -1,5 +1,5 @@
 import type { Adjustment } from '../../../lib/money/adjustments.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, decimalAmount } from '../../../lib/money.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import type { Column } from './table.tsx'
@@ -56,7 +56,7 @@ export function adjustmentRow(adjustment: Adjustment) {
     partner_id: adjustment.partner_id,
     partner: adjustment.partner_name,
     currency: adjustment.currency,
-    amount: majorUnits(adjustment.amount_cents, adjustment.currency),
+    amount: decimalAmount(adjustment.amount_cents, adjustment.currency),
     note: adjustment.note,
     transaction_id: adjustment.transaction_id,
     external_id: adjustment.external_id,

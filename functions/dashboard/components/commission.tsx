@@ -2,7 +2,7 @@ import type { CommissionStatus, ListedCommission } from '../../../lib/money/comm
 import { commissionReason } from '../../../lib/commission-reasons.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
 import { csvOf } from '../../../lib/csv.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, decimalAmount } from '../../../lib/money.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import type { States } from './list.tsx'
@@ -53,8 +53,8 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
       transaction_id: (commission) => commission.transaction_id,
       status: ({ status }) => status,
       currency: ({ currency }) => currency,
-      amount: (commission) => majorUnits(commission.amount_cents, commission.currency),
-      reversed: (commission) => majorUnits(commission.reversed_cents, commission.currency),
+      amount: (commission) => decimalAmount(commission.amount_cents, commission.currency),
+      reversed: (commission) => decimalAmount(commission.reversed_cents, commission.currency),
       reason: ({ reason }) => commissionReason(reason),
       hold_until: (commission) => commission.hold_until,
       review_reason: (commission) => commission.review_reason,

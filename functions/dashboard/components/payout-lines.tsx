@@ -1,5 +1,5 @@
 import { csvOf } from '../../../lib/csv.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, decimalAmount } from '../../../lib/money.ts'
 import type { PayoutLine } from '../../../lib/money/payout-lines.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
@@ -44,8 +44,8 @@ export const payoutLineList = (of: {
       adjustment_id: (line) => line.adjustment_id,
       note: ({ note }) => note,
       currency: ({ currency }) => currency,
-      amount: (line) => majorUnits(line.amount_cents, line.currency),
-      entry: (line) => majorUnits(line.entry_cents, line.currency),
+      amount: (line) => decimalAmount(line.amount_cents, line.currency),
+      entry: (line) => decimalAmount(line.entry_cents, line.currency),
       returned: (line) => (line.is_returned ? 'yes' : 'no'),
       posted: (line) => line.created_at,
     }),

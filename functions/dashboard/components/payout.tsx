@@ -1,5 +1,5 @@
 import { toCsv } from '../../../lib/csv.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, decimalAmount } from '../../../lib/money.ts'
 import { isOpenStatus, type Payout, type PayoutStatus } from '../../../lib/money/payouts.ts'
 import { Badge } from './blocks.tsx'
 import { ReasonMenu } from './fields.tsx'
@@ -55,8 +55,8 @@ function payoutRow(payout: Payout) {
     payout_run_id: payout.payout_run_id,
     status: payout.status,
     currency: payout.currency,
-    amount: majorUnits(payout.amount_cents, payout.currency),
-    requested: majorUnits(payout.requested_cents, payout.currency),
+    amount: decimalAmount(payout.amount_cents, payout.currency),
+    requested: decimalAmount(payout.requested_cents, payout.currency),
     decided: payout.decided_at,
     reference: payout.reference,
     paid_on: payout.paid_on,

@@ -1,6 +1,6 @@
 import { csvOf } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, isCurrency, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, isCurrency, decimalAmount } from '../../../lib/money.ts'
 import {
   listStatementEntries,
   monthRange,
@@ -136,6 +136,6 @@ const statementCsv = (entries: StatementEntry[]) =>
     adjustment_id: (entry) => entry.adjustment_id,
     note: ({ note }) => note,
     currency: ({ currency }) => currency,
-    amount: (entry) => majorUnits(entry.amount_cents, entry.currency),
-    balance: (entry) => majorUnits(entry.balance_after_cents, entry.currency),
+    amount: (entry) => decimalAmount(entry.amount_cents, entry.currency),
+    balance: (entry) => decimalAmount(entry.balance_after_cents, entry.currency),
   })

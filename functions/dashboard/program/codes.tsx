@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { csvOf } from '../../../lib/csv.ts'
-import { majorUnits } from '../../../lib/money.ts'
+import { decimalAmount } from '../../../lib/money.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { codeText, codeTotals, type CodeWithFigures, listCodeFigures } from '../../../lib/programs/codes.ts'
 import { createPartnerCode, type Promotion, revokePartnerCode } from '../../../lib/programs/promotion-codes.ts'
@@ -59,7 +59,7 @@ programList(pages, '/codes', 'partner:list', (c) => {
         created: (code) => code.created_at,
         revoked: (code) => code.revoked_at,
         sales: ({ sales }) => sales,
-        commission: (code) => majorUnits(code.commission_cents, program.currency),
+        commission: (code) => decimalAmount(code.commission_cents, program.currency),
       }),
   }
 })

@@ -3,7 +3,7 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, decimalAmount } from '../../../lib/money.ts'
 import { linkAddress } from '../../../lib/programs/links.ts'
 import { daysOfLine, type PartnerOfProgram, type PartnerWithCodes } from '../../../lib/programs/partners.ts'
 import { Badge } from '../components/blocks.tsx'
@@ -79,11 +79,11 @@ export const partnersCsv = (program: ViewerProgram, partners: PartnerWithCodes[]
     clicks: (partner) => partner.all_links.clicks,
     bot_clicks: (partner) => partner.all_links.bot_clicks,
     sales: ({ sales }) => sales,
-    revenue: (partner) => majorUnits(partner.revenue_cents, program.currency),
-    commission: (partner) => majorUnits(partner.commission_cents, program.currency),
+    revenue: (partner) => decimalAmount(partner.revenue_cents, program.currency),
+    commission: (partner) => decimalAmount(partner.commission_cents, program.currency),
     last_sale: (partner) => partner.last_sale_at,
     balance: ({ balances }) =>
-      balances.map((b) => `${majorUnits(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
+      balances.map((b) => `${decimalAmount(b.balance_cents, b.currency)} ${b.currency}`).join(' '),
     added: (partner) => partner.created_at,
   })
 

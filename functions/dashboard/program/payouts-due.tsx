@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
-import { formatMoney, isCurrency, majorUnits } from '../../../lib/money.ts'
+import { formatMoney, isCurrency, decimalAmount } from '../../../lib/money.ts'
 import {
   askForPayoutAddress,
   type DuePart,
@@ -100,8 +100,8 @@ programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list',
           partner: due.partner_name,
           payout_address: due.payout_address,
           currency: due.currency,
-          payable: majorUnits(due.payable_cents, due.currency),
-          minimum: majorUnits(due.minimum_payout_cents, due.currency),
+          payable: decimalAmount(due.payable_cents, due.currency),
+          minimum: decimalAmount(due.minimum_payout_cents, due.currency),
           excluded_because: due.exclusion_reason && exclusionTexts[due.exclusion_reason],
         })),
       ),

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { currencyExponent, majorUnits } from '../../money.ts'
+import { decimalAmount, majorUnits } from '../../money.ts'
 import { pays } from '../payout-files.ts'
 import { type Account, call, type ItemReport, type Outcome, type PayoutProvider, Refused } from './provider.ts'
 
@@ -75,7 +75,7 @@ export const paypal: PayoutProvider = {
       items: items.map((one) => ({
         recipient_type: 'EMAIL',
         receiver: one.recipient,
-        amount: { value: decimal(one.amountCents, batch.currency), currency: batch.currency.toUpperCase() },
+        amount: { value: decimalAmount(one.amountCents, batch.currency), currency: batch.currency.toUpperCase() },
         sender_item_id: one.key,
         note: `payout-${one.payoutId}`,
       })),
@@ -162,8 +162,6 @@ async function authorize(account: Account): Promise<Record<string, string>> {
   })
   return { authorization: `Bearer ${token.parse(answer).access_token}` }
 }
-
-const decimal = (cents: number, currency: string) => majorUnits(cents, currency).toFixed(currencyExponent(currency))
 
 /** Reads the id of the first batch from the refusal of a repeated `sender_batch_id`. */
 function firstBatchIn(body: string): string | undefined {
