@@ -8,14 +8,21 @@ import { asPrometheus, type HealthFigures, problemsOf, readDatabaseFigures } fro
 import { type ChannelsEnv, openChannels } from '../lib/notifications/channels.ts'
 import { clickRetentionMonths } from '../lib/tracking/retention.ts'
 
-type Env = DatabaseEnv & ChannelsEnv & { METRICS_TOKEN: string; CLICK_RETENTION_MONTHS?: string }
+type Env = DatabaseEnv &
+  ChannelsEnv & {
+    METRICS_TOKEN: string
+    CLICK_RETENTION_MONTHS?: string
+    /** The metrics of the process on one box. See lib/serve/metrics.ts. */
+    PROCESS_METRICS?: { text(): Promise<string> }
+  }
 
 const app = createApp<Env>()
 
 /**
  * GET /healthz. Without a token, it says whether the database answers: 200 `{ok: true}` or 503 `{ok: false}`. With `Authorization: Bearer
  * <METRICS_TOKEN>`, it returns the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 if one is unhealthy.
- * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it.
+ * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it. On one box it adds the metrics
+ * of the process.
  */
 for (const path of ['/', '/healthz']) {
   app.get(path, async (c) => {
@@ -30,7 +37,10 @@ for (const path of ['/', '/healthz']) {
     }
     const figures = await readFigures(c.env)
     if (c.req.query('format') === 'prometheus') {
-      return c.text(asPrometheus(figures), 200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' })
+      const ofProcess = (await c.env.PROCESS_METRICS?.text()) ?? ''
+      return c.text(asPrometheus(figures) + ofProcess, 200, {
+        'Content-Type': 'text/plain; version=0.0.4; charset=utf-8',
+      })
     }
     const problems = problemsOf(figures)
     return c.json({ ok: problems.length === 0, problems, figures }, problems.length === 0 ? 200 : 503)

@@ -13,6 +13,7 @@ export interface HealthFigures {
   clicks_uncounted_oldest_seconds: number | null
   commissions_due_oldest_seconds: number | null
   webhooks_due_oldest_seconds: number | null
+  mails_failing: number | null
   retention_behind_seconds: number | null
   click_months_due: number | null
   queue_messages: number | null
@@ -41,6 +42,7 @@ export const watched: Record<keyof HealthFigures, Watched> = {
     most: 2700,
     look: 'Late webhooks',
   },
+  mails_failing: { what: 'Mails that failed three times or more', most: 2, look: 'Mail API down' },
   retention_behind_seconds: {
     what: 'Delay of the deletion of expired customers',
     most: 172_800,
@@ -61,6 +63,7 @@ const unknown: DatabaseFigures = {
   clicks_uncounted_oldest_seconds: null,
   commissions_due_oldest_seconds: null,
   webhooks_due_oldest_seconds: null,
+  mails_failing: null,
   retention_behind_seconds: null,
   click_months_due: null,
 }
@@ -108,6 +111,13 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
     )
     .crossJoin(
       kysely
+        .selectFrom('notification_mails')
+        .select((eb) => eb.fn.count<number>('mail_id').distinct().as('failing'))
+        .where('attempts', '>=', 3)
+        .as('mails'),
+    )
+    .crossJoin(
+      kysely
         .selectFrom('programs as p')
         .leftJoin('customers_expired as x', 'x.program_id', 'p.id')
         .select(
@@ -130,6 +140,7 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
       'clicks.oldest_seconds as clicks_uncounted_oldest_seconds',
       'due.oldest_seconds as commissions_due_oldest_seconds',
       'webhooks.oldest_seconds as webhooks_due_oldest_seconds',
+      'mails.failing as mails_failing',
       'retention.behind_seconds as retention_behind_seconds',
       'due_clicks.months as click_months_due',
       sql<number>`(exists (select from schema_migrations where name >= ${schemaVersion}))::integer`.as(

@@ -14,6 +14,68 @@ interface Rule {
   look: string
 }
 
+/** The service's objectives: 99.9% of requests succeed, and 99% of tracking calls are answered within half a second. */
+const objectives = [
+  {
+    name: 'Errors',
+    summary: 'Requests fail with status 500 or above',
+    allowed: 0.001,
+    badShare: (window: string) =>
+      `sum(rate(svc_requests_total{status=~"5.."}[${window}])) / sum(rate(svc_requests_total[${window}]))`,
+  },
+  {
+    name: 'SlowTracking',
+    summary: 'Tracking calls take longer than half a second',
+    allowed: 0.01,
+    badShare: (window: string) =>
+      `1 - sum(rate(svc_request_seconds_bucket{function=~"track-.*",le="0.5"}[${window}])) / sum(rate(svc_request_seconds_count{function=~"track-.*"}[${window}]))`,
+  },
+]
+
+/**
+ * A fast burn uses 2% of a month's allowed failures in an hour, and a slow one 5% in six hours. The short window ends the alert soon
+ * after the cause.
+ * @see https://sre.google/workbook/alerting-on-slos/ for the windows and factors
+ */
+const burns = [
+  { name: 'Fast', factor: 14.4, long: '1h', short: '5m' },
+  { name: 'Slow', factor: 6, long: '6h', short: '30m' },
+]
+
+/** The rules for the metrics of a process (lib/serve/metrics.ts). Cloudflare has its own. */
+const processRules: Rule[] = [
+  ...objectives.flatMap(({ name, summary, allowed, badShare }) =>
+    burns.map((burn): Rule => {
+      const bound = Number((burn.factor * allowed).toPrecision(3))
+      return {
+        alert: `Svc${name}${burn.name}`,
+        expr: `${badShare(burn.long)} > ${bound} and ${badShare(burn.short)} > ${bound}`,
+        summary,
+        look: 'Database down',
+      }
+    }),
+  ),
+  {
+    alert: 'SvcScheduleFailing',
+    expr: 'sum by (schedule) (increase(svc_schedule_runs_total{result="failed"}[2h])) > 0 unless sum by (schedule) (increase(svc_schedule_runs_total{result="ok"}[2h])) > 0',
+    summary: 'A schedule only fails',
+    look: 'Late counting',
+  },
+  {
+    alert: 'SvcConnectionsUsedUp',
+    expr: 'svc_connections{state="waiting"} > 20',
+    summary: 'Statements wait for a database connection',
+    look: 'Database down',
+  },
+  { alert: 'SvcDiskFull', expr: 'svc_disk_free_ratio < 0.1', summary: 'The disk is almost full', look: 'Disk full' },
+  {
+    alert: 'SvcBackupLate',
+    expr: 'time() - svc_backup_timestamp_seconds > 129600',
+    summary: 'The latest backup is older than 36 hours',
+    look: 'Backups',
+  },
+]
+
 /**
  * The alert rules for Prometheus: one for each figure with a bound, with the same bound as `/healthz`. An unavailable figure counts as
  * unhealthy too. The metrics themselves go missing if the service is down.
@@ -28,6 +90,7 @@ function rules(): Rule[] {
       const expr = `(${bound}) or (absent(${metric}) and on() svc_up)`
       return [{ alert: alertName(name), expr, summary: what, look }]
     }),
+    ...processRules,
   ]
 }
 
@@ -44,18 +107,55 @@ export function alertRules(): string {
   return ['groups:', '  - name: svc', '    rules:', ...lines, ''].join('\n')
 }
 
-/** Writes a Grafana dashboard with a panel for each figure. A line marks the highest healthy value. */
+interface Panel {
+  title: string
+  expr: string
+  unit: 's' | 'short' | 'percentunit'
+  /** The highest healthy value. */
+  most?: number | undefined
+}
+
+const processPanels: Panel[] = [
+  { title: 'Requests per second', expr: 'sum by (function) (rate(svc_requests_total[5m]))', unit: 'short' },
+  ...objectives.map(({ summary, badShare, allowed }): Panel => ({
+    title: `${summary}: share`,
+    expr: badShare('5m'),
+    unit: 'percentunit',
+    most: allowed,
+  })),
+  {
+    title: '99% of responses within',
+    expr: 'histogram_quantile(0.99, sum by (function, le) (rate(svc_request_seconds_bucket[5m])))',
+    unit: 's',
+  },
+  { title: 'Database connections', expr: 'svc_connections', unit: 'short' },
+  { title: 'Time since a successful run', expr: 'time() - svc_schedule_success_timestamp_seconds', unit: 's' },
+  { title: 'Free share of the disk', expr: 'svc_disk_free_ratio', unit: 'percentunit' },
+  { title: 'Age of the latest backup', expr: 'time() - svc_backup_timestamp_seconds', unit: 's', most: 129_600 },
+  { title: 'Memory', expr: 'process_resident_memory_bytes', unit: 'short' },
+]
+
+/** Writes a Grafana dashboard of all figures and process metrics. A line marks the highest healthy value. */
 export function grafanaDashboard(): string {
-  const panels = figures.map(([name, { what, most }], index) => ({
+  const all = [
+    ...figures.map(([name, { what, most }]): Panel => ({
+      title: what,
+      expr: `svc_${name}`,
+      unit: name.endsWith('_seconds') ? 's' : 'short',
+      most,
+    })),
+    ...processPanels,
+  ]
+  const panels = all.map(({ title, expr, unit, most }, index) => ({
     id: index + 1,
     type: 'timeseries',
-    title: what,
+    title,
     gridPos: { x: (index % 3) * 8, y: Math.floor(index / 3) * 7, w: 8, h: 7 },
     datasource: { type: 'prometheus', uid: '${datasource}' },
-    targets: [{ refId: 'A', expr: `svc_${name}` }],
+    targets: [{ refId: 'A', expr }],
     fieldConfig: {
       defaults: {
-        unit: name.endsWith('_seconds') ? 's' : 'short',
+        unit,
         ...(most !== undefined && {
           custom: { thresholdsStyle: { mode: 'line' } },
           thresholds: {

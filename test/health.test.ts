@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
+import { tmpdir } from 'node:os'
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
 import { expect, test, vi } from 'vitest'
 import { openQueue } from '../lib/notifications/queue.ts'
 import { createLedgerProgram } from './support/ledger.ts'
+import { openMetrics } from '../lib/serve/metrics.ts'
 import { alertRules, grafanaDashboard } from '../lib/monitoring-files.ts'
 import { startStack } from './support/stack.ts'
 
@@ -62,6 +64,7 @@ test('every figure is healthy if nothing waits, with one database request', asyn
         database_seconds: expect.any(Number),
         schema_current: 1,
         webhooks_due_oldest_seconds: 0,
+        mails_failing: 0,
         outbox_undelivered: 0,
         outbox_oldest_seconds: 0,
         clicks_uncounted_oldest_seconds: 0,
@@ -107,15 +110,21 @@ test('Prometheus gets the same figures', async () => {
   for (const line of text.trimEnd().split('\n')) expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+ [\d.]+)$/)
 })
 
+const noConnections = () => ({ open: 0, idle: 0, waiting: 0 })
+
 test('the alert rules and the Grafana dashboard use the exported figures: `npm run monitoring` writes both', async () => {
-  const text = await (await ask('?format=prometheus')).text()
-  const exported = new Set(Array.from(text.matchAll(/^(svc_\w+) /gm), ([, name]) => name))
+  const figures = await (await ask('?format=prometheus')).text()
+  const metrics = openMetrics({ readConnections: noConnections, dataFolder: tmpdir(), backupFolder: '/nowhere' })
+  metrics.countRequest('track-click', 200, 0.004)
+  metrics.countRun('send-mails', true)
+  const text = figures + (await metrics.text())
+  const exported = new Set(Array.from(text.matchAll(/^((?:svc|process)_\w+)[ {]/gm), ([, name]) => name))
   for (const [file, content] of [
     ['alerts.yaml', alertRules()],
     ['grafana.json', grafanaDashboard()],
   ] as const) {
     expect(readFileSync(`lib/serve/monitoring/${file}`, 'utf8')).toBe(content)
-    const used = Array.from(content.matchAll(/\bsvc_\w+/g), ([name]) => name)
+    const used = Array.from(content.matchAll(/\b(?:svc|process)_\w+/g), ([name]) => name)
     expect(used.filter((name) => !exported.has(name))).toEqual([])
     expect(new Set(used).size).toBeGreaterThan(8)
   }

@@ -9,6 +9,8 @@ export const sessionOptions =
   '-c TimeZone=UTC -c client_connection_check_interval=1s -c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3'
 
 export interface PostgresPool extends Postgres {
+  /** The numbers of open and idle connections, and of statements that wait for one. */
+  readConnections(): { open: number; idle: number; waiting: number }
   /** Closes each connection after its pending statements. */
   end(): Promise<void>
 }
@@ -111,6 +113,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
         throw asNeonError(error)
       }
     },
+    readConnections: () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     end: () => pool.end(),
   }
 }

@@ -3,6 +3,7 @@ import { secretsOf } from '../commands/deploy/plan.ts'
 import type { Postgres } from '../database.ts'
 import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
 import { type OwnChannels, openChannels } from './channels.ts'
+import type { ProcessMetrics } from './metrics.ts'
 import { fetchOutside } from './outside.ts'
 import type { RateLimits } from './rate-limits.ts'
 
@@ -59,8 +60,9 @@ export async function loadFunctions(options: {
   common?: Record<string, string>
   postgres: Postgres
   rateLimits: RateLimits
+  metrics?: ProcessMetrics
 }): Promise<Service> {
-  const { functions = readFunctions(), read, environment, common, postgres, rateLimits } = options
+  const { functions = readFunctions(), read, environment, common, postgres, rateLimits, metrics } = options
   const loaded = new Map<string, Loaded>()
   const find = (name: string): Loaded => {
     const found = loaded.get(name)
@@ -97,6 +99,7 @@ export async function loadFunctions(options: {
       POSTGRES: postgres,
       CHANNELS: channels,
       OUTSIDE: { fetch: fetchOutside },
+      PROCESS_METRICS: metrics,
       ...Object.fromEntries(
         Object.entries(services).map(([binding, { name, entrypoint }]) => [binding, entrypointOf(name, entrypoint)]),
       ),
@@ -123,11 +126,25 @@ export async function loadFunctions(options: {
     async answer(request, context) {
       const route = routeOf(request.url)
       if (!route?.module.default.fetch) return new Response(null, { status: 404 })
-      return await route.module.default.fetch(request, route.env, context)
+      const started = performance.now()
+      let status = 500
+      try {
+        const response = await route.module.default.fetch(request, route.env, context)
+        status = response.status
+        return response
+      } finally {
+        metrics?.countRequest(route.entry.name, status, (performance.now() - started) / 1000)
+      }
     },
     async scheduled(name, cron) {
       const { module, env } = find(name)
-      await module.default.scheduled?.(cron === undefined ? {} : { cron }, env, scheduledContext(name))
+      let isOk = false
+      try {
+        await module.default.scheduled?.(cron === undefined ? {} : { cron }, env, scheduledContext(name))
+        isOk = true
+      } finally {
+        metrics?.countRun(name, isOk)
+      }
     },
   }
 }

@@ -10,6 +10,7 @@ import { startPostgres } from './embedded-postgres.ts'
 import { coordinate } from './coordinator.ts'
 import { loadFunctions, type ReadFunction, type Service } from './functions.ts'
 import { openGeoFile } from './geo.ts'
+import { openMetrics } from './metrics.ts'
 import { logAsJson } from './log.ts'
 import { openPool } from '../commands/postgres.ts'
 import { openRateLimits, type RateLimits } from './rate-limits.ts'
@@ -72,7 +73,13 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   running.push({ name: 'the connections', stop: () => postgres.end() })
   const rateLimits = openRateLimits()
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
-  const service = await loadFunctions({ read, environment, postgres, rateLimits })
+  const metrics = openMetrics({
+    readConnections: () => postgres.readConnections(),
+    // The disk of another PostgreSQL is not this process's to watch.
+    dataFolder: settings.databaseUrl === undefined ? settings.dataFolder : undefined,
+    backupFolder: settings.backupFolder,
+  })
+  const service = await loadFunctions({ read, environment, postgres, rateLimits, metrics })
   coordinateSchedules(databaseUrl, service, rateLimits)
   const server = await startServer({
     service,

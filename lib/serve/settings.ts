@@ -21,6 +21,8 @@ export interface Settings {
   /** Proxies that may set X-Forwarded-For. */
   trusted: BlockList
   geoFile: string | undefined
+  /** The folder of the nightly backups, whose age is a metric. */
+  backupFolder: string | undefined
   /** The operator's confirmation of replaced secrets. */
   replacedSecrets: string | undefined
 }
@@ -120,6 +122,9 @@ export function readSettings(
   const host = value('HOST') ?? '127.0.0.1'
   const geoFile = value('GEOIP_FILE')
   if (geoFile !== undefined && !existsSync(geoFile)) problems.push(`GEOIP_FILE names ${geoFile}, which does not exist.`)
+  const backupFolder = value('BACKUP_FOLDER')
+  if (backupFolder !== undefined && !existsSync(backupFolder))
+    problems.push(`BACKUP_FOLDER names ${backupFolder}, which does not exist. Create it, or remove the variable.`)
 
   const loggedPart = value('LOGGED_PART')
   if (loggedPart !== undefined && !(Number(loggedPart) >= 0 && Number(loggedPart) <= 1))
@@ -156,6 +161,7 @@ export function readSettings(
     port,
     trusted,
     geoFile,
+    backupFolder,
     replacedSecrets: value('REPLACED_SECRETS'),
   }
   return { settings, problems }

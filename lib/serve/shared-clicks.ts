@@ -97,6 +97,7 @@ export function shareClicks(pool: PostgresPool): PostgresPool {
         clearTimeout(timer)
       }
     },
+    readConnections: () => pool.readConnections(),
     end: () => pool.end(),
   }
 }
