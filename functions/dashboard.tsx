@@ -31,6 +31,7 @@ import { pages as campaigns } from './dashboard/partner/campaigns.tsx'
 import { pages as links } from './dashboard/partner/links.tsx'
 import { pages as partnerNotifications } from './dashboard/partner/notifications.tsx'
 import { pages as partnerSale } from './dashboard/partner/sale.tsx'
+import { pages as partnerDocuments } from './dashboard/partner/documents.tsx'
 import { pages as partnerPayouts } from './dashboard/partner/payouts.tsx'
 import { cameFrom } from './dashboard/components/address.ts'
 import { Card } from './dashboard/components/blocks.tsx'
@@ -46,6 +47,7 @@ import { pages as books } from './dashboard/program/books.tsx'
 import { pages as setUpChecks } from './dashboard/program/set-up-checks.tsx'
 import { pages as codes } from './dashboard/program/codes.tsx'
 import { pages as commissions } from './dashboard/program/commissions.tsx'
+import { pages as documents } from './dashboard/program/documents.tsx'
 import { pages as customer } from './dashboard/program/customer.tsx'
 import { pages as events } from './dashboard/program/events.tsx'
 import { pages as groups } from './dashboard/program/groups.tsx'
@@ -197,6 +199,7 @@ const allPages = [
   partnerNotifications,
   partnerSale,
   partnerPayouts,
+  partnerDocuments,
   adjustments,
   applications,
   books,
@@ -204,6 +207,7 @@ const allPages = [
   codes,
   commissions,
   customer,
+  documents,
   events,
   groups,
   imports,

@@ -43,13 +43,20 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type MailFrequency = "at_once" | "daily" | "never";
 
-export type MailTopic = "application" | "earned" | "paid" | "payout_due" | "reversed" | "review" | "trouble";
+export type MailTopic = "application" | "earned" | "paid" | "payout_due" | "reversed" | "review" | "statement" | "trouble";
 
 export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
 export type TotalSpan = "day" | "month";
+
+export interface AcceptedTerms {
+  accepted_at: Generated<Timestamp>;
+  partner_id: Int8;
+  program_id: Int8;
+  version: number;
+}
 
 export interface Accounts {
   access_token: string | null;
@@ -353,6 +360,36 @@ export interface DailyTotals {
   slot: number;
 }
 
+export interface Documents {
+  amount_cents: Int8;
+  corrects_id: Int8 | null;
+  currency: string;
+  id: Generated<Int8>;
+  is_reverse_charge: boolean;
+  issued_at: Generated<Timestamp>;
+  issuer: Json;
+  kind: 'invoice' | 'credit_note';
+  lines: Json;
+  number: Int8;
+  paid_on: Timestamp;
+  partner_id: Int8;
+  payee: Json;
+  payment_number: number;
+  payout_id: Int8;
+  program_id: Int8;
+  reference: string;
+  series: string;
+  terms_version: number;
+  void_reason: string | null;
+  voided_at: Timestamp | null;
+}
+
+export interface DocumentSeries {
+  last_number: Int8;
+  program_id: Int8;
+  series: string;
+}
+
 export interface ErasedPayees {
   erased_at: Generated<Timestamp>;
   identity: Uint8Array;
@@ -552,7 +589,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -646,6 +683,14 @@ export interface PayableBalances {
   program_id: Int8 | null;
 }
 
+export interface PayeeDetails {
+  address: string;
+  country: string;
+  legal_name: string;
+  user_id: string;
+  vat_id: string | null;
+}
+
 export interface PayoutBatches {
   batch_key: Generated<string>;
   connection_id: string;
@@ -708,7 +753,7 @@ export interface PayoutRunExclusions {
   payable_cents: Int8;
   payout_run_id: Int8;
   program_id: Int8;
-  reason: 'below_minimum' | 'no_payout_address' | 'payout_address_changed';
+  reason: 'below_minimum' | 'no_payout_address' | 'payout_address_changed' | 'no_tax_form';
 }
 
 export interface PayoutRuns {
@@ -859,6 +904,15 @@ export interface ProcessorSessions {
   session_id: string;
 }
 
+export interface ProgramBilling {
+  address: string;
+  country: string;
+  legal_name: string;
+  program_id: Int8;
+  series: string;
+  vat_id: string | null;
+}
+
 export interface ProgramMembers {
   created_at: Generated<Timestamp>;
   program_id: Int8;
@@ -910,6 +964,7 @@ export interface Programs {
 export interface ProgramTerms {
   created_at: Generated<Timestamp>;
   program_id: Int8;
+  self_billing: Generated<boolean>;
   text: string;
   version: number;
 }
@@ -1030,6 +1085,21 @@ export interface SignInAttempts {
   attempts: number;
   key: string;
   window_started_at: Generated<Timestamp>;
+}
+
+export interface TaxFormLimits {
+  above_cents: Int8;
+  currency: string;
+  program_id: Int8;
+}
+
+export interface TaxForms {
+  expires_on: Generated<Timestamp | null>;
+  fields: Uint8Array;
+  kind: 'w9' | 'w8ben' | 'w8bene';
+  signed_on: Timestamp;
+  tax_id_hint: string | null;
+  user_id: string;
 }
 
 export interface TwoFactors {
@@ -1190,6 +1260,7 @@ export interface Workspaces {
 }
 
 export interface DB {
+  accepted_terms: AcceptedTerms;
   accounts: Accounts;
   active_members: ActiveMembers;
   adjustments: Adjustments;
@@ -1211,6 +1282,8 @@ export interface DB {
   customers_expired: CustomersExpired;
   daily_money: DailyMoney;
   daily_totals: DailyTotals;
+  document_series: DocumentSeries;
+  documents: Documents;
   erased_payees: ErasedPayees;
   grouped_quarters: GroupedQuarters;
   grouped_totals: GroupedTotals;
@@ -1239,6 +1312,7 @@ export interface DB {
   partner_profiles: PartnerProfiles;
   partners: Partners;
   payable_balances: PayableBalances;
+  payee_details: PayeeDetails;
   payout_batches: PayoutBatches;
   payout_connections: PayoutConnections;
   payout_items: PayoutItems;
@@ -1257,6 +1331,7 @@ export interface DB {
   processor_payments: ProcessorPayments;
   processor_reversals: ProcessorReversals;
   processor_sessions: ProcessorSessions;
+  program_billing: ProgramBilling;
   program_members: ProgramMembers;
   program_roles: ProgramRoles;
   program_terms: ProgramTerms;
@@ -1270,6 +1345,8 @@ export interface DB {
   secret_fingerprints: SecretFingerprints;
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
+  tax_form_limits: TaxFormLimits;
+  tax_forms: TaxForms;
   two_factors: TwoFactors;
   uncounted_clicks: UncountedClicks;
   uncounted_figures: UncountedFigures;
@@ -1319,7 +1396,7 @@ export interface DatabaseFunctions {
   }
   ask_payout: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
-    row: { payout_id: number | null; payable_cents: number | null; minimum_cents: number | null }
+    row: { payout_id: number | null; payable_cents: number | null; minimum_cents: number | null; needs_tax_form: boolean | null }
   }
   attribute_known_customers: {
     arguments: { of_program_id: number | null }
@@ -1464,6 +1541,10 @@ export interface DatabaseFunctions {
   fold_daily_totals: {
     arguments: { max_rows: number | null }
     row: { fold_daily_totals: number | null }
+  }
+  issue_missing_documents: {
+    arguments: { of_program_id: number | null }
+    row: { issue_missing_documents: number | null }
   }
   keep_email_hashes: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; addresses: (string)[] | null; hashes: (string)[] | null }
@@ -1661,6 +1742,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_import_id: number | null; max_rows: number | null }
     row: { undo_import_rows: number | null }
   }
+  void_document: {
+    arguments: { of_program_id: number | null; of_document_id: number | null; because: string | null }
+    row: { void_document: boolean | null }
+  }
   write_audit: {
     arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
     row: { write_audit: unknown | null }
@@ -1730,6 +1815,7 @@ export const functionCalls: {
   flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
+  issue_missing_documents: { text: 'select issue_missing_documents($1)', names: ['of_program_id'] },
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'past_objects'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
@@ -1779,6 +1865,7 @@ export const functionCalls: {
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)', names: ['given_program_id', 'network', 'aff', 'host', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   undo_import_rows: { text: 'select undo_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
+  void_document: { text: 'select void_document($1, $2, $3)', names: ['of_program_id', 'of_document_id', 'because'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
   write_daily_notifications: { text: 'select * from write_daily_notifications($1)', names: ['moment'] },
   write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },
@@ -1787,4 +1874,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0012_payout_providers.sql'
+export const schemaVersion = '0013_documents.sql'

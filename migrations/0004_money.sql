@@ -158,7 +158,7 @@ create table payout_run_exclusions (
   partner_id bigint not null,
   currency currency_code not null,
   payable_cents amount_cents not null check (payable_cents > 0),
-  reason text not null check (reason in ('below_minimum', 'no_payout_address', 'payout_address_changed')),
+  reason text not null check (reason in ('below_minimum', 'no_payout_address', 'payout_address_changed', 'no_tax_form')),
   primary key (program_id, payout_run_id, partner_id, currency),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id)
@@ -198,6 +198,8 @@ create table payouts (
   foreign key (program_id, partner_id) references partners (program_id, id),
   foreign key (program_id, payout_run_id) references payout_runs (program_id, id),
   unique (program_id, id, partner_id, currency),
+  -- For the foreign key of documents.
+  unique (program_id, id, partner_id, currency, amount_cents),
   -- Closed months do not change. The half day allows for places west of UTC.
   constraint payouts_paid_on_open check (paid_on >= date_trunc('month', created_at at time zone 'UTC' - interval '12 hours')::date),
   check (amount_cents <= requested_cents),

@@ -14,6 +14,8 @@ create table program_terms (
   program_id bigint not null references programs (id),
   version integer not null check (version > 0),
   text text not null check (length(text) between 1 and 30000),
+  -- Whether they contain the agreement that the program issues the partner's invoices.
+  self_billing boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (program_id, version)
 );

@@ -12,11 +12,15 @@ create domain commission_kind as text CHECK ((VALUE = ANY (ARRAY['sale'::text, '
 
 create domain commission_status as text CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'paid'::text, 'refunded'::text, 'reversed'::text])));
 
+create domain country_code as text CHECK ((VALUE ~ '^[A-Z]{2}$'::text));
+
 create domain currency_code as text CHECK ((VALUE ~ '^[a-z]{3}$'::text));
 
 create domain event_count as bigint CHECK ((VALUE >= 0));
 
 create domain id_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
+
+create domain legal_name as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 200)));
 
 create domain metadata as jsonb CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (jsonb_array_length(jsonb_path_query_array(VALUE, '$.keyvalue()'::jsonpath)) <= 20) AND (NOT jsonb_path_exists(VALUE, '$.*?(@.type() != "string")'::jsonpath)) AND (length((VALUE)::text) <= 100000)));
 
@@ -24,9 +28,11 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
+
+create domain postal_address as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 500)));
 
 create domain reason_text as text CHECK ((length(VALUE) <= 1000));
 
@@ -38,11 +44,23 @@ create domain reversal_kind as text CHECK ((VALUE = ANY (ARRAY['none'::text, 'pa
 
 create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text));
 
+create domain vat_number as text CHECK ((VALUE ~ '^[A-Z0-9]{4,20}$'::text));
+
 create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'commission.flagged'::text, 'commission.released'::text, 'partner.applied'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
 
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
 create sequence affiliate_lead_events_id_seq;
+
+create table accepted_terms (
+  program_id bigint not null,
+  partner_id bigint not null,
+  version integer not null,
+  accepted_at timestamp with time zone not null default now(),
+  constraint accepted_terms_pkey PRIMARY KEY (program_id, partner_id, version),
+  constraint accepted_terms_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
+  constraint accepted_terms_program_id_version_fkey FOREIGN KEY (program_id, version) REFERENCES program_terms(program_id, version)
+);
 
 create table accounts (
   id text not null,
@@ -521,6 +539,54 @@ create table daily_totals (
 ) with (fillfactor=50);
 CREATE INDEX daily_totals_unfolded_idx ON public.daily_totals USING btree (day) WHERE (slot > 0);
 
+create table document_series (
+  program_id bigint not null,
+  series text not null,
+  last_number bigint not null,
+  constraint document_series_pkey PRIMARY KEY (program_id, series),
+  constraint document_series_last_number_check CHECK ((last_number > 0)),
+  constraint document_series_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+
+create table documents (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  series text not null,
+  number bigint not null,
+  kind text not null,
+  payout_id bigint not null,
+  payment_number integer not null,
+  partner_id bigint not null,
+  currency currency_code not null,
+  amount_cents positive_cents not null,
+  paid_on date not null,
+  reference text not null,
+  terms_version integer not null,
+  issuer jsonb not null,
+  payee jsonb not null,
+  lines jsonb not null,
+  is_reverse_charge boolean not null,
+  corrects_id bigint,
+  issued_at timestamp with time zone not null default clock_timestamp(),
+  voided_at timestamp with time zone,
+  void_reason reason_text,
+  constraint documents_pkey PRIMARY KEY (program_id, id),
+  constraint documents_number_key UNIQUE (program_id, series, number),
+  constraint documents_check CHECK (((kind = 'credit_note'::text) = (corrects_id IS NOT NULL))),
+  constraint documents_check1 CHECK (((num_nulls(voided_at, void_reason) = ANY (ARRAY[0, 2])) AND ((voided_at IS NULL) OR (kind = 'invoice'::text)))),
+  constraint documents_kind_check CHECK ((kind = ANY (ARRAY['invoice'::text, 'credit_note'::text]))),
+  constraint documents_number_check CHECK ((number > 0)),
+  constraint documents_payment_number_check CHECK ((payment_number > 0)),
+  constraint documents_program_id_corrects_id_fkey FOREIGN KEY (program_id, corrects_id) REFERENCES documents(program_id, id),
+  constraint documents_program_id_payout_id_partner_id_currency_amount__fkey FOREIGN KEY (program_id, payout_id, partner_id, currency, amount_cents) REFERENCES payouts(program_id, id, partner_id, currency, amount_cents),
+  constraint documents_program_id_series_fkey FOREIGN KEY (program_id, series) REFERENCES document_series(program_id, series),
+  constraint documents_program_id_terms_version_fkey FOREIGN KEY (program_id, terms_version) REFERENCES program_terms(program_id, version)
+);
+CREATE UNIQUE INDEX documents_corrects_key ON public.documents USING btree (program_id, corrects_id) WHERE (corrects_id IS NOT NULL);
+CREATE INDEX documents_partner_idx ON public.documents USING btree (program_id, partner_id, id);
+CREATE UNIQUE INDEX documents_payment_key ON public.documents USING btree (program_id, payout_id, payment_number, kind) WHERE (voided_at IS NULL);
+CREATE TRIGGER documents_stay BEFORE DELETE OR UPDATE ON public.documents FOR EACH ROW EXECUTE FUNCTION keep_document();
+
 create table erased_payees (
   program_id bigint not null,
   partner_id bigint not null,
@@ -940,6 +1006,16 @@ CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
 
+create table payee_details (
+  user_id text not null,
+  legal_name legal_name not null,
+  address postal_address not null,
+  country country_code not null,
+  vat_id vat_number,
+  constraint payee_details_pkey PRIMARY KEY (user_id),
+  constraint payee_details_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table payout_batches (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -1035,7 +1111,7 @@ create table payout_run_exclusions (
   reason text not null,
   constraint payout_run_exclusions_pkey PRIMARY KEY (program_id, payout_run_id, partner_id, currency),
   constraint payout_run_exclusions_payable_cents_check CHECK (((payable_cents)::bigint > 0)),
-  constraint payout_run_exclusions_reason_check CHECK ((reason = ANY (ARRAY['below_minimum'::text, 'no_payout_address'::text, 'payout_address_changed'::text]))),
+  constraint payout_run_exclusions_reason_check CHECK ((reason = ANY (ARRAY['below_minimum'::text, 'no_payout_address'::text, 'payout_address_changed'::text, 'no_tax_form'::text]))),
   constraint payout_run_exclusions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint payout_run_exclusions_program_id_payout_run_id_fkey FOREIGN KEY (program_id, payout_run_id) REFERENCES payout_runs(program_id, id)
 );
@@ -1078,6 +1154,7 @@ create table payouts (
   decided_at timestamp with time zone,
   request_id uuid,
   constraint payouts_pkey PRIMARY KEY (program_id, id),
+  constraint payouts_program_id_id_partner_id_currency_amount_cents_key UNIQUE (program_id, id, partner_id, currency, amount_cents),
   constraint payouts_program_id_id_partner_id_currency_key UNIQUE (program_id, id, partner_id, currency),
   constraint payouts_check CHECK (((amount_cents)::bigint <= (requested_cents)::bigint)),
   constraint payouts_check1 CHECK ((((amount_cents)::bigint > 0) OR (status = 'canceled'::text))),
@@ -1272,6 +1349,18 @@ create table processor_sessions (
 CREATE INDEX processor_sessions_created_idx ON public.processor_sessions USING btree (created_at);
 CREATE INDEX processor_sessions_customer_idx ON public.processor_sessions USING btree (program_id, customer_id);
 
+create table program_billing (
+  program_id bigint not null,
+  legal_name legal_name not null,
+  address postal_address not null,
+  country country_code not null,
+  vat_id vat_number,
+  series text not null,
+  constraint program_billing_pkey PRIMARY KEY (program_id),
+  constraint program_billing_series_check CHECK ((series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$'::text)),
+  constraint program_billing_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+
 create table program_members (
   program_id bigint not null,
   workspace_id text not null,
@@ -1290,6 +1379,7 @@ create table program_terms (
   program_id bigint not null,
   version integer not null,
   text text not null,
+  self_billing boolean not null default false,
   created_at timestamp with time zone not null default now(),
   constraint program_terms_pkey PRIMARY KEY (program_id, version),
   constraint program_terms_text_check CHECK (((length(text) >= 1) AND (length(text) <= 30000))),
@@ -1521,6 +1611,31 @@ create table sign_in_attempts (
   constraint sign_in_attempts_attempts_check CHECK ((attempts > 0))
 );
 CREATE INDEX sign_in_attempts_window_started_at_idx ON public.sign_in_attempts USING btree (window_started_at);
+
+create table tax_form_limits (
+  program_id bigint not null,
+  currency currency_code not null,
+  above_cents amount_cents not null,
+  constraint tax_form_limits_pkey PRIMARY KEY (program_id, currency),
+  constraint tax_form_limits_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+
+create table tax_forms (
+  user_id text not null,
+  kind text not null,
+  fields bytea not null,
+  tax_id_hint text,
+  signed_on date not null,
+  expires_on date generated always as (
+CASE
+    WHEN (kind <> 'w9'::text) THEN make_date(((EXTRACT(year FROM signed_on))::integer + 3), 12, 31)
+    ELSE NULL::date
+END) stored,
+  constraint tax_forms_pkey PRIMARY KEY (user_id),
+  constraint tax_forms_kind_check CHECK ((kind = ANY (ARRAY['w9'::text, 'w8ben'::text, 'w8bene'::text]))),
+  constraint tax_forms_tax_id_hint_check CHECK ((length(tax_id_hint) = 4)),
+  constraint tax_forms_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
 
 create table two_factors (
   id text not null,
@@ -1801,6 +1916,7 @@ create view payouts_due as
             WHEN (p.payable_cents < COALESCE((m.minimum_payout_cents)::bigint, (0)::bigint)) THEN 'below_minimum'::text
             WHEN (COALESCE(r.payout_email, r.email) IS NULL) THEN 'no_payout_address'::text
             WHEN (r.payout_waits_until > now()) THEN 'payout_address_changed'::text
+            WHEN is_held_for_tax_form(p.program_id, p.partner_id, (p.currency)::text, p.payable_cents) THEN 'no_tax_form'::text
             ELSE NULL::text
         END AS exclusion_reason
    FROM ((payable_balances p
@@ -3044,7 +3160,34 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.ask_payout(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT payout_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint)
+CREATE OR REPLACE FUNCTION public.ask_for_tax_forms(of_program_id bigint)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  asked integer := 0;
+  due record;
+  of_cause text;
+begin
+  for due in
+    select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
+    join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
+    where d.program_id = of_program_id and d.exclusion_reason = 'no_tax_form' group by d.partner_id order by d.partner_id
+  loop
+    of_cause := format('tax_form:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
+    if not exists (
+      select from outbox o where o.program_id = of_program_id and o.kind = 'tax_form_needed' and o.audience = 'partner' and o.cause = of_cause
+    ) then
+      perform write_outbox(of_program_id, 'tax_form_needed', 'partner', due.partner_id, of_cause,
+        jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
+      asked := asked + 1;
+    end if;
+  end loop;
+  return asked;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.ask_payout(of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid, OUT payout_id bigint, OUT payable_cents bigint, OUT minimum_cents bigint, OUT needs_tax_form boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3055,7 +3198,8 @@ begin
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
   select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
   where m.program_id = of_program_id and m.currency = of_currency;
-  if payout_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
+  needs_tax_form := is_held_for_tax_form(of_program_id, of_partner_id, of_currency, asked_cents);
+  if payout_id is null and not needs_tax_form and asked_cents between greatest(minimum_cents, 1) and payable_cents then
     insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
     values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
     returning id into payout_id;
@@ -5140,6 +5284,9 @@ begin
     order by b.partner_id, b.currency for no key update
   ) l;
   select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
+  if run_id is null then
+    perform ask_for_tax_forms(of_program_id);
+  end if;
   if run_id is not null or not exists (
     select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
     where d.program_id = of_program_id and d.exclusion_reason is null
@@ -5158,6 +5305,29 @@ begin
   get diagnostics made = row_count;
   update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
   return run_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.credit_document(payout payouts, of_payment_number integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  invoice documents;
+  of_number bigint;
+begin
+  select d.* into invoice from documents d
+  where d.program_id = payout.program_id and d.payout_id = payout.id and d.payment_number = of_payment_number and d.kind = 'invoice'
+    and d.voided_at is null;
+  if not found then
+    return;
+  end if;
+  of_number := next_document_number(invoice.program_id, invoice.series);
+  insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on, reference,
+    terms_version, issuer, payee, lines, is_reverse_charge, corrects_id)
+  select d.program_id, d.series, of_number, 'credit_note', d.payout_id, d.payment_number, d.partner_id, d.currency, d.amount_cents, d.paid_on,
+    d.reference, d.terms_version, d.issuer, d.payee, d.lines, d.is_reverse_charge, d.id
+  from documents d where d.program_id = invoice.program_id and d.id = invoice.id;
 end $function$
 ;
 
@@ -5418,6 +5588,13 @@ begin
     format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.document_lines(payout payouts, of_payment_number integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT CASE WHEN (count(*) <= 100) THEN jsonb_agg(jsonb_strip_nulls(jsonb_build_object('cause', e.cause, 'commission_id', e.commission_id, 'adjustment_id', e.adjustment_id, 'posted_on', ((e.created_at AT TIME ZONE 'UTC'::text))::date, 'amount_cents', l.amount_cents)) ORDER BY l.entry_number) ELSE jsonb_build_array(jsonb_build_object('cause', 'entries', 'entries', count(*), 'amount_cents', sum(l.amount_cents))) END AS jsonb_build_array FROM (payout_lines l JOIN balance_entries e USING (program_id, partner_id, currency, entry_number)) WHERE ((l.program_id = (document_lines.payout).program_id) AND (l.payout_id = (document_lines.payout).id) AND (l.payment_number = document_lines.of_payment_number)))
 ;
 
 CREATE OR REPLACE FUNCTION public.domains_of(host text)
@@ -7063,6 +7240,20 @@ CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
 RETURN CASE (n).kind WHEN 'application_received'::text THEN (EXISTS (SELECT FROM applications a WHERE ((a.program_id = (is_decided.n).program_id) AND (a.id = (((is_decided.n).payload ->> 'application_id'::text))::bigint) AND (a.status = ANY (ARRAY['approved'::text, 'rejected'::text]))))) WHEN 'commission_flagged'::text THEN (EXISTS (SELECT FROM commission_reviews v WHERE ((v.program_id = (is_decided.n).program_id) AND (v.commission_id = (((is_decided.n).payload ->> 'commission_id'::text))::bigint) AND (v.decision IS NOT NULL)))) ELSE false END
 ;
 
+CREATE OR REPLACE FUNCTION public.is_held_for_tax_form(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN ((EXISTS (SELECT FROM tax_form_limits l WHERE ((l.program_id = is_held_for_tax_form.of_program_id) AND ((l.currency)::text = is_held_for_tax_form.of_currency) AND ((l.above_cents)::numeric < ((is_held_for_tax_form.of_cents)::numeric + (SELECT COALESCE(sum((w.amount_cents)::bigint), (0)::numeric) AS "coalesce" FROM payouts w WHERE ((w.program_id = is_held_for_tax_form.of_program_id) AND (w.partner_id = is_held_for_tax_form.of_partner_id) AND ((w.currency)::text = is_held_for_tax_form.of_currency) AND ((w.decided_at IS NULL) OR ((w.status = 'paid'::text) AND (w.paid_on >= date_trunc('year'::text, (now() AT TIME ZONE 'UTC'::text)))))))))))) AND (NOT (EXISTS (SELECT FROM (partners r JOIN tax_forms f ON ((f.user_id = r.user_id))) WHERE ((r.program_id = is_held_for_tax_form.of_program_id) AND (r.id = is_held_for_tax_form.of_partner_id) AND COALESCE((f.expires_on >= ((now() AT TIME ZONE 'UTC'::text))::date), true))))))
+;
+
+CREATE OR REPLACE FUNCTION public.is_in_eu(country text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (country = ANY ('{AT,BE,BG,CY,CZ,DE,DK,EE,ES,FI,FR,GR,HR,HU,IE,IT,LT,LU,LV,MT,NL,PL,PT,RO,SE,SI,SK}'::text[]))
+;
+
 CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
  RETURNS boolean
  LANGUAGE sql
@@ -7096,6 +7287,65 @@ CREATE OR REPLACE FUNCTION public.is_refund_key(stored text, key text)
  LANGUAGE sql
  IMMUTABLE
 RETURN ((stored = key) OR (starts_with(stored, 'sha:'::text) AND (stored = erased_refund_key(key, split_part(stored, ':'::text, 2)))))
+;
+
+CREATE OR REPLACE FUNCTION public.issue_document(payout payouts, of_payment_number integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_terms integer := self_billing_terms(payout.program_id, payout.partner_id);
+  issuer program_billing;
+  payee payee_details;
+  of_number bigint;
+begin
+  select b.* into issuer from program_billing b where b.program_id = payout.program_id;
+  select d.* into payee from partners r join payee_details d on d.user_id = r.user_id
+  where r.program_id = payout.program_id and r.id = payout.partner_id;
+  if of_terms is null or issuer.program_id is null or payee.user_id is null or exists (
+    select from documents d
+    where d.program_id = payout.program_id and d.payout_id = payout.id and d.payment_number = of_payment_number and d.voided_at is null
+  ) then
+    return false;
+  end if;
+  of_number := next_document_number(payout.program_id, issuer.series);
+  insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on, reference,
+    terms_version, issuer, payee, lines, is_reverse_charge)
+  values (payout.program_id, issuer.series, of_number, 'invoice', payout.id, of_payment_number,
+    payout.partner_id, payout.currency, payout.amount_cents, payout.paid_on, payout.reference, of_terms,
+    to_jsonb(issuer) - '{program_id,series}'::text[], to_jsonb(payee) - 'user_id', document_lines(payout, of_payment_number),
+    coalesce(num_nonnulls(issuer.vat_id, payee.vat_id) = 2 and is_in_eu(issuer.country) and is_in_eu(payee.country)
+      and issuer.country <> payee.country, false));
+  return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.issue_missing_documents(of_program_id bigint)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  issued integer := 0;
+  payout payouts;
+  missing_ids bigint[] := array(
+    select w.id from payouts w
+    join partners r on r.program_id = w.program_id and r.id = w.partner_id
+    join payee_details d on d.user_id = r.user_id
+    where w.program_id = of_program_id and w.status = 'paid' and self_billing_terms(w.program_id, w.partner_id) is not null and not exists (
+      select from documents d
+      where d.program_id = w.program_id and d.payout_id = w.id and d.payment_number = earlier_payments(w) and d.voided_at is null
+    )
+    order by w.id limit 500
+  );
+begin
+  perform lock_payout_balances(of_program_id, missing_ids);
+  for payout in
+    select w.* from payouts w where w.program_id = of_program_id and w.id = any (missing_ids) and w.status = 'paid' order by w.id
+  loop
+    issued := issued + issue_document(payout, earlier_payments(payout))::integer;
+  end loop;
+  return issued;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.keep_answer(made jsonb)
@@ -7181,6 +7431,24 @@ begin
   end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';
+  end if;
+  return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.keep_document()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  changeable text[] := '{voided_at,void_reason}';
+begin
+  if tg_op = 'UPDATE' and new.payee = '{}' and old.issued_at < now() - money_kept() then
+    changeable := changeable || 'payee'::text;
+  end if;
+  if tg_op = 'DELETE' or to_jsonb(new) - changeable <> to_jsonb(old) - changeable or old.voided_at <> new.voided_at
+    or old.voided_at is not null and new.voided_at is null then
+    raise exception 'documents stay as they were issued' using errcode = 'restrict_violation';
   end if;
   return new;
 end $function$
@@ -7883,7 +8151,7 @@ CREATE OR REPLACE FUNCTION public.mail_frequency_of(of_user_id text, of_topic ma
  RETURNS mail_frequency
  LANGUAGE sql
  STABLE
-RETURN COALESCE((SELECT c.frequency FROM mail_choices c WHERE ((c.user_id = mail_frequency_of.of_user_id) AND (c.topic = mail_frequency_of.of_topic))), CASE WHEN (of_topic = ANY (ARRAY['earned'::mail_topic, 'reversed'::mail_topic, 'review'::mail_topic])) THEN 'daily'::mail_frequency ELSE 'at_once'::mail_frequency END)
+RETURN COALESCE((SELECT c.frequency FROM mail_choices c WHERE ((c.user_id = mail_frequency_of.of_user_id) AND (c.topic = mail_frequency_of.of_topic))), CASE WHEN (of_topic = ANY (ARRAY['earned'::mail_topic, 'reversed'::mail_topic, 'review'::mail_topic])) THEN 'daily'::mail_frequency WHEN (of_topic = 'statement'::mail_topic) THEN 'never'::mail_frequency ELSE 'at_once'::mail_frequency END)
 ;
 
 CREATE OR REPLACE FUNCTION public.mail_recipients(of_program_id bigint, of_audience text, of_partner_id bigint, reading_roles text[])
@@ -7910,7 +8178,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -8283,6 +8551,16 @@ AS $function$
   select t.* from unnest(reported) t
   where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and r.processor_reversal_id = t.reversal_id)
   order by t.created_at, t.reversal_id
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.next_document_number(of_program_id bigint, of_series text)
+ RETURNS bigint
+ LANGUAGE sql
+AS $function$
+  insert into document_series as s (program_id, series, last_number) values (of_program_id, of_series, 1)
+  on conflict (program_id, series) do update set last_number = s.last_number + 1
+  returning s.last_number
 $function$
 ;
 
@@ -9073,6 +9351,7 @@ begin
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, -payout.amount_cents, 'payout_paid',
     of_correction_number => earlier_payments(payout), of_payout_id => payout.id);
   perform write_payout_lines(payout, coalesce(earlier_payments(payout), 1));
+  perform issue_document(payout, coalesce(earlier_payments(payout), 1));
   perform notify_payout('payout_paid', payout);
 end $function$
 ;
@@ -9083,6 +9362,7 @@ CREATE OR REPLACE FUNCTION public.post_returned_payout(payout payouts)
 AS $function$
 begin
   perform return_payout_lines(payout);
+  perform credit_document(payout, earlier_payments(payout));
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $function$
@@ -10570,7 +10850,9 @@ declare
   page join_pages;
   before_change join_pages;
   new_slug text := changes ->> 'slug';
-  new_terms text := nullif(changes ->> 'terms', '');
+  terms program_terms;
+  new_terms text;
+  bills_itself boolean;
 begin
   perform from programs p where p.id = of_program_id for no key update;
   select j.* into page from join_pages j where j.program_id = of_program_id;
@@ -10597,13 +10879,14 @@ begin
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
   page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
   page.questions := coalesce(changes -> 'questions', page.questions);
-  if changes ? 'terms' and new_terms is distinct from (
-    select t.text from program_terms t where t.program_id = of_program_id and t.version = page.terms_version
-  ) then
+  select t.* into terms from program_terms t where t.program_id = of_program_id and t.version = page.terms_version;
+  new_terms := case when changes ? 'terms' then nullif(changes ->> 'terms', '') else terms.text end;
+  bills_itself := coalesce((changes ->> 'self_billing')::boolean, terms.self_billing, false);
+  if (new_terms, bills_itself) is distinct from (terms.text, coalesce(terms.self_billing, false)) then
     page.terms_version := null;
     if new_terms is not null then
-      insert into program_terms (program_id, version, text)
-      select of_program_id, coalesce(max(t.version), 0) + 1, new_terms from program_terms t where t.program_id = of_program_id
+      insert into program_terms (program_id, version, text, self_billing)
+      select of_program_id, coalesce(max(t.version), 0) + 1, new_terms, bills_itself from program_terms t where t.program_id = of_program_id
       returning version into page.terms_version;
     end if;
   end if;
@@ -10676,6 +10959,13 @@ begin
   order by w.ordinality;
   return true;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.self_billing_terms(of_program_id bigint, of_partner_id bigint)
+ RETURNS integer
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT max(t.version) AS max FROM program_terms t WHERE ((t.program_id = self_billing_terms.of_program_id) AND t.self_billing AND ((EXISTS (SELECT FROM accepted_terms a WHERE ((a.program_id = t.program_id) AND (a.partner_id = self_billing_terms.of_partner_id) AND (a.version = t.version)))) OR (EXISTS (SELECT FROM applications a WHERE ((a.program_id = t.program_id) AND (a.partner_id = self_billing_terms.of_partner_id) AND (a.terms_version = t.version) AND (a.status = 'approved'::text)))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[])
@@ -11857,6 +12147,27 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.void_document(of_program_id bigint, of_document_id bigint, because text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  document documents;
+begin
+  select d.* into document from documents d where d.program_id = of_program_id and d.id = of_document_id and d.kind = 'invoice';
+  perform lock_payout(of_program_id, document.payout_id);
+  update documents d set voided_at = now(), void_reason = because
+  where d.program_id = of_program_id and d.id = document.id and d.voided_at is null and not exists (
+    select from documents c where c.program_id = d.program_id and c.corrects_id = d.id
+  );
+  if found then
+    perform write_program_audit(of_program_id, 'payout.document_voided', document.payout_id::text, jsonb_build_object(
+      'document', document.series || '-' || document.number, 'reason', because));
+  end if;
+  return (select d.voided_at is not null from documents d where d.program_id = of_program_id and d.id = document.id);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.wait_or_leave_out(event processor_events, ids text[], program programs, is_known boolean, is_imported boolean, by_code boolean)
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -12325,6 +12636,19 @@ AS $function$
     jsonb_build_object('partners', count(distinct d.partner_id))
   from payouts_due d join programs p on p.id = d.program_id
   where d.exclusion_reason is null and p.deleted_at is null group by d.program_id
+  union all
+  select r.program_id, 'statement_ready', 'partner', r.id, concat_ws(':', 'statement', r.id, m.month), jsonb_build_object('month', m.month)
+  from (
+    select to_char(a.began, 'YYYY-MM') as month, a.began at time zone 'UTC' as began, (a.began + interval '1 month') at time zone 'UTC' as ended
+    from (select date_trunc('month', moment at time zone 'UTC') - interval '1 month' as began) a
+  ) m
+  cross join mail_choices c
+  join partners r on r.user_id = c.user_id and r.closed_at is null
+  join programs p on p.id = r.program_id and p.deleted_at is null
+  where c.topic = 'statement' and c.frequency <> 'never' and exists (
+    select from balance_entries e
+    where e.program_id = r.program_id and e.partner_id = r.id and e.created_at >= m.began and e.created_at < m.ended
+  )
   on conflict on constraint outbox_cause_key do nothing
   returning program_id, id
 $function$

@@ -656,7 +656,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
         /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /join-page/preview
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /imports
         /imports/1 /sales/t1
-        /payout-runs /payouts /books /notifications /deliveries /deliveries/notifications /webhooks /webhooks/1
+        /payout-runs /payouts /documents /documents/details /books /notifications /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /settings?tab=tracking
         /settings?tab=keys /settings?tab=payments /settings?tab=people /check
       `
@@ -672,7 +672,9 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     'partner',
     [
       '',
-      ...'/links /commissions /adjustments /payouts /notifications /invitations /applications /sales/1/t1'.split(' '),
+      ...'/links /commissions /adjustments /payouts /documents /notifications /invitations /applications /sales/1/t1'.split(
+        ' ',
+      ),
     ].map((path) => `/partner${path}`),
   ],
 ]

@@ -237,6 +237,21 @@ test.each(Object.entries(routes.read))('%s is for members with %s only', async (
   expect(status).toBe(404)
 })
 
+test.each(routes.documents)('%s is for members who pay partners and for its partner', async (route) => {
+  const answers = names.map(async (name) => {
+    const { status } = await send(`${address(route)}?partner=${victim.partnerId}`, callers[name])
+    return [name, status]
+  })
+  const found = Object.fromEntries(await Promise.all(answers))
+  const signedOut = Object.fromEntries(
+    Object.entries(strangers).map(([name, status]) => [name, status === 303 ? 401 : 404]),
+  )
+  const readers = { owner: 200, 'an unverified account': 200, 'a member without the action': 200, 'its partner': 200 }
+  // A partner of the program gets their own statement, whatever partner they name.
+  const ofFellow = route.includes('statements') ? { 'another partner of the program': 200 } : {}
+  expect(found).toEqual({ ...signedOut, ...readers, ...ofFellow })
+})
+
 /** Secrets in the victim's pages and files, with the permission that each requires. */
 const secrets: [what: string, text: string, action: Action][] = [
   ["a visitor's page", 'secret-page', 'tracking:list'],
@@ -250,6 +265,7 @@ const secrets: [what: string, text: string, action: Action][] = [
   ['the note of a manual commission', 'secret-note', 'commission:list'],
   ['the reason for a flagged commission', 'secret-agent', 'tracking:list'],
   ['the name of a group', 'Secret group', 'partner:list'],
+  ["a payee's legal name", 'Secret payee', 'payout:list'],
   ["a key's last characters", `…${victim.apiKey.slice(-4)}`, 'api-key:manage'],
   ["a member's address", removed.email, 'member:manage'],
 ]

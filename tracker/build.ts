@@ -156,6 +156,9 @@ function readPackage(): Files {
 // The dashboard and the documentation serve their font from their own host.
 const font = fileURLToPath(import.meta.resolve('@fontsource-variable/inter/files/inter-latin-wght-normal.woff2'))
 serve('font', { fontBase64: readFileSync(font, 'base64') })
+// The font of PDF documents.
+const documentFont = fileURLToPath(import.meta.resolve('dejavu-fonts-ttf/ttf/DejaVuSans.ttf'))
+serve('document-font', { fontBase64: readFileSync(documentFont, 'base64') })
 
 const page = `{ name: string; group: string; title: string; summary: string; html: string; markdown: string; sections: { id: string; title: string; text: string }[] }`
 serve('docs', { pages: renderDocs() }, `${page}[]`)

@@ -7,6 +7,22 @@ import { keptSince } from '../retention.ts'
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
     kysely.deleteFrom('erased_payees').where('erased_at', '<', sql<Date>`now() - money_kept()`),
+    // The other details of a document stay, because its number must not be missing.
+    kysely
+      .updateTable('documents as d')
+      .set({ payee: '{}' })
+      .where('d.issued_at', '<', sql<Date>`now() - money_kept()`)
+      .where(sql<boolean>`d.payee <> '{}'`)
+      .where((eb) =>
+        eb.exists(
+          eb
+            .selectFrom('partners as p')
+            .select('p.id')
+            .whereRef('p.program_id', '=', 'd.program_id')
+            .whereRef('p.id', '=', 'd.partner_id')
+            .where('p.user_id', 'is', null),
+        ),
+      ),
     kysely.deleteFrom('sessions').where('expires_at', '<', now),
     kysely.deleteFrom('verifications').where('expires_at', '<', now),
     kysely.deleteFrom('used_forms').where('used_at', '<', keptSince('used_forms')),

@@ -85,7 +85,18 @@ export const asApplication = (application: Application | Created<Application>) =
 
 /** Renders a join page. */
 export function asJoinPage(page: JoinPage, baseUrl: string) {
-  const { slug, is_open, approves_at_once, intro, logo_url, questions, terms, terms_version, terms_since } = page
+  const {
+    slug,
+    is_open,
+    approves_at_once,
+    intro,
+    logo_url,
+    questions,
+    terms,
+    terms_version,
+    terms_since,
+    self_billing,
+  } = page
   return {
     slug,
     url: slug === null ? null : `${baseUrl}/join/${slug}`,
@@ -97,6 +108,7 @@ export function asJoinPage(page: JoinPage, baseUrl: string) {
     terms,
     terms_version,
     terms_since: timeOf(terms_since),
+    self_billing,
   }
 }
 
@@ -132,6 +144,7 @@ const joinPage = () =>
     terms: text(),
     terms_version: z.nullable(count()),
     terms_since: z.nullable(time()),
+    self_billing: z.boolean(),
   })
 
 const pageExample = {
@@ -145,6 +158,7 @@ const pageExample = {
   terms: 'Be honest.',
   terms_version: 1,
   terms_since: '2026-01-01T12:00:00.000Z',
+  self_billing: false,
 }
 
 const example = {
@@ -189,6 +203,8 @@ const pageFields = {
     'The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted.',
   terms_version: 'Null if there are no terms.',
   terms_since: 'When this version of the terms was set.',
+  self_billing:
+    'Whether applicants also agree that the program issues the invoices for their commissions. A change is a new version of the terms. Show it on your own form.',
 }
 
 const inPath = (shown = 1) => idParameter('application_id', 'Id of the application.', shown)

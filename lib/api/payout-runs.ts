@@ -72,7 +72,7 @@ const whole = () =>
         partner_id: id(),
         currency: currency(),
         payable_cents: cents(),
-        reason: z.enum(['below_minimum', 'no_payout_address', 'payout_address_changed']),
+        reason: z.enum(['below_minimum', 'no_payout_address', 'payout_address_changed', 'no_tax_form']),
       }),
     ),
   })

@@ -44,6 +44,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   },
   'cli-status': { RATE_LIMIT: { id: 1006, perMinute: 600 } },
   'tracking-performance': { RATE_LIMIT: { id: 1007, perMinute: 600 } },
+  documents: { RATE_LIMIT: { id: 1052, perMinute: 60 } },
   'tracking-events': { RATE_LIMIT: { id: 1008, perMinute: 600 } },
   'api-reference': { RATE_LIMIT: { id: 1041, perMinute: 300 } },
   auth: { RATE_LIMIT: { id: 1101, perMinute: 120 } },

@@ -6,7 +6,15 @@ import { runCommand } from './command.ts'
 const root = new URL('../../', import.meta.url)
 
 const lockSchema = z.object({
-  packages: z.record(z.string(), z.object({ dependencies: z.optional(z.record(z.string(), z.string())) })),
+  packages: z.record(
+    z.string(),
+    z.object({
+      dependencies: z.optional(z.record(z.string(), z.string())),
+      optionalDependencies: z.optional(z.record(z.string(), z.string())),
+      /** Set for the builds of one platform, which are programs of their own. */
+      os: z.optional(z.array(z.string())),
+    }),
+  ),
 })
 const packageSchema = z.object({
   name: z.string(),
@@ -30,9 +38,10 @@ function dependencyFolders(): string[] {
   function add(names: string[], from: string): void {
     for (const name of names) {
       const folder = find(name, from)
-      if (folder === undefined || folders.has(folder)) continue
+      const { dependencies, optionalDependencies, os } = packages[folder ?? ''] ?? {}
+      if (folder === undefined || folders.has(folder) || os) continue
       folders.add(folder)
-      add(Object.keys(packages[folder]?.dependencies ?? {}), `${folder}/`)
+      add(Object.keys({ ...dependencies, ...optionalDependencies }), `${folder}/`)
     }
   }
   add(Object.keys(packages['']?.dependencies ?? {}), '')

@@ -11,7 +11,7 @@ import { debtsStatement } from './balances.ts'
 import { type Transfer, type PayoutList, payoutsStatement } from './payouts.ts'
 
 /** The reasons why a payout run excludes a partner with a payable amount. */
-export type Excluded = 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
+export type Excluded = 'below_minimum' | 'no_payout_address' | 'payout_address_changed' | 'no_tax_form'
 
 export type PayoutDue = InferResult<ReturnType<typeof dueStatement>>[number]
 export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]

@@ -75,6 +75,9 @@ export async function askPayout(
   const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
   if (row?.payout_id) return row.payout_id
+  if (row?.needs_tax_form) {
+    throw new ApiError('conflict', 'This program pays this amount once you have filed a tax form under Documents.')
+  }
   const minimumCents = row?.minimum_cents ?? 0
   if (amountCents < minimumCents) {
     throw new ApiError('conflict', `This program pays ${formatMoney(minimumCents, currency)} or more at a time.`)

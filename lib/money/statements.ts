@@ -17,6 +17,18 @@ export interface StatementPeriod {
 export type StatementEntry = InferResult<ReturnType<typeof statementEntriesStatement>>[number]
 export type StatementTotals = InferResult<ReturnType<typeof statementTotalsStatement>>[number]
 
+/** Names of the causes of balance entries. */
+export const causeTexts: Record<string, string> = {
+  commission_credited: 'Commission',
+  commission_corrected: 'Correction of a commission',
+  commission_reversed: 'Reversal',
+  reversal_returned: 'Reversal put back',
+  adjusted: 'Manual commission or deduction',
+  opening_balance: 'Opening balance from another service',
+  payout_paid: 'Payout',
+  payout_returned: 'Payout that came back',
+}
+
 /** Returns a month such as `2026-01` as the range of its moments, or undefined if the text names no month. */
 export function monthRange(text: string | undefined): Pick<StatementPeriod, 'from' | 'to'> | undefined {
   if (!text || !/^20\d\d-(0[1-9]|1[0-2])$/.test(text)) return undefined

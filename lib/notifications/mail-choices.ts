@@ -5,7 +5,16 @@ import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
 /** Topics of notification mails. `mail_topic_of` in migrations/functions/1_base/notifications.sql maps kinds of notifications to topics. */
-export const mailTopics = ['earned', 'reversed', 'paid', 'application', 'payout_due', 'review', 'trouble'] as const
+export const mailTopics = [
+  'earned',
+  'reversed',
+  'paid',
+  'statement',
+  'application',
+  'payout_due',
+  'review',
+  'trouble',
+] as const
 export type MailTopic = (typeof mailTopics)[number]
 
 export const mailFrequencies = ['at_once', 'daily', 'never'] as const
@@ -34,6 +43,12 @@ export const topicWords: Record<MailTopic, TopicWords> = {
     reader: 'partner',
   },
   paid: { name: 'Payouts', hint: 'You were paid, or a payout was refused.', subject: 'Your payout', reader: 'partner' },
+  statement: {
+    name: 'Monthly statements',
+    hint: 'At the start of a month: the statement of the previous month.',
+    subject: 'Your monthly statement',
+    reader: 'partner',
+  },
   application: {
     name: 'Applications',
     hint: 'Somebody wants to be a partner.',

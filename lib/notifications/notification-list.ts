@@ -23,6 +23,8 @@ export const notificationPayload = z.object({
   deducted: z.optional(z.boolean()),
   /** For notifications about a whole day (UTC): the day and its number of commissions. */
   day: z.optional(z.string()),
+  /** For statements: the month (UTC), such as 2026-01. */
+  month: z.optional(z.string()),
   commissions: z.optional(z.number()),
   /** The number of partners with due payouts. */
   partners: z.optional(z.number()),

@@ -56,6 +56,10 @@ export function textOf(
       return `Your payout of ${amount} waits for you: claim it in your mail from the payment provider${payload.day ? ` before ${payload.day}` : ''}.${why}`
     case 'payout_address_needed':
       return `${amount} is due to you, but your payout address is missing. Enter it under Payouts.`
+    case 'tax_form_needed':
+      return `${amount} is due to you, but the program pays it only with a valid tax form. File one under Documents.`
+    case 'statement_ready':
+      return `Your statement of ${payload.month ?? ''} is ready. Open it under Payouts.`
     case 'refund_not_converted':
       return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
     case 'sale_currency_corrected':

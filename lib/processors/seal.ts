@@ -1,7 +1,7 @@
 const encoder = new TextEncoder()
 
 /** The uses of encryption. Each use has its own key, derived from the deployment's secret for customers' data. */
-type Purpose = 'unread webhook payload' | 'processor secret' | 'payee' | 'import key' | 'payout keys'
+type Purpose = 'unread webhook payload' | 'processor secret' | 'payee' | 'import key' | 'payout keys' | 'tax form'
 
 async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {
   const material = await crypto.subtle.importKey('raw', encoder.encode(secret), 'HKDF', false, ['deriveKey'])

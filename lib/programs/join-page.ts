@@ -76,6 +76,8 @@ export const joinPageChanges = z.strictObject({
     ),
   ),
   terms: z.optional(z.nullable(plainText(30_000))),
+  /** Whether the terms contain the agreement that the program issues the partner's invoices. */
+  self_billing: z.optional(z.boolean()),
 })
 export type JoinPageChanges = z.output<typeof joinPageChanges>
 
@@ -95,6 +97,7 @@ function pagesStatement() {
       eb.fn.coalesce('j.approves_at_once', eb.lit(false)).as('approves_at_once'),
       eb.fn.coalesce('j.version', eb.lit(0)).as('version'),
       sql<JoinQuestion[]>`coalesce(j.questions, '[]')`.as('questions'),
+      eb.fn.coalesce('t.self_billing', eb.lit(false)).as('self_billing'),
     ])
     .where('g.deleted_at', 'is', null)
 }
@@ -140,6 +143,10 @@ export async function changeJoinPage(db: Database, programId: number, changes: J
   if (!page) throw new ApiError('not_found', 'There is no such program.')
   return page
 }
+
+/** The agreement to self-billing, which people accept together with the terms. */
+export const selfBillingSentence = (program: string) =>
+  `Self-billing: ${program} issues the invoices for your commissions in your name. You do not issue invoices for them yourself.`
 
 /** Column: the text of a version of a program's terms, or null. */
 export function termsOf(programId: Expression<number>, version: Expression<number | null>) {

@@ -168,6 +168,16 @@ export async function startTenants() {
       values ($1, $2, $3, 'usd', 'infinity') returning id`,
       [programId, run, await connectProvider(stack.db, stack.environment, programId, paypal)],
     )
+    const document = await stack.sql.query<{ id: string }>(
+      `with series as (insert into document_series (program_id, series, last_number) values ($1, 'SB', 1))
+      insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on,
+        reference, terms_version, issuer, payee, lines, is_reverse_charge)
+      select w.program_id, 'SB', 1, 'invoice', w.id, 1, w.partner_id, w.currency, w.amount_cents, '2026-11-20', 'transfer', 1,
+        p.party, p.party, '[]', false
+      from payouts w, (select '{"legal_name": "Secret payee", "address": "Street 1", "country": "DE", "vat_id": null}'::jsonb as party) p
+      where w.program_id = $1 and w.id = $2 returning id`,
+      [programId, payout],
+    )
     const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
       `select (select max(id) from api_keys where program_id = $1 and revoked_at is null) as key,
         (select id from workspace_invitations where workspace_id = $2) as invitation,
@@ -202,6 +212,8 @@ export async function startTenants() {
       ':delivery_id': webhookId(message),
       ':commissionId': String(pending),
       ':payoutId': String(payout),
+      ':documentId': String(document.rows[0]?.id),
+      ':month': '2026-11',
       ':runId': String(run),
       ':keyId': String(ids.rows[0]?.key),
       ':invitationId': String(ids.rows[0]?.invitation),

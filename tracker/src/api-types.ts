@@ -482,6 +482,8 @@ export interface ApiOperations {
       questions?: { label: string; type?: 'short' | 'long' | undefined; required?: boolean | undefined }[] | undefined
       /** The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted. */
       terms?: string | null | undefined
+      /** Whether applicants also agree that the program issues the invoices for their commissions. A change is a new version of the terms. Show it on your own form. */
+      self_billing?: boolean | undefined
     }
     answer: {
       success: true
@@ -496,6 +498,7 @@ export interface ApiOperations {
         terms: string | null
         terms_version: number | null
         terms_since: string | null
+        self_billing: boolean
       }
     }
   }
@@ -516,6 +519,7 @@ export interface ApiOperations {
         terms: string | null
         terms_version: number | null
         terms_since: string | null
+        self_billing: boolean
       }
     }
   }
@@ -1382,7 +1386,7 @@ export interface ApiOperations {
           partner_id: number
           currency: string
           payable_cents: number
-          reason: 'below_minimum' | 'no_payout_address' | 'payout_address_changed'
+          reason: 'below_minimum' | 'no_payout_address' | 'payout_address_changed' | 'no_tax_form'
         }[]
       }
     }

@@ -5,7 +5,13 @@ import { ApiError } from '../../../lib/errors.ts'
 import { safePath } from '../components/address.ts'
 import { Field, PostButton } from '../components/fields.tsx'
 import { FormRefusal } from '../components/form.ts'
-import type { PageContext, PartnerContext, ViewerContext, WorkspaceContext } from '../components/page.ts'
+import type {
+  PageContext,
+  PartnerContext,
+  ProgramContext,
+  ViewerContext,
+  WorkspaceContext,
+} from '../components/page.ts'
 
 export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
 export const passwordField = z
@@ -62,7 +68,7 @@ export async function signIn(
 
 /** Refuses the form if `password`, typed in `field`, is not the signed-in person's password. */
 export async function checkPassword(
-  c: ViewerContext | WorkspaceContext | PartnerContext,
+  c: ViewerContext | WorkspaceContext | PartnerContext | ProgramContext,
   field: string,
   password: string,
 ): Promise<void> {

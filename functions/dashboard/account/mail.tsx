@@ -87,6 +87,7 @@ const choicesForm = z.object({
   earned: frequencyField,
   reversed: frequencyField,
   paid: frequencyField,
+  statement: frequencyField,
   application: frequencyField,
   payout_due: frequencyField,
   review: frequencyField,

@@ -95,14 +95,14 @@ export interface RefusedVariables {
 }
 
 /**
- * Redirects to `page`, whose form once shows the typed values (without passwords) and the errors. If they don't fit into a cookie, it
+ * Redirects to `page`, whose form once shows the typed values (without passwords and taxpayer numbers) and the errors. If they don't fit into a cookie, it
  * renders that page directly, so that nobody has to type them again.
  */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Pick<FormState, 'errors' | 'problem'>>) {
   const address = backTo(c, page)
   const [path = page] = address.split('?')
   const typed = Object.entries(textsOf(await c.req.parseBody())).filter(
-    ([name]) => !/password|token|^(current|new)$/.test(name),
+    ([name]) => !/password|token|^(current|new|tax_id)$/.test(name),
   )
   const action = new URL(c.req.url).pathname
   const state = JSON.stringify({ action, errors: {}, ...refusal, values: Object.fromEntries(typed) })

@@ -132,6 +132,7 @@ export function partnerNav(viewer: Viewer): NavGroup[] {
       items: [
         { href: '/partner/commissions', label: 'Commissions', icon: 'commissions', isTab: true },
         { href: '/partner/payouts', label: 'Payouts', icon: 'payouts', isTab: true },
+        { href: '/partner/documents', label: 'Documents', icon: 'docs' },
       ],
     },
     {

@@ -4,7 +4,7 @@ import type { PayoutLine } from '../../../lib/money/payout-lines.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
-import { causeTexts } from './statement.tsx'
+import { causeTexts } from '../../../lib/money/statements.ts'
 
 /** The list of the lines of payouts. `saleAddress` is the explanation of a line's sale. */
 export const payoutLineList = (of: {

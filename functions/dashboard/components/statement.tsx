@@ -2,6 +2,7 @@ import { csvOf } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney, isCurrency, decimalAmount } from '../../../lib/money.ts'
 import {
+  causeTexts,
   listStatementEntries,
   monthRange,
   readStatementTotals,
@@ -10,21 +11,10 @@ import {
   type StatementTotals,
 } from '../../../lib/money/statements.ts'
 import type { Database } from '../../../lib/database.ts'
-import { Card, Metric } from './blocks.tsx'
+import { addressOf } from './address.ts'
+import { Card, LinkButton, Metric } from './blocks.tsx'
 import { Day } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
-
-/** Names of the causes of balance entries. */
-export const causeTexts: Record<string, string> = {
-  commission_credited: 'Commission',
-  commission_corrected: 'Correction of a commission',
-  commission_reversed: 'Reversal',
-  reversal_returned: 'Reversal put back',
-  adjusted: 'Manual commission or deduction',
-  opening_balance: 'Opening balance from another service',
-  payout_paid: 'Payout',
-  payout_returned: 'Payout that came back',
-}
 
 interface StatementProps {
   of: StatementOf
@@ -53,6 +43,15 @@ export function statementList(
     read: (part) => listStatementEntries(db, of, period, part),
     more: () => readStatementTotals(db, of, period),
     show: (_, totals) => ({
+      actions: (
+        <LinkButton
+          href={addressOf(`/documents/${of.programId}/statements/${month}`, {
+            currency: currency ?? undefined,
+            partner: 'partnerId' in of ? String(of.partnerId) : undefined,
+          })}
+          text="PDF"
+        />
+      ),
       lead: totals && `${totals.partner_name}, ${totals.program_name}. Days are UTC.`,
       choices: [
         { name: 'month', label: 'Month', options: months(24).map((one) => [one, one]) },

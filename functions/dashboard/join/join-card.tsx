@@ -1,5 +1,5 @@
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
-import { answerLengths, type JoinPage } from '../../../lib/programs/join-page.ts'
+import { answerLengths, type JoinPage, selfBillingSentence } from '../../../lib/programs/join-page.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, FieldError, Form, Hidden } from '../components/fields.tsx'
 import { useForm } from '../components/form.ts'
@@ -17,7 +17,7 @@ interface JoinCardProps {
 
 /** The public join card of a program: its text, its questions and its terms. */
 export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
-  const { program_name: name, logo_url: logo, intro, questions, terms, version } = page
+  const { program_name: name, logo_url: logo, intro, questions, terms, self_billing: bills, version } = page
   const fields = (
     <>
       <Hidden fields={{ version: String(version) }} />
@@ -48,7 +48,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
           {...(required && { required })}
         />
       ))}
-      {terms !== null && <Terms terms={terms} />}
+      {terms !== null && <Terms terms={bills ? `${terms}\n\n${selfBillingSentence(name)}` : terms} />}
       {siteKey !== undefined && (
         <>
           <div class="cf-turnstile" data-sitekey={siteKey} data-response-field-name={turnstileField}></div>

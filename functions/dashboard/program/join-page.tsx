@@ -114,6 +114,10 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           value={page.terms ?? ''}
           hint="Applicants accept these terms. A new text is a new version. Each application keeps the accepted version."
         />
+        <label class="row">
+          <input type="checkbox" name="self_billing" value="yes" checked={page.self_billing} />
+          The terms include self-billing: you issue the partners' invoices
+        </label>
         {page.terms_since && (
           <p class="muted small">
             Version {page.terms_version}, since <Day at={page.terms_since} />.
@@ -157,11 +161,21 @@ const settingsForm = z.looseObject({
   logo_url: optionalText.check(z.trim()),
   intro: optionalText,
   terms: optionalText,
+  self_billing: optionalText,
 })
 
 pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pathIn, 'slug'), async (c) => {
   const { id: programId } = c.get('program')
-  const { is_open: open, approves_at_once: atOnce, slug, logo_url: logo, intro, terms, ...fields } = c.req.valid('form')
+  const {
+    is_open: open,
+    approves_at_once: atOnce,
+    slug,
+    logo_url: logo,
+    intro,
+    terms,
+    self_billing: bills,
+    ...fields
+  } = c.req.valid('form')
   const rows = Array.from({ length: maxQuestions }, (_, index) => {
     const [label, kind] = [fields[`question_${index}`], fields[`question_${index}_kind`]]
     const [type = '', required] = typeof kind === 'string' ? kind.split(' ') : []
@@ -174,6 +188,7 @@ pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pa
     logo_url: logo || null,
     intro: intro.trim() || null,
     terms: terms.trim() || null,
+    self_billing: bills === 'yes',
     questions: rows.map(({ label, type, required }) => ({ label, type: type || 'short', required })),
   })
   if (!parsed.success) {

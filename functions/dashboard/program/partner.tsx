@@ -113,6 +113,9 @@ const contents: Record<PartnerTab, (props: PartnerProps) => Child> = {
       aside={
         <>
           <a href={`${partnerAddress(program.id, partner.id)}/statement`}>Monthly statements</a>
+          {may(program.roles, 'payout:pay') && (
+            <a href={`${partnerAddress(program.id, partner.id)}/tax-form`}>Tax form</a>
+          )}
           <AllOf program={program} partner={partner} list="payouts" />
         </>
       }

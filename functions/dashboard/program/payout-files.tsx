@@ -45,8 +45,14 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
   )
 }
 
-/** Switches between the due partners, the payout runs, and all payouts. */
-export function PayoutViews({ programId, current }: { programId: number; current: 'due' | 'runs' | 'payouts' }) {
+/** Switches between the due partners, the payout runs, all payouts, and the documents. */
+export function PayoutViews({
+  programId,
+  current,
+}: {
+  programId: number
+  current: 'due' | 'runs' | 'payouts' | 'documents'
+}) {
   const base = `/programs/${programId}`
   return (
     <Segments
@@ -55,6 +61,7 @@ export function PayoutViews({ programId, current }: { programId: number; current
         { href: `${base}/payouts`, text: 'Payouts', current: current === 'payouts' },
         { href: `${base}/payouts/due`, text: 'Due now', current: current === 'due' },
         { href: `${base}/payout-runs`, text: 'Runs', current: current === 'runs' },
+        { href: `${base}/documents`, text: 'Documents', current: current === 'documents' },
       ]}
     />
   )

@@ -51,6 +51,7 @@ export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
   payout_address_changed: 'New payout address: 24-hour wait',
+  no_tax_form: 'No valid tax form',
 }
 
 /** The state of a run, with the date and reference of its transfer. */

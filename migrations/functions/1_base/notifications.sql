@@ -13,6 +13,8 @@ return (case kind
   when 'payout_returned' then 'paid'
   when 'payout_unclaimed' then 'paid'
   when 'payout_address_needed' then 'paid'
+  when 'tax_form_needed' then 'paid'
+  when 'statement_ready' then 'statement'
   when 'payout_due' then 'payout_due'
   when 'application_received' then 'application'
   when 'processor_disconnected' then 'trouble'
@@ -24,7 +26,7 @@ end)::mail_topic;
 create or replace function mail_frequency_of(of_user_id text, of_topic mail_topic) returns mail_frequency language sql stable
 return coalesce(
   (select c.frequency from mail_choices c where c.user_id = of_user_id and c.topic = of_topic),
-  case when of_topic in ('earned', 'reversed', 'review') then 'daily'::mail_frequency else 'at_once' end
+  case when of_topic in ('earned', 'reversed', 'review') then 'daily'::mail_frequency when of_topic = 'statement' then 'never' else 'at_once' end
 );
 
 create or replace function mail_choices_of(of_user_id text) returns table (topic text, frequency text) language sql stable as $$

@@ -8,6 +8,22 @@ left join (
   where w.decided_at is null group by w.program_id, w.partner_id, w.currency
 ) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
+-- Whether a payout of this amount waits for a valid tax form of the partner, because the payouts of this calendar year (UTC) would exceed
+-- the program's limit.
+create or replace function is_held_for_tax_form(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint) returns boolean
+language sql stable
+return exists (
+  select from tax_form_limits l
+  where l.program_id = of_program_id and l.currency = of_currency and l.above_cents < of_cents + (
+    select coalesce(sum(w.amount_cents), 0) from payouts w
+    where w.program_id = of_program_id and w.partner_id = of_partner_id and w.currency = of_currency and (
+      w.decided_at is null or w.status = 'paid' and w.paid_on >= date_trunc('year', now() at time zone 'UTC'))
+  )
+) and not exists (
+  select from partners r join tax_forms f on f.user_id = r.user_id
+  where r.program_id = of_program_id and r.id = of_partner_id and coalesce(f.expires_on >= (now() at time zone 'UTC')::date, true)
+);
+
 -- The payouts and exclusions of a run if it were created now.
 create or replace view payouts_due as
 select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minimum_payout_cents, 0)::bigint as minimum_payout_cents,
@@ -16,6 +32,7 @@ select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minim
     when p.payable_cents < coalesce(m.minimum_payout_cents, 0) then 'below_minimum'
     when coalesce(r.payout_email, r.email) is null then 'no_payout_address'
     when r.payout_waits_until > now() then 'payout_address_changed'
+    when is_held_for_tax_form(p.program_id, p.partner_id, p.currency, p.payable_cents) then 'no_tax_form'
   end as exclusion_reason
 from payable_balances p
 join partners r on r.program_id = p.program_id and r.id = p.partner_id
@@ -40,6 +57,30 @@ begin
       select from outbox o where o.program_id = of_program_id and o.kind = 'payout_address_needed' and o.audience = 'partner' and o.cause = of_cause
     ) then
       perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
+        jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
+      asked := asked + 1;
+    end if;
+  end loop;
+  return asked;
+end $$;
+
+-- Notifies partners that their payout waits for a tax form, once a day. Returns how many it notified.
+create or replace function ask_for_tax_forms(of_program_id bigint) returns integer language plpgsql as $$
+declare
+  asked integer := 0;
+  due record;
+  of_cause text;
+begin
+  for due in
+    select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
+    join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
+    where d.program_id = of_program_id and d.exclusion_reason = 'no_tax_form' group by d.partner_id order by d.partner_id
+  loop
+    of_cause := format('tax_form:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
+    if not exists (
+      select from outbox o where o.program_id = of_program_id and o.kind = 'tax_form_needed' and o.audience = 'partner' and o.cause = of_cause
+    ) then
+      perform write_outbox(of_program_id, 'tax_form_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
       asked := asked + 1;
     end if;

@@ -42,10 +42,11 @@ begin
 end $$;
 
 -- Requests a payout for a partner, up to the payable amount. `askPayout` in lib/money/payouts.ts is its only caller. Repeating a request
--- finds its first payout. If `payout_id` is null, the payable amount or the program's minimum did not allow the payout.
+-- finds its first payout. If `payout_id` is null, the payable amount, the program's minimum or a missing tax form did
+-- not allow the payout.
 create or replace function ask_payout(
   of_program_id bigint, of_partner_id bigint, of_currency text, asked_cents bigint, request uuid,
-  out payout_id bigint, out payable_cents bigint, out minimum_cents bigint
+  out payout_id bigint, out payable_cents bigint, out minimum_cents bigint, out needs_tax_form boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
@@ -54,7 +55,8 @@ begin
   where w.program_id = of_program_id and w.request_id = request and w.partner_id = of_partner_id;
   select coalesce(max(m.minimum_payout_cents), 0) into minimum_cents from minimum_payouts m
   where m.program_id = of_program_id and m.currency = of_currency;
-  if payout_id is null and asked_cents between greatest(minimum_cents, 1) and payable_cents then
+  needs_tax_form := is_held_for_tax_form(of_program_id, of_partner_id, of_currency, asked_cents);
+  if payout_id is null and not needs_tax_form and asked_cents between greatest(minimum_cents, 1) and payable_cents then
     insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, request_id)
     values (of_program_id, of_partner_id, of_currency, asked_cents, asked_cents, request)
     returning id into payout_id;
@@ -148,6 +150,7 @@ begin
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, -payout.amount_cents, 'payout_paid',
     of_correction_number => earlier_payments(payout), of_payout_id => payout.id);
   perform write_payout_lines(payout, coalesce(earlier_payments(payout), 1));
+  perform issue_document(payout, coalesce(earlier_payments(payout), 1));
   perform notify_payout('payout_paid', payout);
 end $$;
 
@@ -163,6 +166,7 @@ return (
 create or replace function post_returned_payout(payout payouts) returns void language plpgsql as $$
 begin
   perform return_payout_lines(payout);
+  perform credit_document(payout, earlier_payments(payout));
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $$;

@@ -10,7 +10,9 @@ declare
   page join_pages;
   before_change join_pages;
   new_slug text := changes ->> 'slug';
-  new_terms text := nullif(changes ->> 'terms', '');
+  terms program_terms;
+  new_terms text;
+  bills_itself boolean;
 begin
   perform from programs p where p.id = of_program_id for no key update;
   select j.* into page from join_pages j where j.program_id = of_program_id;
@@ -37,13 +39,14 @@ begin
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
   page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
   page.questions := coalesce(changes -> 'questions', page.questions);
-  if changes ? 'terms' and new_terms is distinct from (
-    select t.text from program_terms t where t.program_id = of_program_id and t.version = page.terms_version
-  ) then
+  select t.* into terms from program_terms t where t.program_id = of_program_id and t.version = page.terms_version;
+  new_terms := case when changes ? 'terms' then nullif(changes ->> 'terms', '') else terms.text end;
+  bills_itself := coalesce((changes ->> 'self_billing')::boolean, terms.self_billing, false);
+  if (new_terms, bills_itself) is distinct from (terms.text, coalesce(terms.self_billing, false)) then
     page.terms_version := null;
     if new_terms is not null then
-      insert into program_terms (program_id, version, text)
-      select of_program_id, coalesce(max(t.version), 0) + 1, new_terms from program_terms t where t.program_id = of_program_id
+      insert into program_terms (program_id, version, text, self_billing)
+      select of_program_id, coalesce(max(t.version), 0) + 1, new_terms, bills_itself from program_terms t where t.program_id = of_program_id
       returning version into page.terms_version;
     end if;
   end if;

@@ -1,6 +1,6 @@
 -- Writes the daily and weekly notifications: the earnings of the last UTC day for partners who don't get a mail for
 -- each commission, and once a week the due payouts. A released commission counts on the day of its release, unless its
--- own day was reported before the hold. Repeated calls write each notification once. Returns the outbox rows.
+-- own day was reported before the hold. Also reports last month's statements to partners who want mail about them. Repeated calls write each notification once. Returns the outbox rows.
 create or replace function write_daily_notifications(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
   with yesterday as (
     select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '24 hours' as began, date_trunc('day', moment, 'UTC') as ended
@@ -32,6 +32,19 @@ create or replace function write_daily_notifications(moment timestamptz) returns
     jsonb_build_object('partners', count(distinct d.partner_id))
   from payouts_due d join programs p on p.id = d.program_id
   where d.exclusion_reason is null and p.deleted_at is null group by d.program_id
+  union all
+  select r.program_id, 'statement_ready', 'partner', r.id, concat_ws(':', 'statement', r.id, m.month), jsonb_build_object('month', m.month)
+  from (
+    select to_char(a.began, 'YYYY-MM') as month, a.began at time zone 'UTC' as began, (a.began + interval '1 month') at time zone 'UTC' as ended
+    from (select date_trunc('month', moment at time zone 'UTC') - interval '1 month' as began) a
+  ) m
+  cross join mail_choices c
+  join partners r on r.user_id = c.user_id and r.closed_at is null
+  join programs p on p.id = r.program_id and p.deleted_at is null
+  where c.topic = 'statement' and c.frequency <> 'never' and exists (
+    select from balance_entries e
+    where e.program_id = r.program_id and e.partner_id = r.id and e.created_at >= m.began and e.created_at < m.ended
+  )
   on conflict on constraint outbox_cause_key do nothing
   returning program_id, id
 $$;

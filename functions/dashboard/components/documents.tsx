@@ -1,0 +1,86 @@
+import { csvOf } from '../../../lib/csv.ts'
+import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { countries, type Party } from '../../../lib/money/document-parties.ts'
+import type { DocumentRow } from '../../../lib/money/documents.ts'
+import { Badge } from './blocks.tsx'
+import { Field } from './fields.tsx'
+import { Day } from './format.tsx'
+import type { Column } from './table.tsx'
+
+/** The fields of a party of documents. */
+export function PartyFields({ party }: { party: Party | undefined }) {
+  return (
+    <>
+      <Field name="legal_name" label="Legal name" value={party?.legal_name ?? ''} maxlength={200} required />
+      <Field name="address" label="Address" rows={4} value={party?.address ?? ''} maxlength={500} required />
+      <Field
+        name="country"
+        label="Country"
+        options={[['', 'Choose a country'], ...countries]}
+        value={party?.country ?? ''}
+        required
+      />
+      <Field
+        name="vat_id"
+        label="VAT number (optional)"
+        value={party?.vat_id ?? ''}
+        maxlength={40}
+        hint="With the letters of the country, for example DE123456789. We check only its format."
+      />
+    </>
+  )
+}
+
+const kindTexts: Record<string, string> = { invoice: 'Self-billing invoice', credit_note: 'Credit note' }
+
+/** Columns of documents, for program members and for partners. */
+export const documentColumns: Record<
+  'number' | 'kind' | 'issued' | 'payout' | 'state' | 'amount',
+  Column<DocumentRow>
+> = {
+  number: {
+    label: 'Document',
+    phone: 'title',
+    cell: ({ program_id: programId, id, series, number }) => (
+      <a href={`/documents/${programId}/${id}`}>{`${series}-${number}`}</a>
+    ),
+  },
+  kind: { label: 'Kind', cell: ({ kind }) => kindTexts[kind] ?? kind },
+  issued: { label: 'Issued', cell: ({ issued_at: at }) => <Day at={at} /> },
+  payout: { label: 'Payout', cell: ({ payout_id: id }) => id },
+  state: {
+    label: 'State',
+    cell: ({ series, voided_at: voidedAt, void_reason: reason, credit_note: creditNote }) => {
+      if (voidedAt !== null)
+        return (
+          <>
+            <Badge tone="bad">Void</Badge> <span class="muted small">{reason}</span>
+          </>
+        )
+      return creditNote === null ? (
+        <Badge tone="good">Issued</Badge>
+      ) : (
+        <Badge>{`Corrected by ${series}-${creditNote}`}</Badge>
+      )
+    },
+  },
+  amount: {
+    label: 'Amount',
+    right: true,
+    phone: 'amount',
+    cell: ({ kind, amount_cents: cents, currency }) => formatMoney(kind === 'credit_note' ? -cents : cents, currency),
+  },
+}
+
+export const documentsCsv = (documents: DocumentRow[]) =>
+  csvOf(documents, {
+    document: ({ series, number }) => `${series}-${number}`,
+    kind: ({ kind }) => kind,
+    issued: (row) => row.issued_at,
+    payout_id: (row) => row.payout_id,
+    partner_id: (row) => row.partner_id,
+    name: (row) => row.payee_name,
+    currency: ({ currency }) => currency,
+    amount: ({ kind, amount_cents: cents, currency }) => majorUnits(kind === 'credit_note' ? -cents : cents, currency),
+    voided: (row) => row.voided_at,
+  })

@@ -1,0 +1,89 @@
+import { findAccess } from '../lib/access/program-access.ts'
+import { may } from '../lib/access/roles.ts'
+import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { countReader, privateHeaders, type ReadEnv } from '../lib/api/session.ts'
+import { type Database, openDatabase } from '../lib/database.ts'
+import { ApiError } from '../lib/errors.ts'
+import { isCurrency } from '../lib/money.ts'
+import {
+  maxStatementEntries,
+  type PrintedDocument,
+  printDocument,
+  printStatement,
+  renderPdf,
+} from '../lib/money/document-pdf.ts'
+import { documentStatement } from '../lib/money/documents.ts'
+import { fontBase64 } from '../tracker/dist/served/document-font.js'
+import { listStatementEntries, monthRange, readStatementTotals, type StatementOf } from '../lib/money/statements.ts'
+
+/**
+ * Documents as PDF files, for members who may list payouts and for the partner whom they are about. The renderer is large, so it has a
+ * function of its own.
+ */
+const app = createApp<ReadEnv>()
+
+const missing = () => new ApiError('not_found', 'There is no such document, or you have no access to it.')
+
+const idOf = (text: string): number => {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw missing()
+  return Number(text)
+}
+
+/** Finds the reader: a member with access to the program's payouts, or any other person. */
+async function readerOf(db: Database, env: ReadEnv, headers: Headers, programId: number | undefined) {
+  const { access } = await findAccess(db, env, headers, programId)
+  return { userId: access.user.id, isMember: access.program !== undefined && may(access.roles, 'payout:list') }
+}
+
+const pdfHeaders = (name: string) => ({
+  ...privateHeaders,
+  'Content-Type': 'application/pdf',
+  'Content-Disposition': `attachment; filename="${name}.pdf"`,
+  'X-Content-Type-Options': 'nosniff',
+})
+
+const pdf = (document: PrintedDocument, name: string) =>
+  new Response(renderPdf(document, fontBase64), { headers: pdfHeaders(name) })
+
+const documentPath = '/documents/:programId/:documentId'
+app.get(documentPath, countReader, async (c) => {
+  const db = openDatabase(c.env)
+  const { userId, isMember } = await readerOf(
+    db,
+    c.env,
+    c.req.raw.headers,
+    Number(c.req.param('programId')) || undefined,
+  )
+  const [programId, documentId] = [idOf(c.req.param('programId')), idOf(c.req.param('documentId'))]
+  const [document] = await db.query(documentStatement(isMember ? { programId } : { userId }, programId, documentId))
+  if (!document) throw missing()
+  return pdf(printDocument(document), `${document.series}-${document.number}`)
+})
+app.all(documentPath, onlyMethods('GET', 'HEAD'))
+
+const statementPath = '/documents/:programId/statements/:month'
+app.get(statementPath, countReader, async (c) => {
+  const db = openDatabase(c.env)
+  const { userId, isMember } = await readerOf(
+    db,
+    c.env,
+    c.req.raw.headers,
+    Number(c.req.param('programId')) || undefined,
+  )
+  const programId = idOf(c.req.param('programId'))
+  const month = c.req.param('month')
+  const range = monthRange(month)
+  if (!range) throw new ApiError('invalid_request', 'Give a month such as 2026-01.')
+  const { partner, currency = '' } = c.req.query()
+  const of: StatementOf =
+    isMember && partner !== undefined ? { programId, partnerId: idOf(partner) } : { userId, programId }
+  const period = { ...range, currency: isCurrency(currency) ? currency : null }
+  const [totals, entries] = await Promise.all([
+    readStatementTotals(db, of, period),
+    listStatementEntries(db, of, period, { limit: maxStatementEntries + 1 }),
+  ])
+  return pdf(printStatement(month, totals, entries), `statement-${programId}-${month}-${totals.currency}`)
+})
+app.all(statementPath, onlyMethods('GET', 'HEAD'))
+
+export default app

@@ -1,0 +1,198 @@
+import bidiFactory from 'bidi-js'
+import { jsPDF } from 'jspdf'
+import { formatMoney } from '../money.ts'
+import { countryName, type Party, unprintable } from './document-parties.ts'
+import type { DocumentLine, StoredDocument } from './documents.ts'
+import { causeTexts, type StatementEntry, type StatementTotals } from './statements.ts'
+
+/** A document as text: what a PDF prints, from top to bottom. */
+export interface PrintedDocument {
+  title: string
+  subtitle: string
+  /** Blocks beside each other: a heading and its lines. */
+  blocks: [heading: string, lines: string[]][]
+  columns: [left: string, right: string]
+  rows: [text: string, amount: string][]
+  total: [text: string, amount: string]
+  notes: string[]
+  createdAt: Date
+}
+
+const day = (date: Date) => date.toISOString().slice(0, 10)
+
+/** The words for the causes of lines. */
+const lineWords: Record<string, string> = {
+  commission_credited: 'Commission',
+  commission_corrected: 'Correction of commission',
+  commission_reversed: 'Reversal of commission',
+  reversal_returned: 'Reversal returned, commission',
+  adjusted: 'Adjustment',
+  opening_balance: 'Opening balance, adjustment',
+}
+
+function describe({ cause, commission_id, adjustment_id, posted_on, entries }: DocumentLine, payoutId: number): string {
+  if (entries !== undefined) return `${entries} commissions and adjustments, listed in the export of payout ${payoutId}`
+  return `${lineWords[cause] ?? cause} ${commission_id ?? adjustment_id ?? ''}, ${posted_on ?? ''}`
+}
+
+const party = ({ legal_name: name, address, country, vat_id: vatId }: Party): string[] =>
+  name === undefined
+    ? ['Erased after the legal term']
+    : [name, ...address.split('\n'), countryName(country), ...(vatId === null ? [] : [`VAT number: ${vatId}`])]
+
+/** Writes an invoice or a credit note from its stored facts. */
+export function printDocument(document: StoredDocument): PrintedDocument {
+  const { kind, series, number, currency, payout_id: payoutId, corrects, voided_at: voidedAt } = document
+  const isCredit = kind === 'credit_note'
+  const money = (cents: number) => formatMoney(isCredit ? -cents : cents, currency)
+  return {
+    title: isCredit ? 'Credit note' : 'Self-billing invoice',
+    subtitle: `${series}-${number}${voidedAt === null ? '' : ' (VOID)'}`,
+    blocks: [
+      ['Supplier', party(document.payee)],
+      ['Customer, who issues this document', party(document.issuer)],
+      [
+        'Details',
+        [
+          `Date of issue: ${day(document.issued_at)}`,
+          `Date of payment: ${day(document.paid_on)}`,
+          `Payout: ${payoutId}`,
+          `Reference: ${document.reference}`,
+          ...(corrects === null ? [] : [`Corrects: ${corrects}`]),
+        ],
+      ],
+    ],
+    columns: ['Commissions for referred customers', `Amount (${currency.toUpperCase()})`],
+    rows: document.lines.map((line) => [describe(line, payoutId), money(line.amount_cents)]),
+    total: ['Total', money(document.amount_cents)],
+    notes: [
+      `Self-billing: the customer issues this document for the supplier, by version ${document.terms_version} of the agreed terms.`,
+      ...(document.is_reverse_charge
+        ? ['Reverse charge: the customer owes the VAT.']
+        : ['This document shows no VAT.']),
+      ...(isCredit ? ['The payment came back. The amount is payable again.'] : []),
+      ...(voidedAt === null ? [] : [`VOID since ${day(voidedAt)}: ${document.void_reason ?? ''}`]),
+    ],
+    createdAt: document.issued_at,
+  }
+}
+
+const bidi = bidiFactory()
+/** The margins of an A4 page, in points. */
+const [left, right, top, bottom] = [50, 545, 60, 780]
+
+/** Renders a document on A4 pages with a TrueType font in base64. The same document always gives the same bytes. */
+export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayBuffer {
+  const pdf = new jsPDF({ unit: 'pt', format: 'a4', compress: true })
+  pdf.setCreationDate(document.createdAt)
+  pdf.setFileId('0'.repeat(32))
+  pdf.setProperties({ title: `${document.title} ${document.subtitle}` })
+  pdf.addFileToVFS('font.ttf', fontBase64)
+  pdf.addFont('font.ttf', 'font', 'normal')
+  pdf.setFont('font')
+  let y = top
+
+  /** Moves down, to the next page if `height` does not fit. */
+  const advance = (height: number) => {
+    y += height
+    if (y <= bottom) return
+    pdf.addPage()
+    y = top
+  }
+  /** Prints a line of any direction. jsPDF joins Arabic letters, but its own order of digits in right-to-left text is wrong. */
+  const print = (text: string, x: number, at: number, align: 'left' | 'right' = 'left') => {
+    const shaped = pdf.processArabic(text.replaceAll(new RegExp(unprintable, 'gu'), '□'))
+    const visual = bidi.getReorderedString(shaped, bidi.getEmbeddingLevels(shaped))
+    pdf.text(visual, x, at, { align, isInputVisual: false, isOutputVisual: false })
+  }
+  const wrap = (text: string, width: number): string[] => pdf.splitTextToSize(text, width)
+
+  pdf.setFontSize(18)
+  print(document.title, left, y)
+  pdf.setFontSize(12)
+  print(document.subtitle, right, y, 'right')
+  pdf.setFontSize(9)
+  for (const [heading, lines] of document.blocks) {
+    advance(26)
+    pdf.setTextColor(110)
+    print(heading, left, y)
+    pdf.setTextColor(0)
+    for (const line of lines.flatMap((one) => wrap(one, right - left))) {
+      advance(13)
+      print(line, left, y)
+    }
+  }
+  const rule = () => pdf.line(left, y + 5, right, y + 5)
+  advance(30)
+  pdf.setTextColor(110)
+  print(document.columns[0], left, y)
+  print(document.columns[1], right, y, 'right')
+  pdf.setTextColor(0)
+  rule()
+  for (const [text, amount] of document.rows) {
+    const lines = wrap(text, 380)
+    advance(16)
+    print(amount, right, y, 'right')
+    for (const [index, line] of lines.entries()) {
+      if (index > 0) advance(12)
+      print(line, left, y)
+    }
+  }
+  rule()
+  advance(20)
+  pdf.setFontSize(11)
+  print(document.total[0], left, y)
+  print(document.total[1], right, y, 'right')
+  pdf.setFontSize(9)
+  advance(14)
+  for (const line of document.notes.flatMap((note) => wrap(note, right - left))) {
+    advance(13)
+    print(line, left, y)
+  }
+  const pages = pdf.getNumberOfPages()
+  pdf.setFontSize(8)
+  for (let page = 1; page <= pages; page++) {
+    pdf.setPage(page)
+    print(`${document.subtitle}, page ${page} of ${pages}`, right, 815, 'right')
+  }
+  return pdf.output('arraybuffer')
+}
+
+/** The most entries that a statement prints. */
+export const maxStatementEntries = 1000
+
+/** Writes a partner's statement of one month, oldest entry first. */
+export function printStatement(month: string, totals: StatementTotals, entries: StatementEntry[]): PrintedDocument {
+  const money = (cents: number) => formatMoney(cents, totals.currency)
+  const printed = entries.slice(0, maxStatementEntries).toReversed()
+  return {
+    title: 'Statement',
+    subtitle: month,
+    blocks: [
+      ['Partner', [totals.partner_name]],
+      ['Program', [totals.program_name]],
+      ['Opening balance', [money(totals.opening_cents)]],
+    ],
+    columns: ['Entry', `Amount (${totals.currency.toUpperCase()})`],
+    rows: printed.map((entry) => [
+      [
+        day(entry.created_at),
+        causeTexts[entry.cause] ?? entry.cause,
+        entry.transaction_id ?? entry.payout_id,
+        entry.reference ?? entry.note,
+      ]
+        .filter((part) => part !== null)
+        .join(' · '),
+      money(entry.amount_cents),
+    ]),
+    total: ['Closing balance', money(totals.closing_cents)],
+    notes: [
+      'Days are in UTC.',
+      ...(entries.length > printed.length
+        ? [`Only the last ${maxStatementEntries} entries are printed. The CSV file has all.`]
+        : []),
+    ],
+    // The same statement gives the same file.
+    createdAt: new Date(`${month}-01T00:00:00Z`),
+  }
+}

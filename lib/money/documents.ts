@@ -1,0 +1,205 @@
+import { type InferResult, sql } from 'kysely'
+import * as z from 'zod/mini'
+import { call, type Database, retryOnce } from '../database.ts'
+import { ApiError } from '../errors.ts'
+import { type Part, partOf } from '../keyset.ts'
+import { kysely } from '../kysely.ts'
+import { checkVatNumber, type Party, partyFields } from './document-parties.ts'
+
+/** The program's details on its documents. `series` begins their numbers. */
+export const billingForm = z
+  .object({
+    ...partyFields,
+    series: z
+      .string()
+      .check(
+        z.trim(),
+        z.toUpperCase(),
+        z.regex(/^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$/, 'Use 1 to 10 letters, digits and hyphens.'),
+      ),
+  })
+  .check(checkVatNumber)
+export type Billing = z.output<typeof billingForm>
+
+/** The partner's details on documents. */
+export const payeeForm = z.object(partyFields).check(checkVatNumber)
+
+const stored = <Details extends { vat_id: string }>(details: Details) => ({
+  ...details,
+  vat_id: details.vat_id || null,
+})
+
+/** Saves the program's details. Documents are issued from now on. Issued documents stay unchanged. */
+export async function saveBilling(db: Database, programId: number, billing: Billing): Promise<void> {
+  const values = stored(billing)
+  await db.query(
+    kysely
+      .insertInto('program_billing')
+      .values({ program_id: programId, ...values })
+      .onConflict((conflict) => conflict.column('program_id').doUpdateSet(values)),
+  )
+}
+
+/** Reads the program's details. Undefined if it issues no documents. */
+export async function readBilling(db: Database, programId: number) {
+  const [billing] = await db.query(
+    kysely
+      .selectFrom('program_billing')
+      .select(['legal_name', 'address', 'country', 'vat_id', 'series'])
+      .where('program_id', '=', programId),
+  )
+  return billing
+}
+
+/** Saves a person's details for the documents of all their programs. */
+export async function savePayee(db: Database, userId: string, payee: z.output<typeof payeeForm>): Promise<void> {
+  const values = stored(payee)
+  await db.query(
+    kysely
+      .insertInto('payee_details')
+      .values({ user_id: userId, ...values })
+      .onConflict((conflict) => conflict.column('user_id').doUpdateSet(values)),
+  )
+}
+
+/** Reads a person's details, and the terms with self-billing of their programs. `accepted` is the newest accepted version of these. */
+export async function readPayee(db: Database, userId: string) {
+  const [[details], programs] = await db.batch([
+    kysely
+      .selectFrom('payee_details')
+      .select(['legal_name', 'address', 'country', 'vat_id'])
+      .where('user_id', '=', userId),
+    kysely
+      .selectFrom('partners as p')
+      .innerJoin('programs as g', 'g.id', 'p.program_id')
+      .innerJoin('program_billing as b', 'b.program_id', 'g.id')
+      .innerJoin('join_pages as j', 'j.program_id', 'g.id')
+      .innerJoin('program_terms as t', (join) =>
+        join.onRef('t.program_id', '=', 'j.program_id').onRef('t.version', '=', 'j.terms_version'),
+      )
+      .select(['g.id', 'g.name', 'b.legal_name', 't.version', 't.text'])
+      .select(sql<number | null>`self_billing_terms(p.program_id, p.id)`.as('accepted'))
+      .where('p.user_id', '=', userId)
+      .where('t.self_billing', '=', true)
+      .where('g.deleted_at', 'is', null)
+      .orderBy('g.id')
+      .limit(100),
+  ])
+  return { details, programs }
+}
+
+/** Records that a partner accepts the current terms of a program. Refuses with `conflict` if they have changed from `version`. */
+export async function acceptTerms(db: Database, userId: string, programId: number, version: number): Promise<void> {
+  const accepted = await db.query(
+    kysely
+      .insertInto('accepted_terms')
+      .columns(['program_id', 'partner_id', 'version'])
+      .expression(
+        kysely
+          .selectFrom('partners as p')
+          .innerJoin('join_pages as j', 'j.program_id', 'p.program_id')
+          .select(['p.program_id', 'p.id', sql<number>`j.terms_version`.as('version')])
+          .where('p.user_id', '=', userId)
+          .where('p.program_id', '=', programId)
+          .where('j.terms_version', '=', version),
+      )
+      .onConflict((conflict) => conflict.columns(['program_id', 'partner_id', 'version']).doUpdateSet({ version }))
+      .returning('version'),
+  )
+  if (accepted.length === 0)
+    throw new ApiError('conflict', 'The terms have changed. Read them again, then accept them.')
+}
+
+export type DocumentRow = InferResult<ReturnType<typeof documentsStatement>>[number]
+
+/** The documents of a program, or of a person in all their programs. */
+export type DocumentsOf = { programId: number } | { userId: string }
+
+/** Lists documents, newest first. */
+export async function listDocuments(
+  db: Database,
+  of: DocumentsOf,
+  { search, ...part }: Part & { search?: string | undefined },
+): Promise<DocumentRow[]> {
+  let query = documentsStatement(of)
+  if (search !== undefined) {
+    const words = `%${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
+    query = query.where(
+      sql<boolean>`(d.payee->>'legal_name' ilike ${words} or d.series || '-' || d.number ilike ${words})`,
+    )
+  }
+  return await db.query(partOf(query, sql.ref<number>('d.id'), part))
+}
+
+export function documentsStatement(of: DocumentsOf) {
+  const query = kysely
+    .selectFrom('documents as d')
+    .innerJoin('programs as g', 'g.id', 'd.program_id')
+    .leftJoin('documents as c', (join) =>
+      join.onRef('c.program_id', '=', 'd.program_id').onRef('c.corrects_id', '=', 'd.id'),
+    )
+    .select(['d.program_id', 'g.name as program_name', 'd.id', 'd.series', 'd.number', 'd.kind', 'd.payout_id'])
+    .select(['d.partner_id', 'd.currency', 'd.amount_cents', 'd.issued_at', 'd.voided_at', 'd.void_reason'])
+    .select(['c.number as credit_note'])
+    .select(sql<string | null>`d.payee->>'legal_name'`.as('payee_name'))
+  if ('programId' in of) return query.where('d.program_id', '=', of.programId)
+  return query
+    .innerJoin('partners as p', (join) =>
+      join.onRef('p.program_id', '=', 'd.program_id').onRef('p.id', '=', 'd.partner_id'),
+    )
+    .where('p.user_id', '=', of.userId)
+}
+
+/** A line of a document: an entry of the balance, or all `entries` of a large payment. */
+export interface DocumentLine {
+  cause: string
+  commission_id?: number
+  adjustment_id?: number
+  posted_on?: string
+  entries?: number
+  amount_cents: number
+}
+
+/** All that a document shows. */
+export interface StoredDocument extends DocumentRow {
+  paid_on: Date
+  reference: string
+  terms_version: number
+  issuer: Party
+  payee: Party
+  lines: DocumentLine[]
+  is_reverse_charge: boolean
+  /** The number of the invoice that a credit note corrects. */
+  corrects: string | null
+}
+
+/** Statement: one document. */
+export function documentStatement(of: DocumentsOf, programId: number, documentId: number) {
+  return documentsStatement(of)
+    .select(['d.paid_on', 'd.reference', 'd.terms_version', 'd.is_reverse_charge'])
+    .select([
+      sql<Party>`d.issuer`.as('issuer'),
+      sql<Party>`d.payee`.as('payee'),
+      sql<DocumentLine[]>`d.lines`.as('lines'),
+      sql<string | null>`(
+        select o.series || '-' || o.number from documents o where o.program_id = d.program_id and o.id = d.corrects_id
+      )`.as('corrects'),
+    ])
+    .where('d.program_id', '=', programId)
+    .where('d.id', '=', documentId)
+}
+
+/** Issues the missing documents of paid payouts, at most 500. Returns their number. */
+export async function issueMissingDocuments(db: Database, programId: number): Promise<number> {
+  const [row] = await retryOnce(() => db.query(call('issue_missing_documents', { of_program_id: programId })))
+  return row?.issue_missing_documents ?? 0
+}
+
+/** Voids an invoice. It keeps its number. Voiding it again changes nothing. Refuses with `conflict` if a credit note has corrected it. */
+export async function voidDocument(db: Database, programId: number, documentId: number, reason: string): Promise<void> {
+  const statement = call('void_document', { of_program_id: programId, of_document_id: documentId, because: reason })
+  const [row] = await retryOnce(() => db.query(statement))
+  if (row?.void_document == null) throw new ApiError('not_found', 'This program has no such invoice.')
+  if (!row.void_document)
+    throw new ApiError('conflict', 'A credit note has corrected this invoice. It cannot be voided.')
+}
