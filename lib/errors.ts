@@ -10,7 +10,7 @@ export const errorCodes = {
   unknown_partner_code: { status: 400, title: 'No referral link matches the `aff` value' },
   ambiguous_partner_code: { status: 400, title: 'Several programs have a link with the `aff` value' },
   invalid_link: { status: 400, title: 'The referral link has no partner or no program' },
-  no_attribution: { status: 400, title: 'Neither a known customer key nor a valid click id' },
+  no_attribution: { status: 400, title: 'There is neither a known customer key nor a valid click id' },
   invalid_signature: {
     status: 400,
     title: 'The payment processor’s signature is missing, wrong or too old',
@@ -22,10 +22,10 @@ export const errorCodes = {
   forbidden: { status: 403, title: 'The caller is not allowed to do this' },
   insufficient_scope: {
     status: 403,
-    title: 'The API key lacks a scope; `needed_scope` names it',
+    title: 'The API key does not have the scope in `needed_scope`',
   },
-  not_found: { status: 404, title: 'There is nothing at this address' },
-  method_not_allowed: { status: 405, title: 'The address does not accept this method' },
+  not_found: { status: 404, title: 'There is nothing at this URL' },
+  method_not_allowed: { status: 405, title: 'The URL does not accept this method' },
   conflict: { status: 409, title: 'The current state does not allow this' },
   duplicate_transaction: { status: 409, title: 'A sale with this `transaction_id` already exists' },
   link_disabled: { status: 410, title: 'The referral link is inactive' },
@@ -33,8 +33,8 @@ export const errorCodes = {
   unsupported_media_type: { status: 415, title: 'The body must be sent as application/json' },
   idempotency_mismatch: { status: 422, title: 'The `Idempotency-Key` was already used for another request' },
   rate_limited: { status: 429, title: 'Too many requests' },
-  internal_error: { status: 500, title: 'An unexpected error' },
-  unavailable: { status: 503, title: 'The outcome is unknown; the same request can be sent again' },
+  internal_error: { status: 500, title: 'An unexpected error occurred' },
+  unavailable: { status: 503, title: 'The result is unknown, and you can send the same request again' },
 } as const satisfies Record<string, { status: number; title: string }>
 
 export type ErrorCode = keyof typeof errorCodes

@@ -79,8 +79,8 @@ const example = {
   created_at: '2026-01-01T12:05:00.000Z',
 }
 const fields = {
-  amount_cents: 'The amount added to the balance; negative for a deduction.',
-  note: 'The reason. Null after the customer of its sale was erased.',
+  amount_cents: 'The amount that was added to the balance. Negative for a deduction.',
+  note: 'The reason. Null if the customer of the related sale has been erased.',
   paid_at: 'When it was paid out, together with all older entries.',
 }
 
@@ -99,14 +99,14 @@ export function adjustmentOperations(): Operation[] {
       id: 'createAdjustment',
       summary: 'Add a manual commission or a deduction',
       description:
-        'Adds an amount to a partner’s balance without a sale, or deducts it, at once. The partner is notified and reads the note. You cannot change it. To correct it, add another one. A deduction can bring the balance below zero. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
+        'Immediately adds an amount to a partner’s balance, or deducts it, without a sale. The partner is notified and can see the note. You cannot change it later. To correct it, add another one. A deduction can bring the balance below zero. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in figures of sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
       body: body(newAdjustment, {
         partner_id: 'The partner whose balance changes.',
-        amount_cents: 'The amount in the minor unit of the currency; negative for a deduction.',
+        amount_cents: 'The amount in the currency’s minor unit. Negative for a deduction.',
         currency: 'Default: the program’s currency.',
         note: 'The reason. The partner sees it.',
         transaction_id: 'The related sale, if there is one.',
-        external_id: 'Your own id, permanently unique in the program: a second use is refused.',
+        external_id: 'Your own id. It must be unique in the program, and a second use is refused.',
       }),
       errors: ['not_found', 'conflict'],
       examples: [

@@ -179,28 +179,28 @@ const example = {
 
 const fields = {
   status:
-    '`unverified` until the applicant opens the mailed link, then `waiting` until somebody decides, then `approved` or `rejected`. Unverified applications are deleted after 7 days, rejected ones after a year.',
-  source: '`page`: the public page. `api`: your own form, by `POST /api/v1/applications`.',
-  email: 'Null after the partner erased their account.',
-  answers: 'The questions as they were asked, with the answers.',
+    '`unverified` until the applicant opens the link in the e-mail, then `waiting` until somebody decides, then `approved` or `rejected`. Unverified applications are deleted after 7 days, rejected ones after a year.',
+  source: '`page` for the public page, `api` for your own form (`POST /api/v1/applications`).',
+  email: 'Null if the partner has erased their account.',
+  answers: 'The questions with their original wording, and the answers.',
   terms_version: 'The version of the accepted terms; null if there were none.',
   partner_id: 'The partner, after approval.',
   note: 'The reason for rejection; the applicant does not see it.',
-  decided_by: 'The member or the API key that decided; null if the program approves at once.',
+  decided_by: 'The member or the API key that decided. Null if the program approves automatically.',
 }
 
 const pageFields = {
-  slug: 'The page’s address is `/join/<slug>`. Up to five former slugs redirect to the current one, and no other program can take them. Null before the first change.',
+  slug: 'The page’s address is `/join/<slug>`. Up to five earlier slugs redirect to the current one and stay reserved for the program. Null until the page is first changed.',
   url: 'The full address.',
-  is_open: 'Whether the page is public. Your own form works without it.',
+  is_open: 'Whether the page is public. Your own form works even if it is not.',
   approves_at_once:
-    'Whether applicants become partners as soon as they confirm their address. People whom the program rejected or whose partnership it ended still wait for a decision.',
+    'Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide.',
   intro: 'Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item.',
-  logo_url: 'The `https://` address of an image. Visitors load it from there.',
+  logo_url: 'The `https://` address of an image. Visitors load it from that address.',
   questions:
     'At most ten questions in addition to name and address. `short` answers have up to 300 characters, `long` ones up to 3,000.',
   terms:
-    'The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted.',
+    'The terms that applicants accept. If the text changes, it gets the next `terms_version`. Each application keeps the version that the applicant accepted.',
   terms_version: 'Null if there are no terms.',
   terms_since: 'When this version of the terms was set.',
   self_billing:
@@ -233,7 +233,7 @@ export function applicationOperations(): Operation[] {
       id: 'updateJoinPage',
       summary: 'Change the join page',
       description:
-        'Changes the fields that you send (JSON Merge Patch). They set the address of the public page, whether it is public, its text, its questions and the terms. `conflict` if another program has the address.',
+        'Changes the fields that you send (JSON Merge Patch). They are the address of the public page, whether it is public, its text, its questions and the terms. Returns `conflict` if another program uses the address.',
       body: body(joinPageChanges, { ...pageFields, slug: '3 to 60 lower-case letters, digits and hyphens.' }),
       errors: ['conflict'],
       examples: [
@@ -255,17 +255,18 @@ export function applicationOperations(): Operation[] {
       id: 'getJoinPage',
       summary: 'Read the join page',
       description:
-        'The content of the page, also for your own form: its text, its questions, and the terms with their version.',
+        'The content for the page or for your own form: the text, the questions, and the terms with their version.',
     }),
     create({
       id: 'createApplication',
       summary: 'Apply through your own form',
       description:
-        'Sends an application from a form on your own site. The applicant gets a link by mail. When they open it, the application waits for your review. `conflict` if they are a partner, already wait or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in all.',
+        'Sends an application from a form on your own site. The applicant gets a link by e-mail. When they open it, the application waits for your review. Returns `conflict` if they are a partner, have already applied, or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in all.',
       body: body(newApplication, {
         name: '1 to 80 characters.',
         email: 'The link is mailed to this address.',
-        answers: 'Answers by the question’s label. Required questions need one; unknown questions are refused.',
+        answers:
+          'The answers, with the labels of their questions. Required questions need an answer, and unknown questions are refused.',
         terms_version: 'The version of the terms that the applicant accepted. It must be the current one.',
       }),
       errors: ['conflict'],
@@ -307,13 +308,13 @@ export function applicationOperations(): Operation[] {
       id: 'decideApplication',
       summary: 'Approve or reject an application',
       description:
-        'Approving adds the partner with a link, in `group_id` if given. The partner gets an e-mail, with an invitation unless they applied with their account. Repeating a decision changes nothing. `conflict` if it was decided otherwise or is not confirmed. A rejected person can apply again after thirty days.',
+        'Approving adds the partner with a link, to the group `group_id` if you send it. The partner gets an e-mail, which includes an invitation unless they applied while signed in. Repeating a decision has no effect. Returns `conflict` if the application is unconfirmed or was already decided differently. A rejected person can apply again after thirty days.',
       parameters: [inPath(7)],
       body: body(applicationDecision, {
         status: '`approved` or `rejected`.',
         group_id: 'The partner’s group.',
         note: 'The reason for rejection, for your team.',
-        notify: 'Whether to mail the rejected applicant. Default `false`.',
+        notify: 'Whether to send the rejected applicant an e-mail. Default `false`.',
       }),
       errors: ['conflict'],
       examples: [
@@ -345,7 +346,7 @@ export function applicationOperations(): Operation[] {
       id: 'deleteApplication',
       summary: 'Delete an application',
       description:
-        'Deletes a rejected or unconfirmed application with its name, address and answers. The person can apply again at once. `conflict` if it waits for a decision or became a partner.',
+        'Deletes a rejected or unconfirmed application with its name, address and answers. The person can apply again immediately. Returns `conflict` if the application is waiting for a decision or was approved.',
       parameters: [inPath(8)],
       errors: ['conflict'],
       examples: [

@@ -39,7 +39,7 @@ export const cliStatus = (): Operation => ({
   path: '/api/v1/cli/status',
   summary: 'Check the health of a program',
   description:
-    'The setup of the key’s program, its latest events, recent refusals, and the remaining steps. `proxy_path` and `proxy_key` are for the proxy on your own domain. The key is null for an API key without the scope `track`.',
+    'Returns the setup of the key’s program, its latest events, recent refusals, and the remaining steps. `proxy_path` and `proxy_key` are for the proxy on your own domain. `proxy_key` is null if the API key does not have the scope `track`.',
   auth: 'key',
   success: { schemas: [statusResponse()], description: 'The program and its checks.' },
   examples: [

@@ -99,8 +99,8 @@ const example = {
   revoked_at: null,
 }
 const fields = {
-  promotion_code_id: 'Its promotion code in Stripe; null for a code of your own.',
-  status: 'A `revoked` code attributes no later sales.',
+  promotion_code_id: 'The promotion code in Stripe, or null if the code is not in Stripe.',
+  status: 'A `revoked` code does not attribute any later sales.',
 }
 
 /** Describes partners' codes for the reference. */
@@ -119,12 +119,12 @@ export function codeOperations(): Operation[] {
       id: 'createCode',
       summary: 'Add a code',
       description:
-        'Gives a partner a code. The partner gets a sale that names it as `coupon`, or a Stripe payment with its promotion code. A code stays with its partner forever: `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
+        'Gives a partner a code. The partner gets every sale with this `coupon`, and every Stripe payment with its promotion code. A code stays with its partner forever, so the response is `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
       body: body(newCode, {
         partner_id: 'The partner.',
-        code: '1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it.',
+        code: '1 to 64 characters without spaces; case does not matter. Omit it if you send `promotion_code_id`.',
         stripe:
-          "Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
+          "Omit it if the code is not in Stripe. Otherwise one of: `promotion_code_id` of an existing promotion code in the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all.",
       }),
       errors: ['not_found', 'conflict'],
       examples: [answeredCreated('created', 'Your own code', { code: example }, { partner_id: 1, code: 'JANE20' })],
@@ -146,7 +146,7 @@ export function codeOperations(): Operation[] {
       method: 'delete',
       summary: 'Revoke a code',
       description:
-        'Ends a code and deactivates its promotion code in Stripe. Its earlier sales stay with the partner, and so do later sales to the customers of those sales. Repeating the call changes nothing.',
+        'Revokes a code and deactivates its promotion code in Stripe. Its earlier sales stay with the partner, and so do later sales to the same customers. Repeating the call has no effect.',
       errors: ['conflict'],
       examples: [
         answered('revoked', 'It was revoked', {

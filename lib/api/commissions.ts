@@ -94,12 +94,12 @@ const example = {
 }
 const fields = {
   status:
-    '`pending` until its hold ends or somebody approves it; then `approved`, which credits it to the balance, then `paid`. `refunded` if a part was reversed, `reversed` if all was.',
-  amount_cents: 'The original amount; `reversed_cents` is the reversed part.',
+    '`pending` until its hold ends or somebody approves it. Then it is `approved` and credited to the balance, and later `paid`. It is `refunded` if a part was reversed, and `reversed` if all of it was.',
+  amount_cents: 'The original amount. `reversed_cents` is the part that was reversed.',
   reason: 'The reason for a reversal or rejection.',
   held_at: 'When it was put on hold for review. It is not credited until somebody decides. Its status stays `pending`.',
-  flags: 'The review rules that flagged it; [the evidence](#listReviews) says more. Null if none did.',
-  payout_id: 'The payout that paid it, or the last part of it.',
+  flags: 'The review rules that flagged it, or null. See [the evidence](#listReviews).',
+  payout_id: 'The payout that paid it. If several payouts paid parts of it, the last one.',
   review_reason: '`unverified_customer` if only a browser identified the customer.',
 }
 const path = '/api/v1/commissions'
@@ -136,7 +136,7 @@ export function commissionOperations(): Operation[] {
       parameters: [],
       summary: 'Approve or reject several commissions',
       description:
-        'Decides up to 100 commissions in one transaction, with one reason for all rejections. It skips commissions that were already approved, rejected or reversed, and unknown ids. `changed` is the number of changed commissions.',
+        'Approves or rejects up to 100 commissions in one transaction. All rejections have the same reason. Commissions that were already approved, rejected or reversed are skipped, and so are unknown ids. `changed` is the number of commissions that changed.',
       body: body(commissionDecisions, {
         ids: 'Ids of commissions, 1 to 100.',
         status: 'The decision: `approved` or `rejected`.',
@@ -162,7 +162,7 @@ export function commissionOperations(): Operation[] {
       id: 'decideCommission',
       summary: 'Approve or reject a commission',
       description:
-        'Approving credits it to the partner’s balance before its hold ends. Rejecting reverses the rest of it at any time, permanently, and notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was already rejected or fully reversed.',
+        'Approving credits the commission to the partner’s balance before its hold ends. Rejecting permanently reverses the rest of it, at any time, and sends the partner the reason. Repeating a decision has no effect. Returns `conflict` if the commission was already rejected or fully reversed.',
       body: body(commissionDecision, {
         status: 'The decision: `approved` or `rejected`.',
         reason: 'The reason for rejection. The partner sees it.',

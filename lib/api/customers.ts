@@ -53,12 +53,12 @@ const example = {
   updated_at: '2026-01-01T12:05:00.000Z',
 }
 const fields = {
-  status: 'The furthest step: `click`, `lead` or `conversion`.',
-  customer_key: 'Your id of the customer; null until a lead or a sale names it.',
+  status: 'The furthest step that the customer reached: `click`, `lead` or `conversion`.',
+  customer_key: 'Your id for the customer. Null until you send it with a lead or a sale.',
   updated_at: 'When the customer last changed. A further click does not count as a change.',
   link_id: 'Null if a partner’s code referred them.',
   last_click_at: 'Null if they never clicked.',
-  is_provisional_lead: 'Whether a browser reported a signup that no server has confirmed.',
+  is_provisional_lead: 'Whether a browser reported a signup that no server has confirmed yet.',
 }
 
 /** Describes customers for the reference. */
@@ -78,12 +78,12 @@ export function customerOperations(): Operation[] {
       id: 'listCustomers',
       summary: 'List customers',
       description:
-        'People who came through a referral link or a code, newest first. A customer with only clicks is deleted when the attribution window ends. No e-mail address is kept.',
+        'People who came through a referral link or a code, newest first. Customers who only clicked are deleted when the attribution window ends. E-mail addresses are not stored.',
       query: customersQuery,
       filters: {
         status: 'Only customers in this state.',
         customer_key: 'Only the customer with your id.',
-        partner_id: 'Only leads and buyers of this partner; their other visitors count in the performance figures.',
+        partner_id: 'Only leads and buyers of this partner. The performance figures include their other visitors.',
         ...fromToFields('customers'),
         ...updatedSinceField('leads and buyers'),
       },

@@ -38,7 +38,7 @@ export function eventOperations(): Operation[] {
       id: 'listEvents',
       summary: 'List clicks, leads and sales',
       description:
-        'Clicks, leads and sales of the program, newest first. Test events and unattributed sales are not included.',
+        'Lists clicks, leads and sales of the program, newest first. Test events and unattributed sales are not included.',
       query: eventListQuery,
       filters: {
         event_type: 'Only events of this type.',

@@ -93,21 +93,22 @@ const ruleExample = {
 const example = { id: 1, name: 'Gold', partners: 0, rules: [ruleExample], created_at: '2026-01-01T12:00:00.000Z' }
 
 export const ruleFields = {
-  product_id: "Only for sales of this Stripe product or price, by the invoice's lines.",
+  product_id: 'Only for sales of this Stripe product or price, according to the lines of the invoice.',
   sale_type: 'Only for sales of this `sale_type`.',
   commission_bp: 'Hundredths of a percent of the amount without tax: 3000 is 30%.',
-  currency: "The program's currency, which the rule's amounts are in.",
+  currency: 'The program’s currency. The amounts of the rule are in this currency.',
   commission_fixed_cents:
     "A fixed amount for each sale, added to the percentage, in the program's currency. A sale in another currency only earns the percentage.",
   lifetime_cap_cents:
-    "The most that all sales of one customer can earn, before reversals, in the program's currency. Null: no limit.",
-  commission_duration_months: 'The months after a customer’s first purchase in which sales earn. Null: forever.',
-  lead_commission_cents: 'The amount for each lead. Null: the next rule or the program’s terms decide.',
+    'The maximum for all sales of one customer, before reversals, in the program’s currency. Null for no limit.',
+  commission_duration_months:
+    'The number of months after a customer’s first purchase in which sales earn a commission. Null for no limit.',
+  lead_commission_cents: 'The amount for each lead. If it is null, the next rule or the program’s terms apply.',
   since: 'When the rule took effect. Earlier sales keep their terms.',
 }
-const fields = { partners: 'The number of partners whose partnership has not ended.', ...ruleFields }
+const fields = { partners: 'The number of partners in the group, without ended partnerships.', ...ruleFields }
 export const rulesText =
-  'All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms.'
+  'The complete list of rules from now on, each with all its terms. There can be one rule for every sale, and one for each product or `sale_type`. Rules that are not in the list end. Earlier sales keep their terms.'
 const taken = refused(
   'conflict',
   'A name that another group has',
@@ -129,9 +130,9 @@ const previewFields = {
   month: 'The calendar month of the preview, in UTC.',
   totals: 'One entry per currency of the month’s sales.',
   partners: 'Up to a hundred partners with different amounts, largest difference first.',
-  brought_cents: 'Commissions of the month by the rules of that time, before refunds.',
-  now_cents: 'Commissions by the current rules and the partners’ current groups.',
-  then_cents: 'Commissions by the changed rules.',
+  brought_cents: 'The month’s commissions under the rules at that time, before refunds.',
+  now_cents: 'Commissions under the current rules and the partners’ current groups.',
+  then_cents: 'Commissions under the changed rules.',
 }
 const previewExample = { currency: 'usd', brought_cents: 10000, now_cents: 10000, then_cents: 20000 }
 const everybodysExample = { ...ruleExample, product_id: 'prod_NWjs8kKbJWmuuc', commission_bp: 1000 }
@@ -162,7 +163,7 @@ export function groupOperations(): Operation[] {
       id: 'createGroup',
       summary: 'Add a group',
       description:
-        "Adds a group of partners with its commission rules. A partner's own rules come before the group's, and rules for a product come before rules for every sale. A sale without a matching rule earns by the program's terms. `conflict` if another group has the name.",
+        "Adds a group of partners with its commission rules. A partner's own rules come before the group's, and rules for a product come before rules for every sale. If no rule matches a sale, the program’s terms apply. Returns `conflict` if another group has the name.",
       body: body(newGroup, { name: '1 to 80 characters, unique in the program.', rules: rulesText, ...ruleFields }),
       errors: ['conflict'],
       examples: [
@@ -186,7 +187,7 @@ export function groupOperations(): Operation[] {
       id: 'updateGroup',
       summary: 'Change a group',
       description:
-        'Changes the fields that you send (JSON Merge Patch). New rules apply to sales from now on. `conflict` if another group has the name.',
+        'Changes the fields that you send (JSON Merge Patch). New rules apply to future sales. Returns `conflict` if another group has the name.',
       body: body(groupChanges, { name: 'A new name.', rules: rulesText, ...ruleFields }),
       errors: ['conflict'],
       examples: [
@@ -203,12 +204,12 @@ export function groupOperations(): Operation[] {
       id: 'movePartners',
       summary: 'Move partners to a group',
       description:
-        'Moves up to 100 partners from any group. They earn by its rules from now on. To move a single partner, change their `group_id`; null removes them from their group.',
+        'Moves up to 100 partners from any group. From now on, they earn under its rules. To move a single partner, change their `group_id`. To remove a partner from their group, set it to null.',
       body: body(movedPartners, { partner_ids: 'Ids of partners of the program. Unknown ids are skipped.' }),
       success: {
         schemas: [answerOf('partners', count())],
-        description: 'They are now in the group.',
-        fields: { partners: 'The number of these partners who belong to the program.' },
+        description: 'The partners are now in the group.',
+        fields: { partners: 'How many of these partners belong to the program.' },
       },
       examples: [answered('moved', 'Two partners', { partners: 2 }, { partner_ids: [1, 2] })],
     }),
@@ -216,12 +217,12 @@ export function groupOperations(): Operation[] {
       id: 'listRules',
       summary: 'Read the rules for all partners',
       description:
-        'The rules for a product or a `sale_type` that apply if neither the partner nor their group has a rule for it. Read rules of groups and partners with the group or partner.',
+        'The rules for a product or a `sale_type` that apply if neither the partner nor their group has a rule for it. To read the rules of a group or a partner, read the group or the partner.',
     }),
     everybodys.change({
       id: 'updateRules',
       summary: 'Change the rules for all partners',
-      description: 'Each rule names a product or a `sale_type`; the program’s terms apply to all others.',
+      description: 'Each rule is for a product or a `sale_type`. The program’s terms apply to everything else.',
       body: body(rulesChange, { rules: rulesText }),
       examples: [
         answered(
@@ -239,12 +240,12 @@ export function groupOperations(): Operation[] {
       id: 'previewRules',
       summary: 'Preview a change of rules',
       description:
-        'Computes the commissions of a month’s sales and leads with these rules for a group, for a partner or, if neither is named, for all partners. It uses the same code as real commissions and changes nothing.',
+        'Calculates the commissions for a month’s sales and leads with these rules, for a group, for a partner, or otherwise for all partners. It uses the same code as for real commissions, and does not change anything.',
       body: body(rulesPreview, {
         group_id: 'The group of these rules.',
         partner_id: 'The partner of these rules.',
         rules: 'All rules that would replace the current ones.',
-        month: 'Such as 2026-01, in UTC. Default: the previous month.',
+        month: 'The month in UTC, such as 2026-01. Default: the previous month.',
       }),
       success: { schemas: [answerOf('preview', preview())], description: 'The preview.', fields: previewFields },
       errors: ['not_found'],
@@ -267,7 +268,7 @@ export function groupOperations(): Operation[] {
       id: 'deleteGroup',
       summary: 'Remove a group',
       description:
-        'Ends its rules and leaves its partners without a group. They earn by the program’s terms from now on. Earlier sales keep their terms.',
+        'Deletes the group and its rules. From now on, its partners earn under the program’s terms. Earlier sales keep their terms.',
       examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
     }),
   ]

@@ -202,16 +202,16 @@ const exampleRow = {
 }
 const described = {
   state:
-    '`reading`, `planned`, `applying`, `applied`, `undoing`, `undone` or `failed`. Work that takes longer than the call continues by itself.',
-  problem: 'Why it failed, and what to do.',
+    '`reading`, `planned`, `applying`, `applied`, `undoing`, `undone` or `failed`. Work that takes longer than the call continues in the background.',
+  problem: 'Why the import failed, and what to do.',
   files:
-    'The files with the heading of each field and the headings that no field uses. Correct them with `mapping` in another import. Null for a service that was read with a key.',
+    'The files, with the column heading for each field and any unused headings. To correct them, send `mapping` with another import. Null if the data was read with an API key.',
   counts: 'The rows by outcome.',
   applied_rows: 'The number of rows applied so far.',
 }
 const rowFields = {
   kind: '`group`, `partner`, `link`, `code`, `customer`, `balance` or `commission`.',
-  source_id: 'The id in the source. It becomes the `external_id` `<source>:<id>`.',
+  source_id: 'The id in the source. The `external_id` becomes `<source>:<id>`.',
   origin: 'The file and the line.',
   reason: 'A stable code for the reason of the outcome. `reason_text` explains it in a sentence.',
   target_id: 'The id of the created, changed or found object.',
@@ -240,19 +240,19 @@ export const importOperations = (): Operation[] => [
     path,
     summary: 'Plan an import',
     description:
-      'Reads the files of another service, or the service itself with your key there, and plans the import. The plan changes nothing: read its rows, then apply it. Files can be up to 16 MiB together, in UTF-8 or UTF-16, with commas, semicolons or tabs.',
+      'Reads the files of another service, or the service itself with your key there, and plans the import. Planning does not change anything. Read the rows of the plan, then apply it. Files can be up to 16 MiB together, in UTF-8 or UTF-16, with commas, semicolons or tabs.',
     scope: 'manage',
     idempotent: true,
     body: body(newImport, {
-      source: 'The service that the data comes from. `csv` for any other.',
+      source: 'The service that the data comes from, or `csv` for any other service.',
       files:
-        'Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file holds: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`.',
+        'Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file contains: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`.',
       api_key:
-        'Your key of the service, instead of files; for PartnerStack the public and the secret key with a colon between. It is stored encrypted until everything is read.',
+        'Your API key for the service, instead of files. For PartnerStack, send the public and the secret key with a colon between them. It is stored encrypted, and only until everything has been read.',
       account:
         'The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys.',
       mapping:
-        'Headings by field, for all files or by table: `{"partners": {"name": "Full name"}}`. Known headings need none.',
+        'The column heading for each field, for all files or by table: `{"partners": {"name": "Full name"}}`. You only need it for headings that are not recognized.',
     }),
     errors: ['idempotency_mismatch'],
     examples: [answeredCreated('planned', 'One partner with a link', example, sent)],
@@ -279,7 +279,7 @@ export const importOperations = (): Operation[] => [
     method: 'get',
     path: `${path}/{import_id}`,
     summary: 'Read an import',
-    description: 'One import with its state and its rows by outcome.',
+    description: 'One import with its state and the number of rows for each outcome.',
     scope: 'read',
     parameters: [pathParameter()],
     errors: ['not_found'],
@@ -305,7 +305,7 @@ export const importOperations = (): Operation[] => [
     path: `${path}/{import_id}/apply`,
     summary: 'Apply an import',
     description:
-      'Carries out the plan and sends no mail. Applying again continues, and then changes nothing. `conflict` if the import is not planned.',
+      'Carries out the plan without sending any mail. Call it again to continue an interrupted import; after that, it has no effect. Returns `conflict` if the import is not planned.',
     scope: 'manage',
     parameters: [pathParameter()],
     errors: ['not_found', 'conflict'],
@@ -325,7 +325,7 @@ export const importOperations = (): Operation[] => [
     path: `${path}/{import_id}/undo`,
     summary: 'Undo an import',
     description:
-      'Deletes the objects that the import created and reverts its changes. Objects that clicks, sales or people already use stay, and their rows say `in_use`. `conflict` once a payout contains money of the import.',
+      'Deletes the objects that the import created and reverts its changes. Objects that are already used by clicks, sales or people are kept, and their rows say `in_use`. Returns `conflict` if a payout already contains money from the import.',
     scope: 'manage',
     parameters: [pathParameter()],
     errors: ['not_found', 'conflict'],

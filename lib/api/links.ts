@@ -89,11 +89,11 @@ const example = {
   created_at: '2026-01-01T12:00:00.000Z',
 }
 const fields = {
-  url: 'The address for the partner to share: `page_url` or the program’s site, with the code.',
+  url: 'The URL that the partner shares: `page_url` or the program’s site, with the code.',
   clicks: 'Updated within a minute, without test clicks.',
-  bot_clicks: 'Clicks of bots, which `clicks` does not include.',
+  bot_clicks: 'Clicks by bots, which are not included in `clicks`.',
 }
-const pageText = 'The page that the link opens, on the program’s domain; null for the start page.'
+const pageText = 'The page on the program’s domain that the link opens. Null for the home page.'
 
 /** Describes links for the reference. */
 export function linkOperations(): Operation[] {
@@ -111,7 +111,7 @@ export function linkOperations(): Operation[] {
       id: 'createLink',
       summary: 'Add a link',
       description:
-        'Adds another referral link to an active partner. `conflict` if the code or the `external_id` is taken or the partner is not active; `not_found` if the program has no such partner.',
+        'Adds another referral link to an active partner. Returns `conflict` if the code or the `external_id` is taken or the partner is not active, and `not_found` if the program has no such partner.',
       body: body(newLink, {
         partner_id: 'The partner.',
         code: 'The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
@@ -153,7 +153,7 @@ export function linkOperations(): Operation[] {
       id: 'updateLink',
       summary: 'Change a link',
       description:
-        'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link get the answer 410. `conflict` if it would be active while its partner is not.',
+        'Changes the fields that you send (JSON Merge Patch). Clicks on an inactive link get a 410. Returns `conflict` if you activate the link of an inactive partner.',
       body: body(linkChanges, {
         status: 'Enables or disables the link.',
         page_url: pageText,

@@ -17,5 +17,5 @@ export const metadataChanges = () => z.nullish(z.record(key(), z.nullable(value(
 export const externalId = () => z.nullish(z.string().check(z.minLength(1), z.maxLength(255)))
 
 export const metadataText = `Your own key-value data: up to ${maxKeys} keys of ${maxKeyLength} characters, with values of ${maxLength} characters.`
-export const metadataChangesText = `${metadataText} Keys that you send change, null removes a key, and the others stay.`
+export const metadataChangesText = `${metadataText} Only the keys that you send are changed. Null removes a key.`
 export const externalIdText = 'Your own id, unique in the program.'

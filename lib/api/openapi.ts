@@ -29,7 +29,7 @@ const bodyErrors: ErrorCode[] = ['invalid_request', 'invalid_json', 'payload_too
 const keyErrors: ErrorCode[] = ['unauthorized', 'api_key_retired', 'api_key_expired']
 
 const anyRequestId = {
-  'X-Request-Id': { description: 'The id of this request in our logs.', schema: { type: 'string', format: 'uuid' } },
+  'X-Request-Id': { description: 'The id of this request in the logs.', schema: { type: 'string', format: 'uuid' } },
 }
 const retryAfter = { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } }
 
@@ -121,9 +121,9 @@ function eventOf(type: (typeof payloadTypes)[number]): Json {
 
 const tags = {
   Tracking: 'Clicks, leads, sales and refunds.',
-  Program: 'Partners, links, money and figures of a program.',
+  Program: 'The partners, links, payouts and figures of a program.',
   Reads: 'Reads of the dashboard.',
-  Service: 'Status of a program, and events of the payment processor.',
+  Service: 'The status of a program, and events from the payment processor.',
   Webhooks: 'Requests to your server.',
 }
 
@@ -136,7 +136,7 @@ export const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'Identifies the request for a day. A repeat with the same key creates nothing and gets the first response. The same key with another body is refused. A refused request leaves the key free.',
+    'Identifies the request for a day. If you repeat the request with the same key, nothing is created and you get the first response again. The same key with a different body is refused. After a refused request, you can use the key again.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 
@@ -281,7 +281,7 @@ function examplesOf(examples: Operation['examples'], value: (example: Operation[
 function requestBodyOf({ id, auth, body, examples }: Operation): Json {
   if (auth === 'signature') {
     const content = {
-      schema: { type: 'object', description: 'A Stripe event, as Stripe signed it.' },
+      schema: { type: 'object', description: 'A Stripe event with Stripe’s signature.' },
       examples: examplesOf(examples, (example) => example.body),
     }
     return { requestBody: { required: true, content: { 'application/json': content } } }
@@ -318,10 +318,12 @@ function webhooks(): Json {
         parameters,
         requestBody: { required: true, content: { 'application/json': content } },
         responses: {
-          '2XX': { description: 'It was accepted. Up to 4 KB of the response are stored with the delivery.' },
+          '2XX': {
+            description: 'Your server accepted the event. Up to 4 KB of the response are stored with the delivery.',
+          },
           default: {
             description:
-              'Any other response, a redirect, or none within ten seconds: it is sent again with the same `webhook-id`.',
+              'After any other response, a redirect, or no response within ten seconds, the event is sent again with the same `webhook-id`.',
           },
         },
       }
@@ -358,7 +360,7 @@ export function openApiDocument(baseUrl: string): Json {
     info: {
       title: 'Affiliate Tracking Service',
       version: '1',
-      summary: 'Clicks, leads, sales and refunds, and their commissions.',
+      summary: 'An API for clicks, leads, sales and refunds, and the commissions that they earn.',
       description:
         'Amounts in fields that end in `_cents` are integers in the minor unit of their currency. Tracking calls ignore unknown fields; program calls refuse them.',
       license: { name: 'MIT', identifier: 'MIT' },

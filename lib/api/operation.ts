@@ -91,10 +91,10 @@ export const refused = (
 
 /** Describes the field `ignored` of the tracking calls' answers. */
 export const ignoredText = {
-  ignored_fields: 'Unknown fields of the body, which had no effect. Absent if there were none.',
+  ignored_fields: 'Unknown fields in the body, which were ignored. Omitted if there were none.',
 }
 
 export const exampleClickId = 'cust_1767225600000_123456789012345678901'
 
 export const additionalDataText =
-  'Your own data. `test_mode: true` makes it a test event, which counts nowhere; `program_id` names its program.'
+  'Your own data. `test_mode: true` marks the event as a test, which does not count. `program_id` is the id of its program.'

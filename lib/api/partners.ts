@@ -120,16 +120,18 @@ const example = {
   created_at: '2026-01-01T12:00:00.000Z',
 }
 const fields = {
-  status: '`ended` if the program or the partner ended the partnership; accepting a new invitation resumes it.',
+  status:
+    '`ended` if the program or the partner ended the partnership. The partner can resume it by accepting a new invitation.',
   has_account: 'Whether the partner has an account. Then only they can change their name and e-mail address.',
   rules: 'The partner’s own rules, which come before the group’s.',
   ...ruleFields,
   links: `The ${linksListed} oldest links. If \`has_more_links\` is true, \`GET /api/v1/links?partner_id=\` lists all of them.`,
   clicks: 'Updated within a minute, without test clicks.',
   sales: 'Paid sales of this partner in any currency, with or without a commission.',
-  balance_cents: 'Credited and not yet paid; negative after reversals of paid commissions.',
+  balance_cents:
+    'The amount that was credited but not paid yet. It can be negative after paid commissions are reversed.',
 }
-const groupText = 'The group whose rules apply to them; null for none. `not_found` if the program has no such group.'
+const groupText = 'The partner’s group, or null. Returns `not_found` if the program has no such group.'
 
 /** Describes partners for the reference. */
 export function partnerOperations(): Operation[] {
@@ -147,10 +149,10 @@ export function partnerOperations(): Operation[] {
       id: 'createPartner',
       summary: 'Add a partner',
       description:
-        'Adds a partner with a referral link. It sends no mail: invite them from the dashboard. `conflict` if another partner of the program has the address or the `external_id`, or if the code is taken.',
+        'Adds a partner with a referral link. No mail is sent, so invite them from the dashboard. Returns `conflict` if another partner of the program has the address or the `external_id`, or if the code is taken.',
       body: body(newPartner, {
         name: 'The program’s name for the partner, 1 to 80 characters.',
-        email: 'The address for an invitation, and for payouts unless they set another one.',
+        email: 'The e-mail address for an invitation, and for payouts unless the partner sets another one.',
         code: 'The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent.',
         external_id: externalIdText,
         group_id: groupText,
@@ -202,12 +204,12 @@ export function partnerOperations(): Operation[] {
       id: 'updatePartner',
       summary: 'Change a partner',
       description:
-        'Changes the fields that you send (JSON Merge Patch). `inactive` disables all their links: clicks on them get the answer 410. `conflict` if you change the name or address of a partner with an account, or if the partnership ended; then invite them again.',
+        'Changes the fields that you send (JSON Merge Patch). `inactive` disables all of the partner’s links, and clicks on them get a 410. Returns `conflict` if you change the name or address of a partner with an account. If the partnership has ended, it also returns `conflict`; invite the partner again.',
       body: body(partnerChanges, {
         name: 'A new name, if the partner has no account.',
         email:
-          'A new address, or null for none, if the partner has no account. It revokes an open invitation to the previous address.',
-        status: 'Enables or disables the partner with all their links.',
+          'A new address, or null for none, if the partner has no account. An open invitation to the previous address is revoked.',
+        status: 'Enables or disables the partner and all of their links.',
         external_id: `${externalIdText} Null removes it.`,
         group_id: `${groupText} It applies to sales from now on.`,
         rules: rulesText,

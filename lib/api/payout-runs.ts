@@ -87,7 +87,7 @@ const example = {
 }
 const fields = {
   payouts: 'The number of payouts in the run.',
-  excluded: 'Partners with a payable amount who are not in the run, with the reason.',
+  excluded: 'Partners with a payable amount who were excluded from the run, with the reason.',
 }
 
 /** Describes payout runs for the reference. */
@@ -106,10 +106,10 @@ export function payoutRunOperations(): Operation[] {
       id: 'createPayoutRun',
       summary: 'Create a payout run',
       description:
-        'Creates one payout for each partner and currency with a payable amount of at least the program’s minimum. The program’s settings decide who is due, so the call has no fields. `conflict` if nobody is due; then it creates nothing.',
+        'Creates one payout for each partner and currency with a payable amount of at least the program’s minimum. The program’s settings decide who is due, so the call has no fields. If nobody is due, it returns `conflict` and does not create a run.',
       errors: ['conflict'],
       examples: [
-        answeredCreated('created', 'A run for all due partners', { payout_run: example }),
+        answeredCreated('created', 'A run for all partners with a payout due', { payout_run: example }),
         refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
       ],
     }),
@@ -123,8 +123,7 @@ export function payoutRunOperations(): Operation[] {
     get({
       id: 'getPayoutRun',
       summary: 'Read a payout run',
-      description:
-        'One payout run with its payouts and the excluded partners. Each payout is recorded as paid separately.',
+      description: 'One payout run with its payouts and the excluded partners. Record each payout as paid separately.',
       success: { schemas: [answerOf('payout_run', whole())], description: 'The payout run.', fields },
       examples: [
         answered('run', 'A run with one payout', {

@@ -126,10 +126,10 @@ const example = {
 }
 const fields = {
   status:
-    '`requested` by the partner, or `in_run`; `sent` once a payment file or a provider has it: its amount and address are then fixed. `unclaimed` while a provider waits for the partner to claim it.',
-  amount_cents: 'The current amount, after reversals reduced it from `requested_cents`.',
+    '`requested` by the partner, or `in_run`; `sent` once it is in a payment file or with a provider, after which its amount and address are fixed. `unclaimed` while a provider waits for the partner to claim it.',
+  amount_cents: 'The current amount. Reversals can reduce it below `requested_cents`.',
   payout_run_id: 'The run of the payout; null if the partner requested it.',
-  payout_waits_until: 'The partner changed the payout address; no run pays there before this time.',
+  payout_waits_until: 'The partner changed the payout address, and no run pays to it before this time.',
 }
 
 const inPath = idParameter('payout_id', 'Id of the payout.')
@@ -141,9 +141,9 @@ const lines = resource({
   item: payoutLine(),
   fields: {
     cause: 'The kind of the balance entry, such as `commission_credited`, `commission_reversed` or `adjusted`.',
-    amount_cents: 'The part of the entry that this payout pays. Below zero for a deduction.',
+    amount_cents: 'The part of the entry that this payout pays. Negative for a deduction.',
     entry_cents: 'The whole entry.',
-    is_returned: 'Whether this payment came back. Another payout then pays the entry.',
+    is_returned: 'Whether this payment was returned. If so, another payout pays the entry.',
     created_at: 'When the entry was posted to the balance.',
   },
   example: {
@@ -202,11 +202,11 @@ export function payoutOperations(): Operation[] {
       id: 'decidePayout',
       summary: 'Record a payout as paid, refused, returned or failed',
       description:
-        '`paid` deducts it from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, even in a run. `returned` and `failed` do so for a sent or paid payout; if it was paid, an entry returns the amount to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
+        '`paid` deducts the payout from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, even in a run. `returned` and `failed` do the same for a sent or paid payout. If it was paid, a new entry adds the amount back to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
       body: body(payoutDecision, {
         status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
-        amount_cents: 'With `paid`: the transferred amount, which must equal the payout’s amount.',
-        reference: 'With `paid`: the reference of the transfer at the bank or PayPal.',
+        amount_cents: 'With `paid`: the transferred amount. It must match the amount of the payout.',
+        reference: 'With `paid`: the bank’s or PayPal’s reference for the transfer.',
         paid_on: 'With `paid`: the day of the transfer, not before the month in which the payout was created.',
         reason: 'With `refused`, `returned` and `failed`: the reason. The partner sees it.',
       }),

@@ -192,7 +192,7 @@ export const groupedPerformance = (): Operation => ({
   path: '/api/v1/performance',
   summary: 'Read performance by group',
   description:
-    'The figures of a program by partner, link, code, country, device, browser, referrer, page, campaign or sub-id, and by hour, day, week or month of a time zone. A lead or sale counts for the click that its customer had when they were first counted. Clicks, leads, sales and refunds are counted after half a minute, at the latest after half an hour. `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots only count in `bot_clicks`.',
+    'Returns a program’s figures, grouped by partner, link, code, country, device, browser, referrer, page, campaign or sub-id. They can be split by hour, day, week or month in any time zone. A lead or sale counts for the click that its customer had when they were first counted. Clicks, leads, sales and refunds are counted after half a minute, at the latest after half an hour. `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots only count in `bot_clicks`.',
   auth: 'key',
   scope: 'read',
   parameters: [
@@ -202,7 +202,7 @@ export const groupedPerformance = (): Operation => ({
       fields: {
         group_by: {
           description:
-            'The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept separately.',
+            'How to group the figures. If omitted, you only get the total. For referrers, only the host is used, and for pages, the URL without its query. For `browser` and everything after it in this list, only the first 200 values of each day are kept separately.',
           example: 'partner',
           values: { type: 'string', enum: groupings },
         },
@@ -229,7 +229,7 @@ export const groupedPerformance = (): Operation => ({
           values: { type: 'string' },
         },
         sort: {
-          description: 'The metric that orders the groups. Default: the first one.',
+          description: 'The metric by which the groups are sorted. Default: the first one.',
           values: { type: 'string', enum: allMetrics },
         },
         order: {
@@ -237,7 +237,7 @@ export const groupedPerformance = (): Operation => ({
           values: { type: 'string', enum: ['desc', 'asc'], default: 'desc' },
         },
         limit: {
-          description: 'The most groups to return.',
+          description: 'The maximum number of groups to return.',
           values: { type: 'integer', minimum: 1, maximum: 100, default: defaultLimit },
         },
         currency: {
@@ -249,17 +249,18 @@ export const groupedPerformance = (): Operation => ({
   ],
   success: {
     schemas: [response()],
-    description: 'The requested figures: in total, and for each value.',
+    description: 'The requested figures, in total and for each value.',
     fields: {
       value:
-        'The id of a partner, link or code as text, a two-letter country, a device type or a name; null for events without one.',
+        'The id of a partner, link or code as text, a two-letter country code, a device type or a name. Null for events without a value.',
       label: 'The name of the partner, the code of the link, or the code.',
-      is_rest: 'Marks the group of all other values.',
-      start: 'The first day of the interval; for hours the time with its offset.',
-      bot_clicks: 'Clicks of bots that identify themselves in their user agent. No other figure includes them.',
+      is_rest: 'Marks the group that combines all other values.',
+      start: 'The first day of the interval. For hours, the time with its offset.',
+      bot_clicks:
+        'Clicks by bots that identify themselves in their user agent. They are not included in any other figure.',
       conversion_rate: 'Conversions per hundred clicks, with two decimals.',
       average_order_cents: 'Revenue divided by conversions, rounded.',
-      refunded_cents: 'The part of this revenue that was refunded or charged back until now.',
+      refunded_cents: 'The part of this revenue that has been refunded or charged back so far.',
       commission_cents: 'Commissions created in the range, minus later reversals.',
       revenue_cents: 'Sales before refunds.',
       sales: 'Attributed sales in this currency, including renewals.',

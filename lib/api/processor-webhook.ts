@@ -30,7 +30,7 @@ export const processorWebhook = (): Operation => ({
   auth: 'signature',
   success: {
     schemas: [webhookResponse()],
-    description: 'The outcome of the event. Each is final: Stripe does not need to deliver it again.',
+    description: 'The result of the event. Results are final, so Stripe does not need to send the event again.',
   },
   errors: [
     'invalid_request',
@@ -81,7 +81,7 @@ export const connectionWebhook = (): Operation => ({
   path: '/api/v1/webhooks/{processor}/{connection}',
   summary: 'Receive an event of Paddle, Lemon Squeezy or Polar',
   description:
-    "Called by the processor, which signs each delivery with the connection's secret. The settings of a program show the address. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the custom data of the checkout, which Polar calls metadata.",
+    "The processor calls this endpoint and signs each delivery with the connection's secret. The program's settings show the URL. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the custom data of the checkout, which Polar calls metadata.",
   auth: 'signature',
   parameters: [
     {
@@ -95,7 +95,7 @@ export const connectionWebhook = (): Operation => ({
   ],
   success: {
     schemas: [webhookResponse()],
-    description: 'The outcome of the event. Each is final: the processor does not need to deliver it again.',
+    description: 'The result of the event. Results are final, so the processor does not need to send the event again.',
   },
   errors: [
     'invalid_request',

@@ -18,7 +18,7 @@ const program = () =>
   })
 
 const baseText =
-  'The base of commissions on payments of a processor: `net` is the paid amount without tax, `net_of_fees` also excludes the fee if the processor reports it. A change applies to payments that arrive from now on.'
+  'The amount on which commissions for processor payments are based. `net` is the paid amount without tax. `net_of_fees` also excludes the processor’s fee, if the processor reports it. A change applies to future payments.'
 
 /** Describes the key's program for the reference. */
 export function programOperations(): Operation[] {
@@ -31,7 +31,7 @@ export function programOperations(): Operation[] {
     example: { id: 1, name: 'Shop', domain: 'shop.example.com', currency: 'usd', commission_base: 'net' },
   })
   return [
-    get({ id: 'getProgram', summary: 'Read the program', description: 'The program of the key.' }),
+    get({ id: 'getProgram', summary: 'Read the program', description: 'The program that the key belongs to.' }),
     change({
       id: 'updateProgram',
       summary: 'Change the program',
@@ -40,7 +40,7 @@ export function programOperations(): Operation[] {
       examples: [
         answered(
           'changed',
-          'The fee of the processor earns no commission',
+          'Exclude the processor’s fee from commissions',
           {
             program: {
               id: 1,

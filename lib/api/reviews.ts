@@ -53,7 +53,7 @@ const shownReview = () =>
 const fields = {
   status: 'The commission’s status: `pending` while it is held.',
   flags:
-    'The matching rules. `self_referral`: the customer has the partner’s e-mail address, ignoring a tag after `+` and Gmail’s dots. `one_address`: five or more signups of the partner came from one address within a day. `no_page_view`: the click names no page, but the program’s other clicks do. `bot`: a bot made the click. `paid_ads`: the click came from a paid ad (only if `affiliate_url` is the full address; the tag sends no ad parameters). `evidence` says what matched, how often and when; it is deleted when the customer is erased.',
+    'The matching rules. `self_referral`: the customer has the partner’s e-mail address, ignoring a tag after `+` and Gmail’s dots. `one_address`: five or more of the partner’s signups came from one IP address within a day. `no_page_view`: the click has no page address, but the program’s other clicks have one. `bot`: a bot made the click. `paid_ads`: the click came from a paid ad (only if `affiliate_url` is the full address; the tag sends no ad parameters). `evidence` says what matched, how often and when; it is deleted when the customer is erased.',
   decision: 'Null until somebody decides.',
   note: 'The reason.',
   decided_by: 'The member’s address, or the name of the key.',
@@ -74,7 +74,7 @@ export function reviewOperations(): Operation[] {
       id: 'listReviews',
       summary: 'List held commissions',
       description:
-        'Suspicious commissions, newest first. Each is held with the rules that matched. It is not credited until somebody decides, even if its hold period ends.',
+        'Lists suspicious commissions and the rules that they matched, newest first. A held commission is not credited until somebody decides, even if its hold period ends.',
       query: reviewsQuery,
       filters: { state: 'Only waiting or decided reviews.', partner_id: 'Only commissions of this partner.' },
       examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
@@ -83,7 +83,7 @@ export function reviewOperations(): Operation[] {
       id: 'decideReviews',
       summary: 'Decide on held commissions',
       description:
-        'Releases or permanently rejects up to 100 held commissions in one transaction. Released ones are credited when their hold period ends. The note is stored with the name of the decider; partners read the note of a rejection. `changed` is the number of decided commissions; earlier decisions stay. After a release, the same rule does not hold the same customer’s commissions again.',
+        'Releases or permanently rejects up to 100 held commissions in one transaction. Released commissions are credited when their hold period ends. The note is stored with the name of the person or key that decided, and partners can see the note of a rejection. `changed` is the number of commissions that were decided. Earlier decisions do not change. After a release, the same rule does not hold the same customer’s commissions again.',
       body: body(reviewDecision, {
         commission_ids: 'Ids of held commissions, 1 to 100.',
         decision: 'The decision: `released` or `rejected`.',
@@ -91,7 +91,7 @@ export function reviewOperations(): Operation[] {
       }),
       success: {
         schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
-        description: 'The named commissions that were ever held, in their current state.',
+        description: 'The requested commissions that were held at some time, in their current state.',
         fields,
       },
       examples: [

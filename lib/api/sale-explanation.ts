@@ -85,7 +85,7 @@ export const saleExplanation = (): Operation => ({
   path: '/api/v1/sales/{transaction_id}/explanation',
   summary: 'Explain a sale',
   description:
-    'Explains the partner and the commission of a sale, or why it has none. It lists each attempted step, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions and computes nothing again. For a payment from Stripe that is not a sale, it explains why.',
+    'Explains why a sale has its partner and commission, or why it has none. The explanation lists each step of the attribution, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions, which are never made again. For a payment from Stripe that is not a sale, it explains why.',
   auth: 'key',
   scope: 'read',
   parameters: [
@@ -108,16 +108,16 @@ export const saleExplanation = (): Operation => ({
     fields: {
       customer: 'Null if the buyer is unknown. The key of an erased customer is null.',
       code: 'The partner’s code that attributed the sale, or that was given in addition to their link.',
-      steps: 'The attempted steps in order, up to the one that found the customer. Can be empty.',
+      steps: 'The steps of the attribution in order, up to the step that found the customer. Can be empty.',
       click:
-        'The deciding click. For an unattributed payment, the click that it names after its attribution window ended.',
+        'The click that decided. For an unattributed payment, the click in its metadata, if the attribution window had ended.',
       payout: 'The payout that paid the commission.',
       exact: 'Base times rate in minor units, before rounding half up.',
       lines:
-        'The parts of an invoice whose products earn by different rules, the largest first. `product_id` is null for the rest. Null if one rule counts for the whole sale.',
-      commission: 'Null for a sale without a customer. Its `id` is null if the sale earned nothing.',
+        'The parts of an invoice with products that earn under different rules, largest first. `product_id` is null for the rest. Null if one rule applies to the whole sale.',
+      commission: 'Null for a sale without a customer. `id` is null if the sale earned no commission.',
       history:
-        'Oldest first. The sum of `change_cents` is the rest of the commission; the sum of the entries is its part of the balance.',
+        'Oldest first. The values of `change_cents` add up to the remaining commission, and the entries add up to its part of the balance.',
       deliveries: 'Stripe’s events about the payment in the last 90 days, at most 20.',
     },
   },

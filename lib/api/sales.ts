@@ -76,7 +76,7 @@ const fields = {
   code_id: 'The partner’s code that attributed the sale, or that was given in addition to their link.',
   refunded_cents: 'The amount that was refunded or charged back.',
   commission: 'The partner’s commission and its reversed part.',
-  updated_at: 'When the sale last changed. A change of its commission counts as one of the commission alone.',
+  updated_at: 'When the sale last changed. A change of the commission only updates the commission.',
 }
 export const testParameter = {
   description: '`true` for test sales instead of live ones.',
@@ -104,8 +104,7 @@ export function saleOperations(): Operation[] {
     list({
       id: 'listSales',
       summary: 'List sales',
-      description:
-        'The sales of the program in their current state, newest record first, including unattributed sales.',
+      description: 'Lists the program’s sales in their current state, newest first, including unattributed sales.',
       query: salesQuery,
       filters: {
         customer_key: 'Only sales to the customer with your id.',

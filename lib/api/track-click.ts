@@ -58,30 +58,30 @@ export const trackClick = (): Operation => ({
   path: '/api/v1/track/click',
   summary: 'Record a click',
   description:
-    'Records a visit through a referral link. Public: the link in `affiliate_url` is the credential. Keep the `click_id` in the first-party cookie `svc_click_id`. Send it as `existing_click_id` with the next click, and as `click_id` with the lead and the sale.',
+    'Records a visit through a referral link. This call is public, because the link in `affiliate_url` is the credential. Store the `click_id` in the first-party cookie `svc_click_id`. Send it as `existing_click_id` with the next click, and as `click_id` with the lead and the sale.',
   auth: 'none',
   body: body(clickRequest, {
     affiliate_url:
-      'The full landing address with `?aff=<partner_code>`. Codes ignore case. Its `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are kept with the click. Unused parameters are not stored.',
-    page_url: 'Canonical address of the page. All text of a click is cut to 2 KB.',
+      'The full landing address with `?aff=<partner_code>`. The case of the code does not matter. `utm_source`, `utm_medium`, `utm_campaign`, `utm_term`, `utm_content` and `sub1` to `sub3` are stored with the click. Other parameters are not stored.',
+    page_url: 'The canonical URL of the page. At most 2 KB of text are stored for each click.',
     page_title: 'Title of the page.',
-    referrer_url: 'Address of the previous page.',
-    session_id: 'Your id of the visit.',
+    referrer_url: 'The URL of the previous page.',
+    session_id: 'Your id for the visit.',
     user_agent:
       'The visitor’s user agent. Default: the header User-Agent. Bots that identify themselves in it are counted separately.',
     screen_resolution: '`<width>x<height>`',
     viewport_size: '`<width>x<height>`',
     language: "The browser's language code.",
     timezone: 'IANA time zone.',
-    existing_click_id: 'The visitor’s click id. It is reused if it belongs to the same program, else ignored.',
+    existing_click_id: 'The visitor’s click id. It is reused if it belongs to the same program, and otherwise ignored.',
     quiet:
-      '`1` answers a refusal that would be 400 or 410 with 200, `success: false` and the same `error`. The tag sends it, because browsers show other statuses as errors in the visitor’s console.',
-    additional_data: `${additionalDataText} \`program_id\` names the link's program. The tag always sends it. Without it, a code that several programs have needs an \`affiliate_url\` on a domain that one program verified by a DNS record, or else where its tag was seen.`,
+      'With `1`, a refusal that would have the status 400 or 410 gets a 200 with `success: false` and the same `error`. The tag sends it because browsers log other statuses as errors in the visitor’s console.',
+    additional_data: `${additionalDataText} \`program_id\` is the id of the link's program, and the tag always sends it. If it is missing and several programs have the code, the domain of \`affiliate_url\` decides. It must be verified with a DNS record, or one program's tag must have been seen on it.`,
   }),
   success: {
     schemas: [clickResponse(), testClickResponse()],
     description:
-      'The click is recorded. The click id stays valid for `cookie_window_days` after the latest click. A test click has the second form. Through a program’s test link (`?aff=svc-test-<program id>`) it also gets a click id, whose lead and sale are tests too.',
+      'The click was recorded. The click id stays valid for `cookie_window_days` after the latest click. The response for a test click has the second form. If it came through a program’s test link (`?aff=svc-test-<program id>`), it also has a click id, and leads and sales with this id are tests too.',
     fields: ignoredText,
   },
   errors: [

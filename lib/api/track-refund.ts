@@ -57,10 +57,12 @@ export const trackRefund = (): Operation => ({
   auth: 'key',
   body: body(refundRequest, {
     transaction_id: 'The `transaction_id` of the sale.',
-    refund_amount_cents: 'Amount of this refund, not a running total. Absent or 0: the rest of the sale.',
-    refund_id: 'Your id of this refund. A repeat is ignored. It is not used if the rest of the sale is refunded.',
+    refund_amount_cents:
+      'The amount of this refund only, not the total so far. If it is omitted or 0, the rest of the sale is refunded.',
+    refund_id:
+      'Your id for this refund. A repeated id is ignored. The id has no effect if the rest of the sale is refunded.',
     refund_reason: 'Stored with the commission and shown to the partner.',
-    reason: 'Stored as the reason if `refund_reason` is absent or empty. Default `refund`.',
+    reason: 'Stored as the reason if `refund_reason` is omitted or empty. Default `refund`.',
   }),
   success: {
     schemas: [refundResponse()],

@@ -86,7 +86,7 @@ export const trackingEvents = (): Operation => ({
   path: '/api/tracking/events/{programId}',
   summary: 'List events',
   description:
-    'Clicks, leads and conversions in one list, newest first. It reads the newest 3 × `pageSize` events of each type; narrow the dates to reach older ones. A conversion’s `refunded_cents` is the part of its `amount_cents` that was refunded or charged back until now. Old clicks are deleted month by month; `meta.clicksSince`, if present, is the date of the oldest kept clicks. For members with the action `tracking:list`.',
+    'Lists clicks, leads and conversions together, newest first. It reads the newest 3 × `pageSize` events of each type. To get older events, use a smaller range of dates. For a conversion, `refunded_cents` is the part of its `amount_cents` that has been refunded or charged back so far. Old clicks are deleted month by month; `meta.clicksSince`, if present, is the date of the oldest kept clicks. For members with the action `tracking:list`.',
   auth: 'session',
   parameters: [
     programParameter(),
@@ -94,7 +94,7 @@ export const trackingEvents = (): Operation => ({
       in: 'query',
       schema: eventsQuery,
       fields: {
-        page: { description: 'Starts at 1. Default 1.', example: 1 },
+        page: { description: 'The page number, starting at 1. Default 1.', example: 1 },
         pageSize: { description: 'Events per page. Default 10.', example: 10 },
         eventType: { description: 'Only events of this type.' },
         dateFrom: { description: 'The earliest date or time (ISO 8601), inclusive.', ...dateParameter },

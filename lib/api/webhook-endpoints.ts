@@ -186,19 +186,19 @@ const deliveryExample = {
 }
 
 const fields = {
-  url: 'Null if you fetch the deliveries, as `svc listen` does.',
+  url: 'Null if you fetch the deliveries yourself, as `svc listen` does.',
   inactive_because: '`owner`: you disabled it. `failures`: every attempt failed for five days.',
   failing_since: 'The first failed attempt after the last successful one.',
-  previous_secret_until: 'Until this time, the previous secret also signs.',
+  previous_secret_until: 'Until this time, webhooks are also signed with the previous secret.',
 }
 const secretField = {
   ...fields,
   secret:
-    'The signing secret of the webhooks. Only this response shows it, and a repeat of the request with its Idempotency-Key.',
+    'The signing secret of the webhooks. It is only shown in this response, and if you repeat the request with its Idempotency-Key.',
 }
 const deliveryFields = {
   status:
-    '`pending` until it is delivered or has failed. `to_fetch` if the endpoint has no `url`; then nobody knows whether it was fetched.',
+    '`pending` until the delivery has succeeded or failed. `to_fetch` if the endpoint has no `url`, because the service then does not know whether it was fetched.',
   payload: 'The body as sent.',
 }
 const attemptFields = {
@@ -207,7 +207,7 @@ const attemptFields = {
     'Each attempt: the HTTP `status` with the first 4 KB of the `answer`, or the `error` if there was no response.',
 }
 const urlText =
-  'The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed.'
+  'The target of the webhooks: `https://` on a public host. Deliveries to host names with a private address are refused, and redirects are not followed.'
 const typesText = `The event types to send: ${webhookTypes.map((type) => `\`${type}\``).join(', ')}.`
 const descriptionText = 'Your own note, at most 200 characters.'
 
@@ -252,9 +252,9 @@ export function webhookEndpointOperations(): Operation[] {
     create({
       id: 'createWebhookEndpoint',
       summary: 'Add a webhook endpoint',
-      description: `Adds an address of your server that receives events, signed as Standard Webhooks describes. \`conflict\` if the program already has ${maxEndpoints}.`,
+      description: `Adds a URL of your server that receives events. They are signed according to Standard Webhooks. Returns \`conflict\` if the program already has ${maxEndpoints} endpoints.`,
       body: body(newEndpoint, {
-        url: `${urlText} Null if you fetch the deliveries, as \`svc listen\` does; such an endpoint is deleted after a day.`,
+        url: `${urlText} Null if you fetch the deliveries yourself, as \`svc listen\` does. Such an endpoint is deleted after a day.`,
         description: descriptionText,
         types: typesText,
       }),
@@ -294,12 +294,12 @@ export function webhookEndpointOperations(): Operation[] {
       id: 'updateWebhookEndpoint',
       summary: 'Change a webhook endpoint',
       description:
-        'Changes the fields that you send (JSON Merge Patch). Enabling the endpoint or changing its address resets its failures. `conflict` if you give an address to an endpoint without one.',
+        'Changes the fields that you send (JSON Merge Patch). Enabling the endpoint or changing its URL resets its failures. Returns `conflict` if you set a URL for an endpoint that has none.',
       body: body(endpointChanges, {
         url: urlText,
         description: `${descriptionText} Null removes it.`,
         types: typesText,
-        status: 'Enables or disables the endpoint. It never gets events that happen while it is disabled.',
+        status: 'Enables or disables the endpoint. It never receives events that happen while it is disabled.',
       }),
       errors: ['conflict'],
       examples: [
@@ -315,7 +315,7 @@ export function webhookEndpointOperations(): Operation[] {
       at: '/rotate-secret',
       id: 'rotateWebhookSecret',
       summary: 'Rotate a webhook secret',
-      description: `Gives the endpoint a new secret. For ${rotationHours} hours webhooks have two signatures, with the new and the previous secret. Older secrets stop working at once.`,
+      description: `Gives the endpoint a new secret. For ${rotationHours} hours, webhooks are signed with both the new secret and the previous one. Older secrets stop working immediately.`,
       idempotent: true,
       success: answersSecret,
       examples: [
@@ -329,11 +329,11 @@ export function webhookEndpointOperations(): Operation[] {
       id: 'testWebhookEndpoint',
       summary: 'Send a test event',
       description:
-        'Sends a webhook of the type `webhook.test` at once, even if the endpoint does not subscribe to it. `not_found` if the endpoint is disabled.',
+        'Immediately sends a webhook of the type `webhook.test`, even if the endpoint does not subscribe to it. Returns `not_found` if the endpoint is disabled.',
       success: {
         schemas: [answerOf('delivery_id', z.string())],
         description: 'The delivery’s id.',
-        fields: { delivery_id: 'Its `webhook-id`, for reading the delivery.' },
+        fields: { delivery_id: 'The `webhook-id`, which you can use to read the delivery.' },
       },
       examples: [answered('sent', 'A test event', { delivery_id: 'evt_1' })],
     }),
@@ -376,12 +376,12 @@ export function webhookEndpointOperations(): Operation[] {
       id: 'replayWebhooks',
       summary: 'Send webhooks again',
       description:
-        "Sends one delivery or those of a period again, at most 10,000, oldest first, each with its own id. Pending deliveries don't change. `not_found` if the endpoint is disabled or has no address.",
+        'Sends one delivery again, or all deliveries of a period, up to 10,000 and oldest first. They keep their ids. Pending deliveries do not change. Returns `not_found` if the endpoint is disabled or has no URL.',
       body: body(replayRequest, {
         delivery_id: 'One delivery, such as `evt_1`.',
-        since: 'Or all events from this time on (ISO 8601).',
+        since: 'Instead of `delivery_id`: all events since this time (ISO 8601).',
         until: 'Only events before this time.',
-        failed_only: 'Only deliveries whose attempts all failed.',
+        failed_only: 'Only deliveries for which every attempt failed.',
       }),
       success: {
         schemas: [answerOf('replayed', count())],

@@ -66,28 +66,28 @@ const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency
 
 /** The meaning of each field of `data`, for all types. */
 export const webhookFields: Record<string, string> = {
-  adjustment_id: 'Id of the manual commission or deduction in the program API.',
-  external_id: 'Your own id of it, if you gave one.',
-  amount_cents: 'The paid, earned or requested amount, in the minor unit of the currency.',
-  application_id: 'Id of the application in the program API.',
+  adjustment_id: 'The id of the manual commission or deduction in the program API.',
+  external_id: 'Your own id for it, if you sent one.',
+  amount_cents: 'The paid, earned or requested amount in the currency’s minor unit.',
+  application_id: 'The id of the application in the program API.',
   approved_cents: 'The amount added to the partner’s balance: the commission minus earlier refunds.',
   commission_id: 'Id of the commission.',
-  currency: 'ISO 4217 code in lower case.',
+  currency: 'The ISO 4217 code in lower case.',
   flags: 'The review rules that matched a held commission, separated by commas.',
-  customer_id: 'Id of the customer in the program API.',
-  endpoint_id: 'Id of the endpoint of the test event.',
+  customer_id: 'The id of the customer in the program API.',
+  endpoint_id: 'The id of the endpoint that the test is for.',
   hold_until: 'The end of the commission’s hold period.',
   is_full: 'Whether the whole commission is reversed.',
-  is_recurring: 'Whether it is a renewal of a subscription.',
+  is_recurring: 'Whether the sale is a renewal of a subscription.',
   kind: 'Whether a sale or a lead earned the commission.',
   lead_id: 'Id of the lead.',
-  paid_on: 'The day of the transfer, as the payer recorded it.',
+  paid_on: 'The day of the transfer, as recorded by the payer.',
   partner_id: 'Id of the partner.',
   payout_id: 'Id of the payout.',
-  payout_run_id: 'Id of its payout run.',
+  payout_run_id: 'The id of the payout run.',
   reason: 'The reason for the reversal.',
   reduced_by_cents: 'The amount of the reduction.',
-  reference: 'The reference of the transfer, as the payer recorded it.',
+  reference: 'The reference of the transfer, as recorded by the payer.',
   refunded_by_cents: 'The amount of this refund; negative if a refund or a dispute was reversed.',
   refunded_cents: 'The refunded total of the sale.',
   reversed_by_cents: 'The amount of this reversal; negative if it was restored.',
@@ -97,23 +97,23 @@ export const webhookFields: Record<string, string> = {
   status: 'The current status of the payout.',
   subscription_id: 'Id of the subscription.',
   coupon: 'The coupon of the sale call.',
-  code_id: 'Id of the partner’s code that attributed the sale, or that was given in addition to their link.',
+  code_id: 'The id of the partner’s code that attributed the sale, or that was used in addition to their link.',
   transaction_id: 'The transaction id of the sale.',
 }
 
 /** The meaning of each field of a webhook's body. */
 export const webhookBodyFields = {
-  id: 'The same in every attempt, at every endpoint and in the header `webhook-id`.',
+  id: 'The same for every attempt and every endpoint, and equal to the header `webhook-id`.',
   type: 'The event type.',
   timestamp: 'The time of the event (ISO 8601).',
-  sequence: 'Of two events about one sale, commission or payout, the one with the larger number is later.',
-  data: 'Ids, amounts in the minor unit of their currency, and states. Fields without a value are absent.',
+  sequence: 'A number that increases with each event about the same sale, commission or payout.',
+  data: 'Ids, states, and amounts in the currency’s minor unit. Fields without a value are omitted.',
 }
 
 /** The signature headers of a webhook, by Standard Webhooks. */
 export const webhookHeaderFields = {
   'webhook-id': {
-    description: 'The `id` of the body. Store the ids that you have handled and skip repeats.',
+    description: 'The `id` of the body. Store the ids that you have handled, and ignore repeats.',
     example: 'evt_1',
   },
   'webhook-timestamp': {
@@ -145,7 +145,7 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { lead_id: 1, partner_id: 1, customer_id: 1 },
   },
   'sale.created': {
-    when: 'A sale was attributed to a partner, at once or after its buyer became known.',
+    when: 'A sale was attributed to a partner, either immediately or after its buyer became known.',
     data: z.object(sale()),
     example: saleExample,
   },
@@ -185,12 +185,12 @@ export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
     example: { application_id: 1 },
   },
   'commission.flagged': {
-    when: 'A commission is held until a person reviews it.',
+    when: 'A commission is held until somebody reviews it.',
     data: z.object({ ...commission(), flags: z.string() }),
     example: { ...commissionExample, flags: 'self_referral,bot' },
   },
   'commission.released': {
-    when: 'A person released a held commission, which is pending until its hold ends.',
+    when: 'Somebody released a held commission, which is pending until its hold period ends.',
     data: z.object({ ...commission(), hold_until: time() }),
     example: { ...commissionExample, hold_until: '2026-01-31T12:05:00.000Z' },
   },

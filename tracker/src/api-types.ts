@@ -15,7 +15,7 @@ export interface ApiOperations {
   updateProgram: {
     query: undefined
     body: {
-      /** The base of commissions on payments of a processor: `net` is the paid amount without tax, `net_of_fees` also excludes the fee if the processor reports it. A change applies to payments that arrive from now on. */
+      /** The amount on which commissions for processor payments are based. `net` is the paid amount without tax. `net_of_fees` also excludes the processor’s fee, if the processor reports it. A change applies to future payments. */
       commission_base?: 'net' | 'net_of_fees' | undefined
     }
     answer: {
@@ -29,13 +29,13 @@ export interface ApiOperations {
     body: {
       /** The program’s name for the partner, 1 to 80 characters. */
       name: string
-      /** The address for an invitation, and for payouts unless they set another one. */
+      /** The e-mail address for an invitation, and for payouts unless the partner sets another one. */
       email?: string | null | undefined
       /** The `aff` value of their link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent. */
       code?: string | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
-      /** The group whose rules apply to them; null for none. `not_found` if the program has no such group. */
+      /** The partner’s group, or null. Returns `not_found` if the program has no such group. */
       group_id?: number | null | undefined
       /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. */
       metadata?: Record<string, string> | undefined
@@ -167,15 +167,15 @@ export interface ApiOperations {
     body: {
       /** A new name, if the partner has no account. */
       name?: string | undefined
-      /** A new address, or null for none, if the partner has no account. It revokes an open invitation to the previous address. */
+      /** A new address, or null for none, if the partner has no account. An open invitation to the previous address is revoked. */
       email?: string | null | undefined
-      /** Enables or disables the partner with all their links. */
+      /** Enables or disables the partner and all of their links. */
       status?: 'active' | 'inactive' | undefined
       /** Your own id, unique in the program. Null removes it. */
       external_id?: string | null | undefined
-      /** The group whose rules apply to them; null for none. `not_found` if the program has no such group. It applies to sales from now on. */
+      /** The partner’s group, or null. Returns `not_found` if the program has no such group. It applies to sales from now on. */
       group_id?: number | null | undefined
-      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
+      /** The complete list of rules from now on, each with all its terms. There can be one rule for every sale, and one for each product or `sale_type`. Rules that are not in the list end. Earlier sales keep their terms. */
       rules?:
         | {
             product_id?: string | null | undefined
@@ -187,7 +187,7 @@ export interface ApiOperations {
             lead_commission_cents?: number | null | undefined
           }[]
         | undefined
-      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. Keys that you send change, null removes a key, and the others stay. */
+      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. Only the keys that you send are changed. Null removes a key. */
       metadata?: Record<string, string | null> | null | undefined
     }
     answer: {
@@ -227,7 +227,7 @@ export interface ApiOperations {
     body: {
       /** 1 to 80 characters, unique in the program. */
       name: string
-      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
+      /** The complete list of rules from now on, each with all its terms. There can be one rule for every sale, and one for each product or `sale_type`. Rules that are not in the list end. Earlier sales keep their terms. */
       rules?:
         | {
             product_id?: string | null | undefined
@@ -326,7 +326,7 @@ export interface ApiOperations {
     body: {
       /** A new name. */
       name?: string | undefined
-      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
+      /** The complete list of rules from now on, each with all its terms. There can be one rule for every sale, and one for each product or `sale_type`. Rules that are not in the list end. Earlier sales keep their terms. */
       rules?:
         | {
             product_id?: string | null | undefined
@@ -394,7 +394,7 @@ export interface ApiOperations {
   updateRules: {
     query: undefined
     body: {
-      /** All rules from now on, each with all its terms: at most one for every sale and one for each product or `sale_type`. Rules that are not listed end. Earlier sales keep their terms. */
+      /** The complete list of rules from now on, each with all its terms. There can be one rule for every sale, and one for each product or `sale_type`. Rules that are not in the list end. Earlier sales keep their terms. */
       rules: {
         product_id?: string | null | undefined
         sale_type?: string | null | undefined
@@ -439,7 +439,7 @@ export interface ApiOperations {
         commission_duration_months?: number | null | undefined
         lead_commission_cents?: number | null | undefined
       }[]
-      /** Such as 2026-01, in UTC. Default: the previous month. */
+      /** The month in UTC, such as 2026-01. Default: the previous month. */
       month?: string | undefined
     }
     answer: {
@@ -470,17 +470,17 @@ export interface ApiOperations {
     body: {
       /** 3 to 60 lower-case letters, digits and hyphens. */
       slug?: string | undefined
-      /** Whether the page is public. Your own form works without it. */
+      /** Whether the page is public. Your own form works even if it is not. */
       is_open?: boolean | undefined
-      /** Whether applicants become partners as soon as they confirm their address. People whom the program rejected or whose partnership it ended still wait for a decision. */
+      /** Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide. */
       approves_at_once?: boolean | undefined
       /** Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item. */
       intro?: string | null | undefined
-      /** The `https://` address of an image. Visitors load it from there. */
+      /** The `https://` address of an image. Visitors load it from that address. */
       logo_url?: string | null | undefined
       /** At most ten questions in addition to name and address. `short` answers have up to 300 characters, `long` ones up to 3,000. */
       questions?: { label: string; type?: 'short' | 'long' | undefined; required?: boolean | undefined }[] | undefined
-      /** The terms that applicants accept. A changed text gets the next `terms_version`. Applications keep the version that was accepted. */
+      /** The terms that applicants accept. If the text changes, it gets the next `terms_version`. Each application keeps the version that the applicant accepted. */
       terms?: string | null | undefined
       /** Whether applicants also agree that the program issues the invoices for their commissions. A change is a new version of the terms. Show it on your own form. */
       self_billing?: boolean | undefined
@@ -531,7 +531,7 @@ export interface ApiOperations {
       name: string
       /** The link is mailed to this address. */
       email: string
-      /** Answers by the question’s label. Required questions need one; unknown questions are refused. */
+      /** The answers, with the labels of their questions. Required questions need an answer, and unknown questions are refused. */
       answers?: { question: string; answer: string }[] | undefined
       /** The version of the terms that the applicant accepted. It must be the current one. */
       terms_version?: number | null | undefined
@@ -621,7 +621,7 @@ export interface ApiOperations {
       group_id?: number | null | undefined
       /** The reason for rejection, for your team. */
       note?: string | undefined
-      /** Whether to mail the rejected applicant. Default `false`. */
+      /** Whether to send the rejected applicant an e-mail. Default `false`. */
       notify?: boolean | undefined
     }
     answer: {
@@ -655,9 +655,9 @@ export interface ApiOperations {
     body: {
       /** The partner. */
       partner_id: number
-      /** 1 to 64 characters without spaces; case does not matter. Absent if `promotion_code_id` names it. */
+      /** 1 to 64 characters without spaces; case does not matter. Omit it if you send `promotion_code_id`. */
       code?: string | undefined
-      /** Absent for a code of your own. Else one of: `promotion_code_id` of an existing promotion code of the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all. */
+      /** Omit it if the code is not in Stripe. Otherwise one of: `promotion_code_id` of an existing promotion code in the connected account; `coupon_id` of an existing coupon; or a new coupon, by `percent_off` or `amount_off_cents` in the program's currency. For subscriptions its `duration` says which payments get the discount: `once` the first, `repeating` those within `duration_in_months`, `forever` all. */
       stripe?:
         | { promotion_code_id: string }
         | { coupon_id: string }
@@ -753,7 +753,7 @@ export interface ApiOperations {
       partner_id: number
       /** The `aff` value of the link: 1 to 64 letters, digits and `. _ @ -`, unique in the program. Generated if absent. */
       code?: string | undefined
-      /** The page that the link opens, on the program’s domain; null for the start page. */
+      /** The page on the program’s domain that the link opens. Null for the home page. */
       page_url?: string | null | undefined
       /** Your own id, unique in the program. */
       external_id?: string | null | undefined
@@ -844,11 +844,11 @@ export interface ApiOperations {
     body: {
       /** Enables or disables the link. */
       status?: 'active' | 'inactive' | undefined
-      /** The page that the link opens, on the program’s domain; null for the start page. */
+      /** The page on the program’s domain that the link opens. Null for the home page. */
       page_url?: string | null | undefined
       /** Your own id, unique in the program. Null removes it. */
       external_id?: string | null | undefined
-      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. Keys that you send change, null removes a key, and the others stay. */
+      /** Your own key-value data: up to 20 keys of 40 characters, with values of 500 characters. Only the keys that you send are changed. Null removes a key. */
       metadata?: Record<string, string | null> | null | undefined
     }
     answer: {
@@ -880,7 +880,7 @@ export interface ApiOperations {
       status?: 'click' | 'lead' | 'conversion' | undefined
       /** Only the customer with your id. */
       customer_key?: string | undefined
-      /** Only leads and buyers of this partner; their other visitors count in the performance figures. */
+      /** Only leads and buyers of this partner. The performance figures include their other visitors. */
       partner_id?: number | undefined
       /** Only customers from this date or time on (ISO 8601). */
       from?: string | undefined
@@ -1504,9 +1504,9 @@ export interface ApiOperations {
     body: {
       /** The decision: `paid`, `refused`, `returned` or `failed`. */
       status: 'paid' | 'refused' | 'returned' | 'failed'
-      /** With `paid`: the transferred amount, which must equal the payout’s amount. */
+      /** With `paid`: the transferred amount. It must match the amount of the payout. */
       amount_cents?: number | undefined
-      /** With `paid`: the reference of the transfer at the bank or PayPal. */
+      /** With `paid`: the bank’s or PayPal’s reference for the transfer. */
       reference?: string | undefined
       /** With `paid`: the day of the transfer, not before the month in which the payout was created. */
       paid_on?: string | undefined
@@ -1540,7 +1540,7 @@ export interface ApiOperations {
     body: {
       /** The partner whose balance changes. */
       partner_id: number
-      /** The amount in the minor unit of the currency; negative for a deduction. */
+      /** The amount in the currency’s minor unit. Negative for a deduction. */
       amount_cents: number
       /** Default: the program’s currency. */
       currency?: string | undefined
@@ -1548,7 +1548,7 @@ export interface ApiOperations {
       note: string
       /** The related sale, if there is one. */
       transaction_id?: string | undefined
-      /** Your own id, permanently unique in the program: a second use is refused. */
+      /** Your own id. It must be unique in the program, and a second use is refused. */
       external_id?: string | undefined
     }
     answer: {
@@ -1673,9 +1673,9 @@ export interface ApiOperations {
   createImport: {
     query: undefined
     body: {
-      /** The service that the data comes from. `csv` for any other. */
+      /** The service that the data comes from, or `csv` for any other service. */
       source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
-      /** Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file holds: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`. */
+      /** Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file contains: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`. */
       files?:
         | {
             name: string
@@ -1685,9 +1685,9 @@ export interface ApiOperations {
           }[]
         | Record<string, string>
         | undefined
-      /** Headings by field, for all files or by table: `{"partners": {"name": "Full name"}}`. Known headings need none. */
+      /** The column heading for each field, for all files or by table: `{"partners": {"name": "Full name"}}`. You only need it for headings that are not recognized. */
       mapping?: Record<string, string | Record<string, string>> | undefined
-      /** Your key of the service, instead of files; for PartnerStack the public and the secret key with a colon between. It is stored encrypted until everything is read. */
+      /** Your API key for the service, instead of files. For PartnerStack, send the public and the secret key with a colon between them. It is stored encrypted, and only until everything has been read. */
       api_key?: string | undefined
       /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys. */
       account?: string | undefined
@@ -1863,7 +1863,7 @@ export interface ApiOperations {
   createWebhookEndpoint: {
     query: undefined
     body: {
-      /** The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed. Null if you fetch the deliveries, as `svc listen` does; such an endpoint is deleted after a day. */
+      /** The target of the webhooks: `https://` on a public host. Deliveries to host names with a private address are refused, and redirects are not followed. Null if you fetch the deliveries yourself, as `svc listen` does. Such an endpoint is deleted after a day. */
       url: string | null
       /** Your own note, at most 200 characters. */
       description?: string | null | undefined
@@ -1994,7 +1994,7 @@ export interface ApiOperations {
   updateWebhookEndpoint: {
     query: undefined
     body: {
-      /** The target of the webhooks: `https://` on a public host. Deliveries to a name with a private address are refused; redirects are not followed. */
+      /** The target of the webhooks: `https://` on a public host. Deliveries to host names with a private address are refused, and redirects are not followed. */
       url?: string | undefined
       /** Your own note, at most 200 characters. Null removes it. */
       description?: string | null | undefined
@@ -2017,7 +2017,7 @@ export interface ApiOperations {
             | 'payout.paid'
           )[]
         | undefined
-      /** Enables or disables the endpoint. It never gets events that happen while it is disabled. */
+      /** Enables or disables the endpoint. It never receives events that happen while it is disabled. */
       status?: 'active' | 'inactive' | undefined
     }
     answer: {
@@ -2146,11 +2146,11 @@ export interface ApiOperations {
     body: {
       /** One delivery, such as `evt_1`. */
       delivery_id?: string | undefined
-      /** Or all events from this time on (ISO 8601). */
+      /** Instead of `delivery_id`: all events since this time (ISO 8601). */
       since?: string | undefined
       /** Only events before this time. */
       until?: string | undefined
-      /** Only deliveries whose attempts all failed. */
+      /** Only deliveries for which every attempt failed. */
       failed_only?: boolean | undefined
     }
     answer: { success: true; replayed: number }
@@ -2164,7 +2164,7 @@ export interface ApiOperations {
   /** Read performance by group. */
   performanceByGroup: {
     query: {
-      /** The grouping; if absent, only the total. A referrer means its host, a page its address without the query. For `browser` and everything after it in this list, the first 200 values of each day are kept separately. */
+      /** How to group the figures. If omitted, you only get the total. For referrers, only the host is used, and for pages, the URL without its query. For `browser` and everything after it in this list, only the first 200 values of each day are kept separately. */
       group_by?:
         | 'partner'
         | 'link'
@@ -2193,7 +2193,7 @@ export interface ApiOperations {
       interval?: 'hour' | 'day' | 'week' | 'month' | undefined
       /** Comma-separated: `clicks`, `bot_clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `refunded_cents`, `commission_cents`, `conversion_rate`, `average_order_cents`. Default `clicks`, `leads`, `conversions`, `sales`, `revenue_cents`, `commission_cents`. */
       metrics?: string | undefined
-      /** The metric that orders the groups. Default: the first one. */
+      /** The metric by which the groups are sorted. Default: the first one. */
       sort?:
         | 'clicks'
         | 'bot_clicks'
@@ -2208,7 +2208,7 @@ export interface ApiOperations {
         | undefined
       /** Largest or smallest first. */
       order?: 'desc' | 'asc' | undefined
-      /** The most groups to return. */
+      /** The maximum number of groups to return. */
       limit?: number | undefined
       /** The currency of amounts and of `sales`. Default: the program’s. Nothing is converted. */
       currency?: string | undefined

@@ -4,7 +4,7 @@
 export interface WebhookData {
   /** A referred visitor signed up. */
   'lead.created': { lead_id: number; partner_id: number; customer_id: number }
-  /** A sale was attributed to a partner, at once or after its buyer became known. */
+  /** A sale was attributed to a partner, either immediately or after its buyer became known. */
   'sale.created': {
     sale_id: number
     transaction_id: string
@@ -78,7 +78,7 @@ export interface WebhookData {
   }
   /** An applicant confirmed their address. */
   'partner.applied': { application_id: number }
-  /** A commission is held until a person reviews it. */
+  /** A commission is held until somebody reviews it. */
   'commission.flagged': {
     commission_id: number
     kind: 'sale' | 'lead'
@@ -91,7 +91,7 @@ export interface WebhookData {
     currency: string
     flags: string
   }
-  /** A person released a held commission, which is pending until its hold ends. */
+  /** Somebody released a held commission, which is pending until its hold period ends. */
   'commission.released': {
     commission_id: number
     kind: 'sale' | 'lead'
