@@ -245,7 +245,7 @@ app.notFound((c) => {
   if (c.req.path.startsWith('/api/')) {
     return errorResponse(new ApiError('not_found', `There is nothing at ${c.req.path}.`))
   }
-  return renderError(c, 'There is nothing at this address.', 404)
+  return renderError(c, "This page doesn't exist.", 404)
 })
 app.onError((error, c) => {
   if (isUsedForm(error)) return leadToFirstAnswer(c, openDatabase(c.env))

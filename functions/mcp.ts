@@ -11,7 +11,10 @@ const app = createProgramApi<AgentEnv>()
 app.post('/mcp', limitBody, withKey('read'), async (c) => {
   // The rate limit counts requests, so a request carries one call.
   if ((await c.req.raw.clone().text()).trimStart().startsWith('[')) {
-    throw new ApiError('invalid_request', 'A request carries one JSON-RPC message. Send the messages one by one.')
+    throw new ApiError(
+      'invalid_request',
+      'A request can only contain one JSON-RPC message. Send the messages one by one.',
+    )
   }
   const key = c.get('key')
   const caller = { db: c.get('db'), key, request: c.req.raw, env: c.env }

@@ -20,7 +20,7 @@ app.get(path, (c) => {
   if (template === undefined)
     throw new ApiError(
       'not_found',
-      `There is no such package. The current one is ${c.env.API_BASE_URL}/packages/${packageFile}.`,
+      `This package doesn't exist. The current package is ${c.env.API_BASE_URL}/packages/${packageFile}.`,
     )
   const headers = { 'Cache-Control': 'public, max-age=31536000, immutable', 'Content-Type': 'application/gzip' }
   const { version, base64 } = template

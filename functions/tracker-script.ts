@@ -46,7 +46,7 @@ function answer(request: Request & { cf?: { clientAcceptEncoding?: string } }): 
   if (!found) return errorResponse(new ApiError('not_found', `There is nothing at ${pathname}.`))
   if (method !== 'GET' && method !== 'HEAD') {
     return errorResponse(
-      new ApiError('method_not_allowed', `${pathname} takes GET and HEAD, not ${method}.`, {
+      new ApiError('method_not_allowed', `${pathname} only accepts GET and HEAD, not ${method}.`, {
         headers: { Allow: 'GET, HEAD' },
       }),
     )

@@ -277,9 +277,9 @@ test('a page plans the files of an import, corrects their headings, applies the 
     await post(`${page}/${verb}`, {}, shop.dashboardToken)
     return (await get(page, shop.dashboardToken)).text
   }
-  expect(await act('apply')).toContain('The import is applied.')
+  expect(await act('apply')).toContain('The import was applied.')
   expect((await get(`/programs/${shop.programId}/partners`, shop.dashboardToken)).text).toContain('Ida Moss')
-  expect(await act('undo')).toContain('The import is undone.')
+  expect(await act('undo')).toContain('The import was undone.')
   const refused = await post(address, { source: 'tolt', access_token: 'secret-key' }, shop.dashboardToken)
   expect(refusalIn(refused.headers)).toContain('Enter the id of your account or program.')
   expect(refusalIn(refused.headers)).not.toContain('secret-key')

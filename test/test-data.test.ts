@@ -521,7 +521,7 @@ describe('the installation check', () => {
     const { click_id } = await track(sandbox, 'click', {}, false)
     await refuse('lead', { customer_key: 'u', click_id })
     expect((await open(sandbox, '/check')).html).toContain(
-      'A browser reported a signup, which does not count as a lead',
+      'A browser reported a signup, but this program only counts leads from a server',
     )
   })
 

@@ -46,7 +46,7 @@ async function beginSignIn(email: string) {
   return { location: response.headers.get('location'), cookie, session: sessionIn(response.headers) }
 }
 
-const wrongCode = expect.stringContaining('This code is wrong or was used.')
+const wrongCode = expect.stringContaining('This code is wrong or was already used.')
 
 async function giveCode(cookie: string, code: string) {
   const response = await fetch(`${stack.baseUrl}/two-factor?next=/account`, {

@@ -41,7 +41,7 @@ pages.get('/account', requireViewer, (c) => {
             label="New address"
             type="email"
             autocomplete="email"
-            hint={`Takes effect when you open the link that we send there. We also notify ${user.email}.`}
+            hint={`Takes effect when you open the link that we send to the new address. We also notify ${user.email}.`}
             required
           />
           <OwnPassword name="email_password" />
@@ -69,7 +69,8 @@ pages.get('/account', requireViewer, (c) => {
       {workspaces.length > 0 && (
         <Card title="Workspaces">
           <p>
-            If you leave one, you lose access at once. The last owner cannot leave: make another member an owner first.
+            If you leave a workspace, you lose access immediately. The last owner can't leave without making another
+            member an owner.
           </p>
           <ul class="stack">
             {workspaces.map(({ id, name, role }) => (
@@ -90,7 +91,7 @@ pages.get('/account', requireViewer, (c) => {
                     action={`/workspaces/${id}/leave`}
                     class="compact danger"
                     label={`Leave ${name}`}
-                    confirm={`Leave ${name}? You need a new invitation to come back.`}
+                    confirm={`Leave ${name}? You need a new invitation to return.`}
                     text="Leave"
                   />
                 </span>
@@ -106,7 +107,7 @@ pages.get('/account', requireViewer, (c) => {
         </div>
       </Card>
       <Card title="Sessions">
-        <p>The devices that you are signed in on.</p>
+        <p>The devices on which you are signed in.</p>
         <div class="row">
           <LinkButton href="/account/sessions" text="View your sessions" />
           <PostButton action="/sign-out" text="Sign out" />

@@ -22,7 +22,8 @@ pages.get('/workspaces/:workspaceId/delete', requireWorkspace('owner:manage'), (
       <Card title="What happens">
         <p>
           All of its programs are closed: their links and API keys stop working, their partnerships and invitations end,
-          Stripe is disconnected, and no member can see it anymore. First, no partner may have an unsettled balance.
+          Stripe is disconnected, and members can't see it anymore. You can't delete it while a partner has an unsettled
+          balance.
         </p>
         <Form action={workspacePage(c)} submit="Delete the workspace" danger>
           <Field
@@ -60,10 +61,10 @@ pages.get(erasePage, requireViewer, (c) =>
     <AccountPage title="Erase your account" lead="This cannot be undone.">
       <Card title="What happens">
         <p>
-          You are signed out everywhere and leave every workspace. As a partner you leave every program, and your name
-          and addresses are removed there. Paid money and debts stay in the books. As accounting requires, programs that
-          paid you keep your name and addresses encrypted for ten years. First, no program may owe you money, and you
-          must not be the last owner of a workspace.
+          You are signed out everywhere and leave every workspace. As a partner, you leave every program, and your name
+          and addresses are removed. Payments and debts stay in the books. For accounting, programs that paid you keep
+          your name and addresses encrypted for ten years. You can't delete your account while a program owes you money
+          or you are the last owner of a workspace.
         </p>
         <Form action={erasePage} submit="Erase the account" danger>
           <OwnPassword name="password" />

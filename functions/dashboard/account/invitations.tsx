@@ -31,7 +31,7 @@ function renderInvitation(c: PageContext, invitation: Shown | undefined) {
       </PlainPage>
     ) : (
       <PlainPage title="Invitation" heading="This link no longer works">
-        <p>It was used, was revoked or has expired. Ask for a new one.</p>
+        <p>It was already used, was revoked, or has expired. Ask for a new one.</p>
       </PlainPage>
     ),
   )

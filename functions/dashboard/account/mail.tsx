@@ -118,7 +118,7 @@ pages.get(unsubscribePath, async (c) => {
         text="Stop these e-mails"
       />
       <p class="small muted">
-        The dashboard shows these notifications as before. To choose each kind, <a href={address}>sign in</a>.
+        The dashboard still shows these notifications. To choose for each kind, <a href={address}>sign in</a>.
       </p>
     </PlainPage>,
   )

@@ -32,7 +32,7 @@ export function ActiveMembers({ address, members, grantable, viewerId }: ActiveM
                 action={`${address}/${userId}/remove`}
                 class="compact danger"
                 label={`Remove ${name}`}
-                confirm={`Remove ${name}? They lose access at once.`}
+                confirm={`Remove ${name}? They lose access immediately.`}
                 text="Remove"
               />
             ),

@@ -25,8 +25,8 @@ const roleNames: Record<Role, string> = {
   owner: 'Owner: everything',
   admin: 'Admin: everything but owners',
   member: 'Member: sees everything, changes nothing',
-  billing: 'Billing: pays partners, does not see visitors',
-  guest: 'Guest: sees only programs opened to them',
+  billing: "Billing: can pay partners, but can't see visitors",
+  guest: 'Guest: can only see programs that are shared with them',
 }
 
 /** Only an owner adds, changes and removes owners. */
@@ -74,7 +74,7 @@ pages.get('/workspaces/:workspaceId/members', requireWorkspace('member:manage'),
 function TwoFactorDemand({ address, isDemanded }: { address: string; isDemanded: boolean }) {
   return (
     <Card title="Two-factor codes" aside={isDemanded ? <Badge tone="good">Required</Badge> : <Badge>Optional</Badge>}>
-      <p>If codes are required, members without them cannot open this workspace until they set them up.</p>
+      <p>If codes are required, members can't open this workspace until they have set them up.</p>
       <div class="row">
         <PostButton
           action={`${address}/two-factor`}

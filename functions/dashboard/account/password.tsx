@@ -14,7 +14,7 @@ export const pages = createPages()
 pages.get('/forgot-password', (c) =>
   c.render(
     <PlainPage title="Forgot password">
-      <p class="muted">We send you a link to choose a new one.</p>
+      <p class="muted">We’ll send you a link to choose a new one.</p>
       <Form action="/forgot-password" submit="Send link" layout="wide">
         <Field name="email" label="E-mail" type="email" autocomplete="username" required />
       </Form>

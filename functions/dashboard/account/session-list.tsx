@@ -27,12 +27,12 @@ pages.get(address, requireViewer, async (c) => {
   return c.render(
     <AccountPage
       title="Your sessions"
-      lead="Your signed-in devices. Sign out devices that you do not recognize, then change your password."
+      lead="These devices are signed in to your account. If you don't recognize one, sign it out and change your password."
       actions={
         <PostButton
           action={`${address}/end`}
           class="danger"
-          confirm="Sign out everywhere? You have to sign in again here too."
+          confirm="Sign out everywhere? You also have to sign in again on this device."
           text="Sign out everywhere"
         />
       }

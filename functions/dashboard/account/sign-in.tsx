@@ -62,7 +62,7 @@ for (const provider of ['github', 'google'] as const) {
     })
     const refusal = await passOn(c, response)
     const location = response.headers.get('location')
-    if (refusal || location === null) throw new ApiError('not_found', 'This way to sign in is not set up here.')
+    if (refusal || location === null) throw new ApiError('not_found', "This sign-in method isn't set up here.")
     return c.redirect(location, 303)
   })
 }

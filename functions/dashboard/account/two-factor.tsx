@@ -45,7 +45,7 @@ pages.get(address, requireViewer, (c) => {
 function IsOff() {
   return (
     <Card title="Set up two-factor codes">
-      <p>You need an authenticator app; most password managers have one.</p>
+      <p>You need an authenticator app. Most password managers include one.</p>
       <Form action={address} submit="Show the code to scan">
         <OwnPassword name="password" />
       </Form>
@@ -57,13 +57,13 @@ function IsOn() {
   return (
     <>
       <Card title="New recovery codes">
-        <p>Each signs you in once without the app. New codes replace the current ones.</p>
+        <p>Each code lets you sign in once without the app. New codes replace the current ones.</p>
         <Form action={`${address}/recovery-codes`} submit="Create new recovery codes">
           <OwnPassword name="recovery_password" />
         </Form>
       </Card>
       <Card title="Disable two-factor codes">
-        <p>You can then no longer open workspaces that require two-factor codes.</p>
+        <p>You won't be able to open workspaces that require two-factor codes.</p>
         <Form action={`${address}/off`} submit="Disable the codes" danger>
           <OwnPassword name="off_password" />
         </Form>
@@ -80,7 +80,8 @@ function RecoveryCodes({ codes }: { codes: string[] }) {
   return (
     <Card title="Recovery codes">
       <p data-address={address}>
-        Keep these in a place that you can reach without your phone. Each works once. They won't be shown again.
+        Keep these codes in a place that you can reach without your phone. Each of them works once. They won't be shown
+        again.
       </p>
       <Copy text={codes.join('\n')} label="recovery codes" />
     </Card>
@@ -105,8 +106,8 @@ function renderConfirm(c: ViewerContext, created?: { totpURI: string; backupCode
     <AccountPage title="Two-factor codes">
       {created && (
         <Card title="Scan this with your app">
-          <QrCode text={created.totpURI} label="QR code for your app. Its key is below as text." />
-          <p>Or type this key into it:</p>
+          <QrCode text={created.totpURI} label="QR code for your app. The key is shown below as text." />
+          <p>Or enter this key:</p>
           <Copy text={new URL(created.totpURI).searchParams.get('secret') ?? ''} label="key for the app" />
         </Card>
       )}
@@ -130,7 +131,7 @@ pages.get(confirmPage, requireViewer, (c) => renderConfirm(c))
 pages.post(confirmPage, requireViewer, form(codeForm, confirmPage), async (c) => {
   const response = await openAuth(c).api.verifyTOTP({ ...answered(c), body: c.req.valid('form') })
   if (await passOn(c, response)) {
-    const wrong = 'This is not the code that the app shows now. Try the next one.'
+    const wrong = "This isn't the code that the app currently shows. Try the next one."
     throw new FormRefusal({ code: wrongOr(response.status, wrong) })
   }
   return redirectWith(c, address, 'Two-factor codes are enabled.')
@@ -189,6 +190,7 @@ pages.post('/two-factor', form(codeForm, codePage), async (c) => {
   const problem = await passOn(c, response)
   if (!problem) return c.redirect(nextOf(c), 303)
   if (response.status === 429) return await refuseForm(c, codePage(c), { problem })
-  const wrong = 'This code is wrong or was used. After five wrong ones, or ten minutes, sign in again.'
+  const wrong =
+    'This code is wrong or was already used. After five wrong codes or ten minutes, you have to sign in again.'
   throw new FormRefusal({ code: wrong })
 })

@@ -68,7 +68,8 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
           <h3>{breakdownTexts[name].title}</h3>
           {from && (
             <p class="muted small">
-              Since {formatTime(from)} only: the period has too many clicks to read. Choose fewer days to see all.
+              Since {formatTime(from)} only, because the period has too many clicks. Choose fewer days to see all of
+              them.
             </p>
           )}
           <Table

@@ -2,16 +2,16 @@
 const definitions = {
   Clicks: "Visits through a partner's link, without bots.",
   Leads: 'Customers who signed up after such a visit.',
-  Customers: 'Leads and others who made their first purchase.',
+  Customers: 'Customers who made their first purchase, with or without an earlier signup.',
   Sales:
     'Paid sales with a partner, including renewals, in any currency. Sales without a commission and refunded sales count too.',
-  Revenue: 'Revenue from these sales in the selected currency, before refunds. Nothing is converted.',
+  Revenue: 'Revenue from these sales in the selected currency, before refunds. Currencies are not converted.',
   Refunds: 'The part of this revenue that was refunded or charged back so far.',
   Commission: 'Commissions created in this period, in the selected currency, minus later reversals.',
-  Conversion: 'First purchases per hundred clicks. Empty if nobody clicked a link, for example with codes only.',
+  Conversion: 'First purchases per hundred clicks. Empty if nobody clicked a link, for example if you only use codes.',
   'Revenue per customer': 'Revenue divided by customers. It includes renewals, and refunds are not deducted.',
   'Average order':
-    'Revenue divided by paid sales in the selected currency. Refunds are not deducted. Filtered figures have none if sales have several currencies.',
+    'Revenue divided by paid sales in the selected currency. Refunds are not deducted. Not available for filtered figures if there are sales in several currencies.',
   'New partners': 'Partners who were added in this period.',
 } as const
 

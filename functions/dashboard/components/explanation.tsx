@@ -64,7 +64,7 @@ export function ExplanationPage({ explanation, related = [] }: ExplanationPagePr
           },
           { label: 'Meaning', cell: ({ text }) => text },
         ]}
-        none="No record. No event of this payment reached the step that identifies the customer."
+        none="There is no record. No event about this payment reached the step that identifies the customer."
       >
         {click && <ClickText explanation={explanation} />}
         {click && <CampaignText campaign={click.campaign} />}

@@ -160,7 +160,7 @@ function unknownFilters(c: Context, query: Query): string[] {
 export function refuseUnknownFilters(c: Context, query: Query): void {
   const [unknown] = unknownFilters(c, query)
   if (unknown === undefined) return
-  throw new ApiError('invalid_request', `The filter ${unknown} is unknown here. Go back and choose a filter again.`)
+  throw new ApiError('invalid_request', `The filter ${unknown} doesn't exist here. Go back and choose another filter.`)
 }
 
 /** Renders the page of a list. */

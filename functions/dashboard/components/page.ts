@@ -78,7 +78,7 @@ export function requireProgram(action: Action) {
     if (viewer.locked.some(({ programIds }) => programIds.map(String).includes(c.req.param('programId') ?? '')))
       return leadToTwoFactor(c)
     const program = viewer.programs.find(({ id }) => String(id) === c.req.param('programId'))
-    if (!program) throw new ApiError('not_found', "This program doesn't exist, or you have no access to it.")
+    if (!program) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
     if (!may(program.roles, action)) throw closedPage()
     c.set('program', program)
     return await next()
@@ -92,7 +92,7 @@ export function requireWorkspace(action?: Action) {
     if (!viewer) return c.redirect(signInPath(c), 303)
     if (viewer.locked.some(({ id }) => id === c.req.param('workspaceId'))) return leadToTwoFactor(c)
     const workspace = viewer.workspaces.find(({ id }) => id === c.req.param('workspaceId'))
-    if (!workspace) throw new ApiError('not_found', "This workspace doesn't exist, or you have no access to it.")
+    if (!workspace) throw new ApiError('not_found', "This workspace doesn't exist, or you don't have access to it.")
     if (action !== undefined && !may([workspace.role], action)) throw closedPage()
     c.set('workspace', workspace)
     return await next()
@@ -115,7 +115,7 @@ export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, 
   if (!c.get('viewer').user.emailVerified)
     throw new ApiError(
       'forbidden',
-      'Confirm your e-mail address first: open the link that we mailed to you. You can request a new one at the top of each page.',
+      'First open the link in our e-mail to confirm your address. You can request a new link at the top of each page.',
     )
   await next()
 })

@@ -20,7 +20,7 @@ export const payoutLineList = (of: {
   cursor: byId,
   read: of.read,
   show: () => ({
-    lead: 'The paid commissions, reversals and manual adjustments. They add up to the amount of each payout.',
+    lead: 'The commissions, reversals and manual adjustments that were paid. They add up to the amount of each payout.',
     caption: 'Paid commissions, reversals and adjustments, newest first',
     columns: [
       { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} /> },
@@ -28,7 +28,7 @@ export const payoutLineList = (of: {
       { label: 'For', cell: (line) => <Cause line={line} saleAddress={of.saleAddress} /> },
       { label: 'Amount', right: true, cell: (line) => <Amount line={line} /> },
     ],
-    empty: { title: 'Not paid yet', text: 'Once it is paid, this page lists its commissions.' },
+    empty: { title: 'Not paid yet', text: 'This page lists the commissions once the payout is paid.' },
   }),
   file: () => of.file,
   csv: (lines) =>

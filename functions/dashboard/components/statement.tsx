@@ -31,7 +31,7 @@ export function statementList(
   const thisMonth = new Date().toISOString().slice(0, 7)
   const { month = thisMonth, currency: askedCurrency = '' } = asked
   const range = monthRange(month)
-  if (!range) throw new ApiError('invalid_request', 'Give a month such as 2026-01.')
+  if (!range) throw new ApiError('invalid_request', 'Enter a month such as 2026-01.')
   const currency = isCurrency(askedCurrency) ? askedCurrency : null
   const period = { ...range, currency }
   return {
@@ -76,7 +76,7 @@ export function statementList(
           cell: ({ balance_after_cents: cents, currency: code }) => formatMoney(cents, code),
         },
       ],
-      empty: { title: 'No entries', text: 'Nothing changed this balance in the month.' },
+      empty: { title: 'No entries', text: "The balance didn't change in this month." },
     }),
     file: () => `statement-${of.programId}-${month}`,
     csv: statementCsv,

@@ -11,7 +11,7 @@ export function decimalToInteger(text: string, decimals: number): number {
 export function amountProblem(
   amount: string,
   currency: string,
-  ofMinus = 'Enter an amount above zero, without a minus.',
+  ofMinus = 'Enter an amount above zero, without a minus sign.',
 ): string {
   if (/^\s*[-\u2212\u2013]/.test(amount)) return ofMinus
   const code = currency.toUpperCase()

@@ -35,7 +35,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
           type="email"
           autocomplete="email"
           maxlength={320}
-          hint="We send you a link to confirm it."
+          hint="We’ll send you a link to confirm it."
           required
         />
       )}

@@ -42,7 +42,7 @@ function applicantOf(c: PageContext) {
   return { id, email, name: viewer.partner?.name ?? name }
 }
 
-const noPage = 'There is no page with this name, or it takes no applications at the moment.'
+const noPage = "There is no page with this name, or the program doesn't accept applications at the moment."
 
 async function pageOf(c: PageContext) {
   const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? '')
@@ -67,9 +67,12 @@ pages.get('/join/:slug/sent', async (c) => {
   return c.render(
     <PlainPage title="Check your e-mail">
       <p>
-        We sent you an e-mail about your application to <bdi>{name}</bdi>. It counts once you open the link in it.
+        We sent you an e-mail about your application to <bdi>{name}</bdi>. Open the link in it to confirm your
+        application.
       </p>
-      <p class="muted small">If it does not arrive within a few minutes, check your spam folder, then apply again.</p>
+      <p class="muted small">
+        If it doesn't arrive within a few minutes, check your spam folder, and then apply again.
+      </p>
     </PlainPage>,
   )
 })
@@ -152,7 +155,7 @@ function ownOutcome({ outcome, againAt }: Applied, programName: string): string 
   if (outcome === 'partner') return `You are already a partner of ${programName}.`
   if (outcome === 'rejected')
     return `${programName} did not accept your earlier application. You can apply again from ${againAt?.toISOString().slice(0, 10)}.`
-  return `Your application to ${programName} is waiting for review. You get an e-mail when it is approved.`
+  return `Your application to ${programName} is waiting for review. You will get an e-mail when it is approved.`
 }
 
 pages.get('/application', async (c) => {
@@ -167,8 +170,8 @@ pages.get('/application', async (c) => {
           <>
             <h1>This link no longer works</h1>
             <p>
-              The application was not confirmed within a week, was withdrawn, or another of yours was confirmed. You can
-              apply again.
+              The application wasn't confirmed within a week, was withdrawn, or you confirmed another one. You can apply
+              again.
             </p>
           </>
         )}
@@ -201,8 +204,8 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
         <PostButton
           action={`/application/withdraw${here}`}
           class="danger"
-          confirm="Withdraw the application? We delete all its data."
-          text={status === 'unverified' ? 'This was not me: delete it' : 'Withdraw and delete it'}
+          confirm="Withdraw the application? We will delete all its data."
+          text={status === 'unverified' ? "This wasn't me. Delete it" : 'Withdraw and delete it'}
         />
       )}
     </>
@@ -211,9 +214,9 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
 
 function State({ status, program }: { status: string; program: string }) {
   const texts: Record<string, string> = {
-    unverified: 'It has not been sent yet. Is this yours?',
-    waiting: `It is waiting for review by ${program}. You get an e-mail when it is approved.`,
-    approved: 'It is approved: we sent you an e-mail about your links.',
+    unverified: "It hasn't been sent yet. Is this your application?",
+    waiting: `It is waiting for review by ${program}. You will get an e-mail when it is approved.`,
+    approved: 'It was approved, and we sent you an e-mail about your links.',
     rejected: `${program} did not accept it. You can apply again thirty days after the decision.`,
   }
   return <p>{texts[status]}</p>

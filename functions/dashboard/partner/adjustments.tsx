@@ -22,7 +22,7 @@ partnerList(pages, '/partner/adjustments', (c) => ({
     return c.get('db').batch([adjustmentsStatement(of, part), adjustmentTotals(of, {})])
   },
   show: () => ({
-    lead: 'Changes that advertisers made to your balance by hand, with their reasons.',
+    lead: 'Manual changes to your balance by advertisers, with their reasons.',
     caption: 'Your manual commissions and deductions, newest first',
     columns: [
       adjustmentColumns.created,

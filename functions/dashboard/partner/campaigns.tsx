@@ -42,7 +42,7 @@ pages.get(address, requirePartner, async (c) => {
     <PartnerPage
       title="Campaigns"
       current="/campaigns"
-      lead="The results of your links by link and campaign. Days are UTC."
+      lead="The results of your links, by link and campaign. Days are in UTC."
       actions={
         <Segments
           label="Period"
@@ -95,7 +95,7 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
       {totalFrom && (
         <p class="message warn">
           These figures begin at {formatTime(totalFrom)}, because the period has too many clicks to filter. Choose fewer
-          days to see all.
+          days to see all of them.
         </p>
       )}
       <dl class="cards">
@@ -122,9 +122,9 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
         {!isNamed && (
           <p class="muted">
             To compare your pages and e-mails, add <code>&sub1=</code>, <code>&sub2=</code> or <code>&sub3=</code> with
-            a name of your own to a link, as in <code>&sub1=newsletter</code>. The parameters <code>utm_source</code>,{' '}
-            <code>utm_medium</code>, <code>utm_campaign</code>, <code>utm_term</code> and <code>utm_content</code> are
-            counted too.
+            a name of your choice to a link, such as <code>&sub1=newsletter</code>. The parameters{' '}
+            <code>utm_source</code>, <code>utm_medium</code>, <code>utm_campaign</code>, <code>utm_term</code> and{' '}
+            <code>utm_content</code> are counted too.
           </p>
         )}
       </Card>

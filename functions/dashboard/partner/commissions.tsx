@@ -24,7 +24,7 @@ partnerList(pages, '/partner/commissions', (c) => {
     readWithTotals: (part) =>
       c.get('db').batch([commissionsStatement(of, { ...part, status }), commissionTotals(of, { status })]),
     show: () => ({
-      lead: 'Your commission for each sale, and its state.',
+      lead: 'Your commission for each sale, with its state.',
       actions: <LinkButton href="/partner/adjustments" text="Manual commissions" />,
       caption: 'Your commissions, newest first',
       columns: [

@@ -57,7 +57,8 @@ pages.get('/partner', requirePartner, async (c) => {
       </Card>
       {days.every(({ amount_cents: cents }) => cents === 0) && (
         <p class="muted">
-          Nothing earned in this period. Share one of your <a href="/partner/links">links</a> with your audience.
+          You didn't earn anything in this period. Share one of your <a href="/partner/links">links</a> with your
+          audience.
         </p>
       )}
     </PartnerPage>,
@@ -77,7 +78,7 @@ function YourLink({ program, typed }: YourLinkProps) {
     return (
       <Card title="Your link">
         <p class="muted">
-          You have no working link. See <a href="/partner/links">links</a>.
+          You don't have a working link. See <a href="/partner/links">links</a>.
         </p>
       </Card>
     )

@@ -27,7 +27,7 @@ pages.get(address, requireViewer, async (c) => {
     <PartnerOrAccountPage
       title="Invitations"
       current="/invitations"
-      lead={`Programs that invite ${email} to be their partner.`}
+      lead={`Programs that have invited ${email} to become a partner.`}
     >
       <List
         page={page}
@@ -39,7 +39,7 @@ pages.get(address, requireViewer, async (c) => {
         ]}
         empty={{
           title: 'No open invitations',
-          text: 'A program sees nothing about you before you accept. The list only shows invitations to your confirmed address.',
+          text: "Programs can't see anything about you until you accept. The list only shows invitations to your confirmed address.",
         }}
       />
     </PartnerOrAccountPage>,

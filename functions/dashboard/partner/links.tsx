@@ -94,7 +94,7 @@ function OwnName({ name }: { name: string }) {
           name="name"
           label="How programs see you"
           value={name}
-          hint={name === '' ? 'Not set yet: each program sees the name that it entered for you.' : undefined}
+          hint={name === '' ? 'Not set yet. Each program sees the name that it entered for you.' : undefined}
           required
         />
       </Form>
@@ -113,7 +113,7 @@ function NewLink({ programs }: { programs: ProgramOfPartner[] }) {
           type="url"
           inputmode="url"
           placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
-          hint="A page of the program's site. Leave empty for its start page."
+          hint="A page on the program's site. Leave empty for the home page."
         />
         <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." required />
       </Form>

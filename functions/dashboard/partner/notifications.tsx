@@ -30,7 +30,7 @@ partnerList(pages, address, (c) => {
       ],
       empty: {
         title: 'Nothing yet',
-        text: 'You are notified when you earn, a commission is reversed, or a payout is paid, refused or reduced.',
+        text: 'You are notified when you earn a commission, a commission is reversed, or a payout is paid, refused or reduced.',
       },
     }),
     file: () => 'notifications',

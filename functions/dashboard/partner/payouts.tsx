@@ -60,7 +60,7 @@ pages.get(address, requirePartner, async (c) => {
         ]}
         empty={{
           title: 'No payouts yet',
-          text: 'Payouts that you request are listed here with their state.',
+          text: 'The payouts that you request appear here with their state.',
         }}
       />
     </PartnerPage>,
@@ -115,7 +115,7 @@ function AskForPayout({ money }: { money: ProgramMoney[] }) {
       </p>
       {available.length === 0 ? (
         <p class="muted">
-          Nothing is available now. Commissions become available when their hold period ends: see{' '}
+          There is nothing available right now. Commissions become available when their hold period ends. See{' '}
           <a href="/partner">earnings</a>.
         </p>
       ) : (
@@ -145,7 +145,7 @@ function PayoutAddress({ payoutEmail }: { payoutEmail: string }) {
           label="Payout address"
           type="email"
           value={payoutEmail}
-          hint="We notify the previous address of a change. If you were paid or requested a payout before, no payout run pays you for 24 hours after a change."
+          hint="If you change it, we notify the previous address. If you were paid or requested a payout before, payout runs don't pay you for 24 hours after a change."
           required
         />
         <OwnPassword name="payout_password" />
@@ -212,9 +212,9 @@ pages.post('/partner/payout', requirePartner, form(payoutForm, address), async (
   const text = [
     `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
     ...(waitsUntil
-      ? [`No payout run pays you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
+      ? [`Payout runs don't pay you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
       : []),
-    'If this was not you, choose a new password now, then set the address again:',
+    "If this wasn't you, choose a new password now and set the address again:",
     `${c.env.BASE_URL}/forgot-password`,
   ].join('\n\n')
   for (const to of new Set([...before, email])) {

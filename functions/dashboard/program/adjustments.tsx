@@ -96,8 +96,8 @@ export function AdjustForm({ program, partnerId }: { program: ViewerProgram; par
       <Field name="adjust_note" label="Note, shown to the partner" maxlength={1000} required />
       <Field name="transaction_id" label="Transaction id" hint="The related sale, if there is one." maxlength={255} />
       <p class="muted small">
-        It changes the balance immediately and can't be edited. To correct it, add another one. A deduction can leave
-        the balance below zero.
+        The amount changes the balance immediately and can't be edited. To correct it, add another one. A deduction can
+        reduce the balance below zero.
       </p>
     </Form>
   )

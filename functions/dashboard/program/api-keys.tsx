@@ -53,7 +53,7 @@ export function ApiKeys({ baseUrl, programId, keys, created, proxyKey, previousP
       </Form>
       <p class="muted">
         The tracker under <a href="/docs/own-domain">your own domain</a> needs a separate key,{' '}
-        <code>SVC_PROXY_KEY</code>, so each visitor is counted separately. The key can do nothing else, and{' '}
+        <code>SVC_PROXY_KEY</code>, so each visitor is counted separately. The key can't do anything else, and{' '}
         <code>svc init</code> saves it.
       </p>
       <Copy text={proxyKey} label="Proxy key" />
@@ -63,7 +63,7 @@ export function ApiKeys({ baseUrl, programId, keys, created, proxyKey, previousP
           class="compact"
           confirm={
             isRotating
-              ? 'Rotate the proxy key? The older of the two valid keys stops working at once.'
+              ? 'Rotate the proxy key? The older of the two valid keys stops working immediately.'
               : `Rotate the proxy key? The current key works for ${proxyRotationDays} more days.`
           }
           text="Rotate proxy key"
@@ -93,7 +93,7 @@ export const keyUse = z.prefault(z.enum(keyUses, 'Choose what the key is for.'),
 
 /** The uses of a key in a set-up command. `svc listen` and the lists need more scopes than a server. */
 export const setUpUses = [
-  ['all', 'Everything that the svc command does'],
+  ['all', 'Everything that the svc command can do'],
   ['track', 'Send leads, sales and refunds: for a live server'],
 ] as const satisfies readonly (readonly [(typeof keyUses)[number], string])[]
 
@@ -128,7 +128,7 @@ function RevokeKey({ address, apiKey }: { address: string; apiKey: StoredApiKey 
       action={`${address}/${apiKey.id}/revoke`}
       class="compact danger"
       label={`Revoke key ${apiKey.name}`}
-      confirm="Revoke this key? Calls that use it fail at once and permanently."
+      confirm="Revoke this key? Calls with this key will fail immediately and permanently."
       text="Revoke"
     />
   )

@@ -74,7 +74,7 @@ programList(pages, '/applications', 'partner:list', (c) => {
       const allOf = (verb: string) => addressOf(bulkIn(programId), { verb, q: search })
       const waiting = manages ? rows.filter((row) => row.status === 'waiting') : []
       return {
-        lead: 'People who want to be your partners.',
+        lead: 'People who want to become your partners.',
         what: seesEmail ? 'Name or e-mail' : 'Name',
         actions: may(roles, 'program:update') && (
           <LinkButton href={`/programs/${programId}/join-page`} text="Join page" />
@@ -154,7 +154,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
       done: 'rejected',
       query: { verb: 'reject', q: search },
       partSize: 500,
-      text: 'This rejects everybody who is waiting. They get no e-mail, and can apply again after 30 days.',
+      text: "This rejects everybody who is waiting. They don't get an e-mail, and can apply again after 30 days.",
       fields: { note: <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} /> },
       act: (ids, { note = '' }) => rejectApplications(db, programId, ids, note.slice(0, 1000) || null),
     }
@@ -168,7 +168,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
     query: { verb: 'approve', q: search },
     // The service mails each of them.
     partSize: 50,
-    text: 'Everybody who is waiting becomes a partner, and gets an e-mail about their links.',
+    text: 'Everybody who is waiting becomes a partner and gets an e-mail about their links.',
     fields: { group: <Field name="group" label="Group" options={options} /> },
     act: (ids, { group }) => approveSome(c, ids, groupIn(group)),
   }
@@ -245,7 +245,7 @@ pages.get('/applications/:applicationId', requireProgram('partner:list'), async 
               <p>
                 The name, the address and the answers are deleted
                 {application.status === 'rejected' ? ' a year after the rejection' : ' a week after they were sent'}, or
-                now. Then the person can apply again at once.
+                now. The person can then apply again immediately.
               </p>
               <PostButton
                 action={`${address}/delete`}

@@ -46,7 +46,7 @@ programList(pages, '/codes', 'partner:list', (c) => {
         partnerColumn(program.id),
         may(program.roles, 'partner:manage') && { cell: (code) => <Revoke code={code} address={address} /> },
       ],
-      empty: { title: 'No codes yet', text: 'Open a partner and add a code, only here or in Stripe too.' },
+      empty: { title: 'No codes yet', text: 'Open a partner and add a code, either only here or also in Stripe.' },
     }),
     file: () => `codes-${program.id}`,
     csv: (codes) =>
@@ -113,7 +113,7 @@ export function PartnerCodes({ program, partner }: PartnerCodesProps) {
 }
 
 const ways = [
-  ['own', 'In your own checkout, which sends it as coupon'],
+  ['own', 'In your own checkout, which sends the code as coupon'],
   ['discount', 'In Stripe, with a new coupon'],
   ['promotion', 'In Stripe, with an existing promotion code'],
 ] as const

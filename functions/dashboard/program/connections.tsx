@@ -80,7 +80,7 @@ pages.get(route, requireProgram('processor:manage'), async (c) => {
           <Field
             name="mode"
             label="Mode"
-            hint="Sales of a sandbox are test data. Lemon Squeezy marks its test payments itself: choose live mode."
+            hint="Sales in a sandbox are test data. For Lemon Squeezy, choose live mode, because it marks test payments itself."
             options={[
               ['live', 'Live mode'],
               ['sandbox', 'Sandbox'],
@@ -179,7 +179,7 @@ function Deliveries({ deliveries, title }: { deliveries: LatestDelivery[]; title
   if (deliveries.length === 0) {
     return (
       <Empty title="No events yet">
-        <p>Send a test event from {title}'s webhook page. It appears here even if the service does not use it.</p>
+        <p>Send a test event from {title}'s webhook page. It appears here even if the service doesn't use it.</p>
       </Empty>
     )
   }

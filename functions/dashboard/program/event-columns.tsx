@@ -77,7 +77,7 @@ function What({ event, program, isTest }: CellProps) {
     )
   }
   if (event.event_type === 'lead' && event.provisional) {
-    return <span class="muted">provisional: not yet confirmed by your server</span>
+    return <span class="muted">provisional, because your server hasn't confirmed it yet</span>
   }
   return (
     <div>

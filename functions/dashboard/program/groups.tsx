@@ -98,7 +98,7 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
         {everybodys.length > 0 && <RuleList rules={everybodys} currency={program.currency} />}
       </Card>
       <p class="muted">
-        The first existing rule applies. The order is: custom rule for the product, custom rule for every sale, group
+        The first matching rule applies, in this order: custom rule for the product, custom rule for every sale, group
         rule for the product, group rule for every sale, rule by product, settings.
       </p>
     </ProgramPage>,
@@ -144,7 +144,7 @@ pages.get(everybodysPath, requireProgram('partner:list'), async (c) => {
       current="/groups"
       lead="For every partner, unless a custom rule or a group rule applies."
     >
-      <RuleCards of={of} action={manageEverybodys} none="None: all products earn under the settings." />
+      <RuleCards of={of} action={manageEverybodys} none="None. All products earn under the settings." />
     </ProgramPage>,
   )
 })
@@ -272,7 +272,7 @@ pages.get(partnerRulesPath, requireProgram('partner:list'), async (c) => {
         action={manage}
         none={
           <>
-            None: the rules of the partner's <a href={groupsPage(c)}>group</a> apply, or the program's terms.
+            None. The rules of the partner's <a href={groupsPage(c)}>group</a> apply, or the program's terms.
           </>
         }
       />

@@ -68,12 +68,12 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
     <ProgramPage
       title="Import"
       current="/imports"
-      lead="Move in from another service: partners, links, customers, balances and past commissions."
+      lead="Bring your partners, links, customers, balances and past commissions from another service."
     >
       <Card title="Plan an import">
         <p>
-          The plan shows what each row would do and changes nothing. You can undo an import until a payout contains its
-          money. The import sends no mail. <a href="/docs/migrate-guides">A guide for each service</a>
+          The plan shows the effect of each row without changing anything. You can undo an import until a payout
+          contains its money. No mail is sent. <a href="/docs/migrate-guides">A guide for each service</a>
         </p>
         <Form action={address} submit="Plan" takesFiles>
           <Field
@@ -90,12 +90,12 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
             label="API key of the service, instead of files"
             type="password"
             autocomplete="off"
-            hint="We keep it encrypted until everything is read. For PartnerStack: the public and the secret key with a colon between."
+            hint="We store it encrypted until everything has been read. For PartnerStack, enter the public and the secret key with a colon between them."
           />
           <Field
             name="account"
             label="Account or program id"
-            hint="Only beside an API key: the account id at FirstPromoter, the program id at Tolt and Tapfiliate."
+            hint="Only needed with an API key: the account id for FirstPromoter, or the program id for Tolt and Tapfiliate."
           />
         </Form>
       </Card>
@@ -124,7 +124,7 @@ function FilesField({ hint }: { hint?: string }) {
       multiple
       hint={
         hint ??
-        'CSV files of its export, up to 16 MiB together: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings.'
+        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings.'
       }
     />
   )
@@ -138,9 +138,9 @@ const planForm = z.looseObject({
 
 /** The form's field and message for each refusal of `newImport`. */
 const refusals: Record<string, [field: string, message: string]> = {
-  files: ['files', 'Choose up to 20 files, or enter an API key. Not both.'],
-  api_key: ['access_token', 'Enter a key without blanks. Another service has no API here: choose its files.'],
-  account: ['account', 'Enter the id of your account or program. This service needs it beside the key.'],
+  files: ['files', 'Choose up to 20 files or enter an API key, but not both.'],
+  api_key: ['access_token', 'Enter a key without spaces. For another service, choose its files instead.'],
+  account: ['account', 'Enter the id of your account or program. This service needs it in addition to the key.'],
 }
 
 pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsPage), async (c) => {
@@ -263,9 +263,9 @@ const texts: Record<string, string> = {
   reading: 'The source is being read and planned. This page updates automatically.',
   planned: 'Nothing has changed yet. Check the rows, then apply the plan.',
   applying: 'The plan is being applied. This page updates automatically.',
-  applied: 'The import is applied. Copy the tag from the settings again, so that old links count.',
+  applied: 'The import was applied. Copy the tag from the settings again, so that old links count.',
   undoing: 'The import is being undone. This page updates automatically.',
-  undone: 'The import is undone. Rows that clicks, sales or people used meanwhile stay, with that reason.',
+  undone: 'The import was undone. Rows that clicks, sales or people have used since then are kept, with the reason.',
   failed: 'Nothing has changed.',
 }
 
@@ -351,7 +351,7 @@ function Headings({ files, source, action }: HeadingsProps) {
             />
           ))
         })}
-        <FilesField hint="Choose the same files again. They have addresses of customers, so we don't keep them." />
+        <FilesField hint="Choose the same files again. We don't keep them, because they contain customers' addresses." />
       </FormDetails>
     </Card>
   )

@@ -28,7 +28,7 @@ pages.get('/join-page', requireProgram('program:update'), async (c) => {
     <ProgramPage
       title="Join page"
       current="/applications"
-      lead="A public page on which people apply to be your partners."
+      lead="A public page for people who want to apply as partners."
       actions={
         <>
           <LinkButton href={`${pathIn(c)}/preview`} text="Preview" />
@@ -69,7 +69,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           label="New applicants"
           options={[
             ['no', 'Need your approval'],
-            ['yes', 'Become partners once they confirm their address'],
+            ['yes', 'Become partners when they confirm their address'],
           ]}
           value={page.approves_at_once ? 'yes' : 'no'}
           hint="People whom you rejected or whose partnership you ended always need approval."
@@ -78,7 +78,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           name="slug"
           label="Address, after /join/"
           value={page.slug ?? ''}
-          hint="Lowercase letters, digits and hyphens. Earlier addresses redirect to the current one, five addresses in all. Leave empty to use the program's name."
+          hint="Lowercase letters, digits and hyphens. Up to four earlier addresses redirect to the current one. Leave empty to use the program's name."
           maxlength={60}
         />
         <Field

@@ -13,7 +13,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     [
       needs.is_disconnected,
       'program:update',
-      'Stripe is disconnected: payments earn nothing until it is connected again',
+      'Stripe is disconnected, so payments earn nothing until you connect it again',
       '/settings?tab=payments',
     ],
     [

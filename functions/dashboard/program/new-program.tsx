@@ -26,7 +26,7 @@ pages.get('/programs/new', requireViewer, (c) => {
     <AccountPage
       title="New program"
       heading={workspaces.length === 0 ? 'Welcome. Create your first program' : 'New program'}
-      lead="A program tracks the sales that partners refer to one site. You can change everything here later."
+      lead="A program tracks the sales that partners bring to one site. You can change everything later."
     >
       <Card>
         <Form action={newProgramPage} submit="Create program">
@@ -80,6 +80,6 @@ pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), 
   })
   const seen = await findViewer(db, c.env, c.req.raw.headers)
   const program = seen?.programs.find(({ id }) => id === programId)
-  if (!seen || !program) throw new Error('a program is not seen by who made it')
+  if (!seen || !program) throw new Error("the creator can't see the new program")
   return await renderCheck(c, { db, baseUrl: c.env.BASE_URL, viewer: seen, program }, apiKey)
 })

@@ -70,7 +70,7 @@ async function withCode(c: ProgramContext, asked: Asked): Promise<Asked> {
   const name = cut((c.req.query('code') ?? '').trim(), 100)
   if (name === '' || asked.query.filters.code !== undefined || !breakdownsFor(program).includes('code')) return asked
   const [code] = await listCodes(c.get('db'), program.id, { limit: 1, code: name })
-  if (!code) throw new ApiError('not_found', `This program has no code ${name}.`)
+  if (!code) throw new ApiError('not_found', `This program doesn't have a code ${name}.`)
   const id = String(code.id)
   return {
     ...asked,
@@ -340,7 +340,8 @@ function OtherCurrencies({ others, currency: own }: OtherCurrenciesProps) {
   if (entries.length === 0) return null
   return (
     <p class="muted small">
-      Amounts of the figures above are in {own.toUpperCase()} only, and nothing is converted. In other currencies:{' '}
+      Amounts of the figures above are in {own.toUpperCase()} only, because currencies are not converted. In other
+      currencies:{' '}
       {entries
         .map(
           ([currency, other]) =>

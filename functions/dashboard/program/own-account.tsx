@@ -24,7 +24,7 @@ pages.get(route, requireProgram('own-account:connect'), async (c) => {
     <ProgramPage
       title="The deployment's Stripe account"
       current="/settings"
-      lead="The account whose key and webhook this service uses. Its events don't name an account, so only one program can connect to it."
+      lead="The Stripe account that this service itself uses. Its events don't contain an account id, so only one program can connect to it."
     >
       <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
       <p>
@@ -97,7 +97,7 @@ function Steps({ state, baseUrl, address }: StepsProps) {
             <div class="stack tight">
               <h3>Wait for Stripe</h3>
               <p class="waiting">
-                Waiting. This page updates by itself. The code works until <Time at={until} /> (UTC).
+                Waiting. This page updates automatically. The code works until <Time at={until} /> (UTC).
               </p>
               {refusal && <p class="bad">Stripe sent a code, but nothing was connected: {refusal}</p>}
             </div>

@@ -177,7 +177,7 @@ function PageField({ program, id, value }: { program: ViewerProgram; id?: string
       inputmode="url"
       value={value}
       placeholder={`https://${shownHost(program.domain)}/…`}
-      hint="A page of your site. Leave empty for its start page."
+      hint="A page on your site. Leave empty for the home page."
       {...(id !== undefined && { id })}
     />
   )
@@ -265,7 +265,7 @@ function Commissions({ program, partner }: PartnerProps) {
         <TableCard
           title="Imported commissions"
           aside={<Badge>Imported</Badge>}
-          caption="Their newest commissions in the former service"
+          caption="Their latest commissions in the previous service"
           rows={partner.imported}
           columns={[
             { label: 'Earned', cell: ({ earned_at: at }) => <Day at={at} /> },
@@ -278,7 +278,7 @@ function Commissions({ program, partner }: PartnerProps) {
             },
           ]}
         >
-          <p class="muted small">History to read only. It counts in no balance and no figure.</p>
+          <p class="muted small">A read-only history that isn't included in balances or figures.</p>
         </TableCard>
       )}
     </>
@@ -307,7 +307,7 @@ function Lead({ program, partner }: PartnerProps) {
       {sees && waits && waits > new Date() && (
         <span>
           {' '}
-          (new address: do not pay until <Time at={waits} />)
+          (new address, don't pay until <Time at={waits} />)
         </span>
       )}
       {!partner.has_account && <span> · has no account yet</span>}
@@ -407,7 +407,7 @@ function Edit({ program, partner }: PartnerProps) {
             label="E-mail"
             type="email"
             value={partner.email ?? ''}
-            hint="Changing it revokes an open invitation to the previous address."
+            hint="If you change it, an open invitation to the previous address is revoked."
           />
           <Field
             name="payout_email"
@@ -436,7 +436,7 @@ function Note({ program, partner: { id, note } }: PartnerProps) {
             rows={4}
             maxlength={maxNote}
             value={note ?? ''}
-            hint="Only your workspace sees it. The partner never does."
+            hint="Only your workspace can see it, never the partner."
           />
         </Form>
       ) : (

@@ -95,7 +95,7 @@ programList(pages, '/partners', 'partner:list', (c) => {
       const isCut = count > rows.length
       const allOf = (verb: string) => addressOf(`/programs/${program.id}/bulk/partners`, { verb, ...query })
       return {
-        lead: 'The people and sites who refer customers to you.',
+        lead: 'The people and sites that refer customers to you.',
         what: 'Name, e-mail or code',
         sorts,
         ...(groups.length > 0 && {
@@ -181,7 +181,7 @@ bulkPages(pages, '/bulk/partners', 'partner:manage', async (c) => {
       query: { verb: 'deactivate', ...query },
       totals: partnerTotals(programId, active),
       next: (part) => listPartners(db, programId, { ...part, ...active }),
-      text: 'Clicks on their links are refused from then on. Their earnings stay theirs, and you can activate them again.',
+      text: 'From then on, clicks on their links are refused. They keep their earnings, and you can activate them again.',
       act: (ids) => deactivatePartners(db, programId, ids),
     }
   }
@@ -194,7 +194,7 @@ bulkPages(pages, '/bulk/partners', 'partner:manage', async (c) => {
     query: { verb: 'move', ...query },
     totals: partnerTotals(programId, filters),
     next: (part) => listPartners(db, programId, { ...part, ...filters }),
-    text: 'They earn by the rules of the group from now on.',
+    text: 'From now on, they earn under the rules of the group.',
     fields: { to: <Field name="to" label="Move to group" options={options} /> },
     act: (ids, { to }) => movePartners(db, programId, ids, groupIn(to)),
   }
@@ -295,7 +295,7 @@ pages.post('/partners/:partnerId/end', requireProgram('partner:manage'), async (
 
 for (const [verb, active, done] of [
   ['activate', true, 'active again'],
-  ['deactivate', false, 'deactivated: clicks on their links are refused'],
+  ['deactivate', false, 'deactivated, and clicks on their links are refused'],
 ] as const) {
   pages.post(`/partners/:partnerId/${verb}`, requireProgram('partner:manage'), async (c) => {
     const { id: programId } = c.get('program')

@@ -78,7 +78,7 @@ export function Providing({ batches, connections, program, address, hasUnsent }:
                   <PostButton
                     action={`${address}/batches/${id}/stop`}
                     text={`Stop ${counted(unsent, 'payment', 'payments')}`}
-                    confirm="Stop the payments that the provider does not have yet? They are in the run again."
+                    confirm="Stop the payments that haven't been submitted to the provider? They go back to the run."
                   />
                 ),
             },
@@ -138,8 +138,8 @@ pages.get('/payout-runs/:runId/send/:provider', requireProgram('payout:pay'), as
           <Metric label="Sum" value={payments === 0 ? '—' : totals(sums)} />
         </dl>
         <p class="muted">
-          {provider.title} pays the unsent payments of this run whose currency and recipient it knows. Pay the others
-          with a file.
+          {provider.title} pays the unsent payments of this run if it supports their currency and recipient. Pay the
+          others with a file.
         </p>
         <Form action={`${runPage(c)}/send/${name}`} submit="Confirm and send" cancel={runPage(c)}>
           <Hidden fields={{ amount_cents: String(cents) }} />
@@ -157,7 +157,7 @@ pages.post('/payout-runs/:runId/send/:provider', requireProgram('payout:pay'), f
   const connection = connections.find(({ provider }) => provider === c.req.param('provider'))
   if (!connection) throw new ApiError('not_found', missing)
   await sendRunToProvider(c.get('db'), programId, runIn(c), connection, c.req.valid('form').amount_cents)
-  return redirectWith(c, runPage(c), 'The payments are sent within a minute. Their results come here by themselves.')
+  return redirectWith(c, runPage(c), 'The payments are sent within a minute. Their results appear here automatically.')
 })
 
 pages.post('/payout-runs/:runId/batches/:batchId/stop', requireProgram('payout:pay'), async (c) => {

@@ -58,7 +58,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
     <ProgramPage
       title="Payout runs"
       current="/payouts"
-      lead="A payout run has one payment for each partner with due commissions. Pay it with its file, then mark it as paid."
+      lead="A payout run has one payment for each partner with commissions due. Pay it with its file, then mark it as paid."
       actions={
         <>
           <PayoutViews programId={program.id} current="runs" />
@@ -145,7 +145,7 @@ function Runs({ programId, page, query, sums }: RunsProps) {
       empty={
         query['q']
           ? noneFits(payoutsOf(programId), 'payout runs')
-          : { title: 'No payout runs yet', text: 'The first run pays every due partner.' }
+          : { title: 'No payout runs yet', text: 'The first run pays every partner who is due.' }
       }
     />
   )

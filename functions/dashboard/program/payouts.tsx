@@ -145,7 +145,7 @@ pages.post('/payouts/:payoutId/pay', requireProgram('payout:pay'), form(payForm,
 
 /** The message for the second person who records a transfer for the same payout. */
 const paidBefore = ({ reference }: { reference: string | null }) =>
-  `This was already paid, by the transfer ${reference}. Yours is not recorded: check whether the money was sent twice.`
+  `This was already paid with the transfer ${reference}, so yours was not recorded. Check whether the money was sent twice.`
 
 for (const [path, status] of [
   ['/payouts/:payoutId/return', 'returned'],

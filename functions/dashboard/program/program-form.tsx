@@ -43,7 +43,7 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
             label="Attribution window (days)"
             value={String(settings.cookie_window_days)}
             inputmode="numeric"
-            hint="How long after a click a visitor is attributed to the partner."
+            hint="How long visitors are attributed to the partner after a click."
           />
           <Field
             name="attribution_model"
@@ -82,7 +82,7 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
             name="commission_base"
             label="Commission is paid on"
             value={settings.commission_base ?? 'net'}
-            hint="Applies to payments that a processor reports. Stripe and Lemon Squeezy report no fee."
+            hint="Applies to payments that a processor reports. Stripe and Lemon Squeezy don't report fees."
             options={[
               ['net', 'the amount without tax'],
               ['net_of_fees', "the amount without tax and the processor's fee"],
@@ -141,7 +141,7 @@ const ruleNames: Record<ReviewRule, string> = {
   one_address: 'Five or more signups of a partner from one address within a day',
   no_page_view: 'A click without a page address, if your pages have the tag',
   bot: 'A click by a bot',
-  paid_ads: 'A click on a paid ad, for clicks that your server sends: the tag sends no ad parameters',
+  paid_ads: "A click on a paid ad, if your server sends the clicks (the tag doesn't send ad parameters)",
 }
 
 /** Converts typed settings for their schema. */

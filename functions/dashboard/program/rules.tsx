@@ -220,7 +220,7 @@ function emptyProblem(text: (name: string) => string, holder: RuleHolder): Recor
   if (holder === 'everybody' && text('product_id') === '' && text('sale_type') === '')
     return { product_id: 'Enter a product or a type. The settings contain the terms for all others.' }
   const terms = ['commission_bp', 'commission_fixed_cents', 'lead_commission_cents']
-  return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter what is paid; 0 for nothing.' }
+  return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter the commission, or 0 for none.' }
 }
 
 /** Returns the rule that the query names, as the initial value of the form. */
@@ -254,7 +254,7 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
         title={`Preview · ${of.name}`}
         current={current}
         heading={ends ? `End a rule of ${of.name}` : `Preview of a rule of ${of.name}`}
-        lead={<a href={of.address}>Back to the rules. Nothing is saved yet.</a>}
+        lead={<a href={of.address}>Back to the rules. Nothing has been saved yet.</a>}
       >
         {preview && (
           <Preview

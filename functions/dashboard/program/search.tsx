@@ -53,7 +53,7 @@ pages.get('/search', requireProgram('program:read'), async (c) => {
   return c.render(
     <ProgramPage
       title="Search"
-      lead="Partners by name, e-mail or code, customers by key or click id, sales by transaction id, and pages."
+      lead="Find partners by name, e-mail or code, customers by key or click id, sales by transaction id, and pages."
     >
       <Find address={c.req.path} query={{ q: text }} what="Name, code, customer key or transaction id" />
       <Card>

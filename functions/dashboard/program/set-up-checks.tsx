@@ -79,7 +79,9 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
       refreshSeconds={!isDone && createdKey === undefined ? 5 : undefined}
       heading={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
       lead={
-        since ? 'Events since you started over.' : 'Each step is checked off when its event arrives, as a test or live.'
+        since
+          ? 'Events since you started over.'
+          : 'Each step is checked off when its event arrives, either as a test or live.'
       }
       actions={<LinkButton href={`${checkOf(program.id)}?since=${Date.now()}`} text="Test again" />}
     >
@@ -242,7 +244,7 @@ function State({ step, isDone, program, integration }: StateProps) {
           <p class="muted small">
             {isDone
               ? 'Not needed here: browsers report leads, and your processor reports sales.'
-              : "No call with a key of this program has arrived yet. A call with a wrong key can't be shown here, because it names no program. Your server gets the error 401 unauthorized."}
+              : "No call with a key of this program has arrived yet. Calls with a wrong key can't be assigned to a program, so they don't appear here. Your server gets the error 401 unauthorized."}
           </p>
         ) : (
           <p class="muted small">
@@ -288,7 +290,7 @@ function waitingFor(kind: Kind, { processor, has_provisional_leads: isProvisiona
   if (kind === 'click') return 'Waiting. Open your site with the test link.'
   if (kind === 'lead') {
     return isProvisional
-      ? 'A browser reported a signup, which does not count as a lead in this program. Waiting for your server to send it.'
+      ? 'A browser reported a signup, but this program only counts leads from a server. Waiting for your server to send it.'
       : 'Waiting. Sign up on your site, or run: node_modules/.bin/svc test lead'
   }
   return processor.connected
@@ -314,8 +316,8 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
       </p>
       {page && !isPageOf(page, program.domain) && (
         <p>
-          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page is on another host than the program's.
-          If that is intended, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
+          <Badge tone="warn">Not on {shownHost(program.domain)}</Badge> The page isn't on the program's host. If this is
+          intended, <a href={`/programs/${program.id}/settings`}>change the domain</a>.
         </p>
       )}
       {currency && (
@@ -325,8 +327,8 @@ function Came({ program, integration, kind, at }: CheckProps & { kind: Kind; at:
       )}
       {isForNobody && (
         <p>
-          <Badge tone="warn">No partner</Badge> No partner referred this customer, so it earns nothing. Send the same
-          customer id as with the lead.
+          <Badge tone="warn">No partner</Badge> No partner referred this customer, so the sale earns nothing. Send the
+          same customer id as in the lead.
         </p>
       )}
     </>
@@ -354,22 +356,22 @@ function IfNothingComes({ program }: { program: ViewerProgram }) {
     <Card title="If nothing arrives">
       <ul class="bullets">
         <li>
-          The tag is missing on this page: look for <code>data-svc-program-id="{program.id}"</code> in its source. The{' '}
-          <a href={settingsTab(program.id, 'tracking')}>settings</a> show it.
+          The tag may be missing on this page. Look for <code>data-svc-program-id="{program.id}"</code> in its source.
+          The <a href={settingsTab(program.id, 'tracking')}>settings</a> show it.
         </li>
         <li>
           The page waits for <a href="/docs/consent">consent</a>: until the visitor agrees, nothing is sent, and nothing
           appears here.
         </li>
         <li>
-          A blocker keeps the script from loading: serve it from <a href="/docs/own-domain">your own domain</a>.
+          An ad blocker may block the script. Serve it from <a href="/docs/own-domain">your own domain</a>.
         </li>
         <li>
-          The lead is missing: your server has no key, or not this program's. <code>node_modules/.bin/svc status</code>{' '}
-          checks the key in <code>.svc/.env</code>.
+          If the lead is missing, your server may have no key, or the key of another program.{' '}
+          <code>node_modules/.bin/svc status</code> checks the key in <code>.svc/.env</code>.
         </li>
         <li>
-          All error codes of the service, and what to do: <a href="/docs/errors">errors</a>.
+          All error codes and what to do about them: <a href="/docs/errors">errors</a>.
         </li>
       </ul>
     </Card>

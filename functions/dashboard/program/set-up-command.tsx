@@ -7,14 +7,14 @@ export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: stri
   return (
     <div class="message good stack tight" role="status" data-address={page}>
       <p>
-        <strong>Run this now in your project's folder: the key in it won't be shown again.</strong> It requires Node 20
-        or newer.
+        <strong>Run this now in your project's folder, because the key won't be shown again.</strong> It requires Node
+        20 or newer.
       </p>
       <Copy
         text={`npm install ${address} && npx --yes --package=${address} svc init --base-url ${baseUrl} --api-key ${apiKey}`}
         label="set-up command"
       />
-      <p>Only the key, for a server without Node:</p>
+      <p>For a server without Node, you only need the key:</p>
       <Copy text={apiKey} label="API key" />
     </div>
   )

@@ -47,7 +47,7 @@ async function renderSettings(c: ProgramContext, asked: string | undefined, crea
     db.batch([programStatement(programId), apiKeysStatement(programId)]),
     may(roles, 'processor:manage') ? readConnectionState(db, programId) : undefined,
   ])
-  if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you have no access to it.")
+  if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
   const open = settingsTabs.filter(({ actions }) => actions.some((action) => may(roles, action)))
   const tab = (open.find(({ name }) => name === asked) ?? open[0])?.name
   return c.render(
@@ -102,7 +102,7 @@ async function renderSettings(c: ProgramContext, asked: string | undefined, crea
             state={stripe}
           />
           <Card title="Paddle, Lemon Squeezy and Polar">
-            <p class="muted">Connect the processor that sells for you, with a webhook of its own.</p>
+            <p class="muted">Connect the processor that sells for you through a separate webhook.</p>
             <div class="row">
               <LinkButton href={connectionsAddress(programId)} text="Payment connections" />
             </div>
@@ -145,7 +145,7 @@ function DomainProof({ address, programId, settings }: DomainProofProps) {
     return (
       <Card title="Domain">
         <p class="muted">
-          {shownHost(domain)} was proven by its DNS record on <Day at={provenAt} />.
+          {shownHost(domain)} was verified with its DNS record on <Day at={provenAt} />.
         </p>
       </Card>
     )
@@ -155,7 +155,7 @@ function DomainProof({ address, programId, settings }: DomainProofProps) {
       <p class="muted">
         Only needed if your own code sends clicks without the program id. If another program has the same partner code,
         such a click counts for the program that verified the domain. {seenAt && 'Your tag was seen there. '}
-        This DNS record is a proof that nobody can imitate: TXT, name <code>{name}</code>, value:
+        To verify your domain, create this DNS record: TXT, name <code>{name}</code>, value:
       </p>
       <Copy text={value} label="TXT record" />
       <Form action={`${address}/domain`} submit="Check the record" layout="inline" />
@@ -167,8 +167,8 @@ function EraseCustomer({ address }: { address: string }) {
   return (
     <Card title="Erase a customer">
       <p class="muted">
-        Removes everything that identifies a customer: id, e-mail hash, addresses, device and place. Amounts, days and
-        commissions stay. This can't be undone.
+        Removes everything that identifies a customer: id, e-mail hash, addresses, device and location. Amounts, dates
+        and commissions stay. This can't be undone.
       </p>
       <Form action={address} submit="Erase" layout="inline" danger confirm="Erase this customer? This can't be undone.">
         <Field name="forgotten" label="Customer key or click id" placeholder="user-1 or cust_…" required />
@@ -187,9 +187,9 @@ pages.post('/settings/domain', requireProgram('program:update'), async (c) => {
   const { id, domain } = c.get('program')
   const isProven = await proveDomain(c.get('db'), c.env, { id, domain }).catch(() => null)
   const answer = {
-    true: 'The record was found. The domain is proven.',
+    true: 'The record was found, and the domain is verified.',
     false: 'The record was not found. New records can take an hour to appear.',
-    null: 'The name service did not answer. Try again.',
+    null: "The DNS server didn't respond. Try again.",
   }
   return redirectWith(c, tabOf('program')(c), answer[`${isProven}`])
 })
@@ -207,7 +207,7 @@ pages.post('/settings/forget', requireProgram('customer:forget'), form(eraseForm
     if (!(error instanceof ApiError) || error.code !== 'not_found') throw error
     throw new FormRefusal({ forgotten: error.message })
   }
-  return redirectWith(c, tabOf('people')(c), 'The customer was erased. Amounts and days did not change.')
+  return redirectWith(c, tabOf('people')(c), "The customer was erased. Amounts and dates didn't change.")
 })
 
 const keyForm = z.object({
@@ -236,5 +236,5 @@ pages.post('/settings/keys/:keyId/revoke', requireProgram('api-key:manage'), asy
 pages.post('/settings/proxy-key/rotate', requireProgram('api-key:manage'), async (c) => {
   const { id: programId } = c.get('program')
   await rotateProxyKey(c.get('db'), programId)
-  return redirectWith(c, tabOf('keys')(c), 'The proxy key was rotated. Give your proxy the new one.')
+  return redirectWith(c, tabOf('keys')(c), 'The proxy key was rotated. Add the new key to your proxy.')
 })

@@ -80,7 +80,7 @@ export function StripeConnection(props: StripeConnectionProps) {
       {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
       {!accountId && mayOwn && (
         <p class="small">
-          Is it this deployment's own account, whose key and webhook the service uses?{' '}
+          Is it the account that this service itself uses?{' '}
           <a href={ownAccountAddress(programId)}>Connect that account</a>
         </p>
       )}
@@ -125,9 +125,9 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
   if (!isOnThisMachine(baseUrl)) {
     return (
       <p>
-        To try it, pay on your site in Stripe's test mode, for example with the card 4242 4242 4242 4242: {check}. There
-        is no secret to copy and nothing to forward, because Stripe sends events to this service directly; each event is
-        in the <a href={`/programs/${programId}/test/deliveries`}>processor events of the test data</a>.
+        To try it, pay on your site in Stripe's test mode, for example with the card 4242 4242 4242 4242: {check}. You
+        don't have to copy a secret or forward anything, because Stripe sends events directly to this service. You find
+        each event in the <a href={`/programs/${programId}/test/deliveries`}>processor events of the test data</a>.
       </p>
     )
   }
@@ -137,8 +137,8 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
       <summary>Try it on this machine</summary>
       <div class="stack">
         <p>
-          Without a Stripe account: these lines, in the folder of the service, sign events as Stripe does and send them
-          here. They are a payment, its refund, a subscription, and a month that passes and renews it. Without{' '}
+          If you don't have a Stripe account, run these lines in the folder of the service. They sign events as Stripe
+          does and send them here: a payment, its refund, a subscription, and its renewal after a month. Without{' '}
           <code>--test-mode</code> they count as live, and without a name the command lists all events. {check}
         </p>
         <Copy
@@ -153,8 +153,8 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
           label="lines that send events"
         />
         <p>
-          With your own account in test mode: start the service with its key and with the secret of Stripe's command
-          line, and let that forward the events.
+          If you have your own account in test mode, start the service with its key and with the secret of the Stripe
+          CLI, which forwards the events.
         </p>
         <Copy
           text={`STRIPE_SECRET_KEY=sk_test_... STRIPE_WEBHOOK_SECRET=$(stripe listen --print-secret) npm start`}
@@ -163,7 +163,7 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
         <Copy text={`stripe listen --forward-to ${baseUrl}/api/v1/webhooks/stripe`} label="line that forwards events" />
         {!isOwn && (
           <>
-            <p>Its events name no account. This line assigns them to this program:</p>
+            <p>Its events don't contain an account id. This line assigns them to this program:</p>
             <Copy text={`npm run -s own-account -- ${programId}`} label="line that connects your own account" />
           </>
         )}
@@ -187,7 +187,7 @@ export function Excluded({ programId, payments, isOn }: { programId: number; pay
         <strong>
           {formatNumber(payments)} {one ? 'payment is' : 'payments are'} excluded
         </strong>
-        : Stripe sent no metadata with {one ? 'it' : 'them'}, but a partner referred an earlier payment of the same
+        : Stripe sent no metadata with {one ? 'it' : 'them'}, but a partner referred an earlier payment for the same
         customer or subscription.
       </p>
       <PostButton
@@ -230,7 +230,7 @@ function Past({ programId, backfill }: { programId: number; backfill: Backfill |
               name="months"
               label="Past payments"
               value="3"
-              hint="Payments whose metadata names this program are recorded once each, however often you import them."
+              hint="Payments with this program in their metadata are recorded once, no matter how often you import them."
               options={pastMonths.map((months) => [
                 months,
                 `of the last ${months === '1' ? 'month' : `${months} months`}`,
@@ -291,7 +291,7 @@ function NotConnected({ env, address }: { env: DashboardEnv; address: string }) 
   return (
     <>
       <p class="muted">
-        Connect Stripe to record sales, renewals, refunds and disputes without a call from your server.
+        Connect Stripe to record sales, renewals, refunds and disputes without calls from your server.
       </p>
       <Form action={`${address}/connect`} submit="Connect Stripe" layout="inline" primary>
         {way === 'name' && (

@@ -22,7 +22,7 @@ pages.get('/test', requireProgram('performance:read'), async (c) => {
     <ProgramPage
       title={program.name}
       current="/test"
-      lead="Tests since the test data was last cleared."
+      lead="Your tests since you last cleared the test data."
       actions={
         !isEmpty &&
         may(program.roles, 'program:update') && (
@@ -92,7 +92,7 @@ function OtherCurrencies({ others, own }: { others: TestMoney[]; own: string }) 
   if (others.length === 0) return null
   return (
     <p class="muted small">
-      Money above is in {own.toUpperCase()} only, and nothing is converted. In other currencies:{' '}
+      Money above is in {own.toUpperCase()} only, because currencies are not converted. In other currencies:{' '}
       {others
         .map(
           ({ currency, revenue_cents: revenue, refunded_cents: refunded, commission_cents: commission }) =>
@@ -109,7 +109,7 @@ pages.post('/test/clear', requireProgram('program:update'), async (c) => {
   const { deleted, more } = await clearTestData(c.get('db'), program.id)
   const rows = `${formatNumber(deleted)} ${deleted === 1 ? 'row' : 'rows'}`
   const text = more
-    ? `${rows} of test data were deleted, and more are left. Clear it again.`
+    ? `${rows} of test data were deleted, but some remain. Clear it again.`
     : `The test data was cleared: ${rows} ${deleted === 1 ? 'was' : 'were'} deleted.`
   return redirectWith(c, testDataOf(program.id), text)
 })

@@ -24,13 +24,13 @@ export function TrackerTag({ baseUrl, program, path }: TrackerTagProps) {
     <Card title="Tracker tag" aside={<a href={`/programs/${program.id}/check`}>Check that it works</a>}>
       <p class="muted">
         Put this into the head of every page of {shownHost(program.domain)}, and serve this path from{' '}
-        <a href="/docs/own-domain">your own domain</a>: blockers ignore it, and browsers keep its cookie for the whole
-        duration.
+        <a href="/docs/own-domain">your own domain</a>. Ad blockers don't block it there, and browsers keep its cookie
+        for its full duration.
       </p>
       <Copy text={trackerTag(`/${path}`, program)} label="tag for your own domain" />
       <p class="muted">
-        If you have no server, use this instead. Block lists such as EasyPrivacy know its address, so some visitors are
-        not counted, and Safari only keeps its cookie for seven days.
+        If you don't have a server, use this instead. Block lists such as EasyPrivacy include its address, so some
+        visitors are not counted, and Safari only keeps its cookie for seven days.
       </p>
       <Copy text={trackerTag(`${baseUrl}/js/svc-tracker.js`, program)} label="tracker tag" />
     </Card>

@@ -246,6 +246,6 @@ pages.post('/webhooks/:endpointId/deliveries/:messageId/replay', requireProgram(
   const { programId, endpoint_id, message_id: messageId } = path
   const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
   await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
-  const text = replayed === 0 ? 'It is already pending, so nothing is sent again.' : 'It will be sent again.'
+  const text = replayed === 0 ? "The delivery is already pending, so it isn't sent again." : 'It will be sent again.'
   return redirectWith(c, deliveryAddress(programId, path), text)
 })

@@ -270,7 +270,7 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, secret?: st
           { label: 'Event', cell: ({ type }) => <code>{type}</code> },
           { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
         ]}
-        none="None yet. A test event is sent at once."
+        none="None yet. A test event is sent immediately."
       />
       {manages && endpoint.url !== null && (
         <>
@@ -366,7 +366,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
             action={`${address}/rotate`}
             confirm={
               isRotating
-                ? 'Rotate the secret? The older of the two current secrets stops working at once.'
+                ? 'Rotate the secret? The older of the two current secrets stops working immediately.'
                 : `Rotate the secret? The current secret keeps signing for ${rotationHours} more hours.`
             }
             text="Rotate secret"
