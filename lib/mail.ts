@@ -37,7 +37,7 @@ export interface Mail {
   idempotencyKey?: string
 }
 
-export const mailIsMissing = 'This service cannot send e-mail yet. Its operator must set MAIL_API_URL and MAIL_FROM.'
+export const mailIsMissing = "This service can't send e-mail yet. Its operator must set MAIL_API_URL and MAIL_FROM."
 
 /** Returns whether the service can send mail. */
 export function canMail(env: MailEnv): boolean {

@@ -581,7 +581,7 @@ test('a change to an existing address gives the same response and notifies only 
     answers.push([status, decodeURIComponent(headers.getSetCookie().join()).replaceAll(email, '')])
   }
   expect(answers[0]).toEqual(answers[1])
-  expect(await lastMail(grace.email)).toContain('You already have one')
+  expect(await lastMail(grace.email)).toContain('You already have an account')
   await setAttempts(`change of ${ada.email}`, 5)
   const often = await post('/account/email', ada.token, { email: newEmail(), email_password: password })
   expect(refusalIn(often.headers)).toContain('maximum number of e-mails for today')

@@ -38,12 +38,7 @@ type Row = [what: string, command: string, environment: string | Record<string, 
 
 test.each<Row>([
   ['migrate without a database', 'commands/migrate.ts', {}, /^DATABASE_URL is not set\. Set it to/],
-  [
-    'migrate without a running database',
-    'commands/migrate.ts',
-    nowhere,
-    /ECONNREFUSED.* Check that the server is running/,
-  ],
+  ['migrate without a running database', 'commands/migrate.ts', nowhere, /ECONNREFUSED.* Check that it is running/],
   ['migrate with an invalid URL', 'commands/migrate.ts', 'postgresql://:x', /Set DATABASE_URL to a connection string/],
   [
     'audit of a missing database',
@@ -95,7 +90,7 @@ test.each<Row>([
     'queue without a running service',
     'commands/dead-letters.ts dead',
     queue,
-    /ECONNREFUSED.* Check that the server is running/,
+    /ECONNREFUSED.* Check that it is running/,
   ],
   ['erase without a customer', 'commands/erase.ts', {}, /^Name the customer to erase/],
   ...['replay', 'own-account 1', 'backfill 1', 'erase --program 1 --customer-key a'].flatMap((command) =>

@@ -241,7 +241,7 @@ describe("a customer's metadata", () => {
   test('without visitor data is not stored', async () => {
     const shop = await createShop(sql)
     expect(await report(shop, 'updated', { tier: 'gold' })).toMatchObject({
-      body: { outcome: 'ignored', reason: "The customer's metadata names no visitor." },
+      body: { outcome: 'ignored', reason: "The customer's metadata contains no visitor." },
     })
     await report({ ...shop, account: 'acct_nobodys' }, 'created')
     const remaining = await sql.query('select from processor_customer_metadata where account_id = any ($1)', [

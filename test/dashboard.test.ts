@@ -353,7 +353,7 @@ test('a payout without an amount pays the whole available balance', async () => 
     said.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
   }
   const good = expect.stringContaining('Marked as paid.')
-  expect(said).toEqual([good, expect.stringContaining('already paid, by the transfer transfer-1.'), good])
+  expect(said).toEqual([good, expect.stringContaining('already paid with the transfer transfer-1,'), good])
 })
 
 test('a deactivated partner sees their status on each of their pages', async () => {

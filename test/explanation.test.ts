@@ -403,7 +403,7 @@ describe('a payment without a sale explains the reason', () => {
     for (const id of ['pi_1', `evt_why${shop.programId}`]) {
       const explained = await explain(shop, id)
       expect(explained).toMatchObject({ attributed: false, partner: null, commission: null, history: [] })
-      expect(explained.summary).toBe('This payment is not a sale of the program. Its metadata names no program.')
+      expect(explained.summary).toBe('This payment is not a sale of the program. Its metadata contains no program.')
       expect(stepsIn(explained)).toBe(
         'metadata: nothing, customer_metadata: nothing, program: none, known_buyer: unknown',
       )

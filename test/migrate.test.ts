@@ -118,7 +118,7 @@ test('a file that fails leaves nothing behind', async () => {
 
 test.each([
   ['changed', [file('0001_first.sql', 'create table other (id int)'), second], '0001_first.sql was changed'],
-  ['removed', [second], 'The database has 0001_first.sql, which this checkout lacks'],
+  ['removed', [second], 'The database has 0001_first.sql, but this checkout does not'],
   [
     'added late',
     [file('0000_late.sql', 'select 1'), first, second],

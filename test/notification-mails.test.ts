@@ -127,7 +127,7 @@ test('an application that was decided before its mail is not mailed', async () =
   await send()
   const mails = mailApi.mails.filter(({ to }) => to.includes(owner.email))
   expect(mails.map(({ text }) => text.match(/Somebody applied[^\n]*/g))).toEqual([
-    ['Somebody applied to be a partner. Review it under Applications.'],
+    ['Somebody applied to become a partner. Review the application under Applications.'],
   ])
 })
 
@@ -137,7 +137,7 @@ test('repeated notifications become one line with a count', async () => {
   await send()
   const mail = mailApi.mails.find(({ to }) => to.includes(owner.email))
   expect(mail?.text.match(/Somebody applied[^\n]*/g)).toEqual([
-    'Somebody applied to be a partner. Review it under Applications. (3 times)',
+    'Somebody applied to become a partner. Review the application under Applications. (3 times)',
   ])
 })
 

@@ -150,6 +150,6 @@ test('a slow answer is cut off after ten seconds', async () => {
   const sent = send(hooks)
   await begun.promise
   vi.advanceTimersByTime(10_000)
-  expect(await sent).toMatchObject({ status: null, error: 'There was no answer within 10 seconds.' })
+  expect(await sent).toMatchObject({ status: null, error: 'There was no response within 10 seconds.' })
   clearInterval(drip)
 })

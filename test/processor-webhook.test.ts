@@ -61,12 +61,12 @@ describe('an event that changes nothing is answered with 200 and stored with its
       (shop) => oneTime(otherProgram(shop)),
       /Program 999999999.*not connected/,
     ],
-    ['whose metadata names no program', completed, (shop) => oneTime(shop, { metadata: {} }), /names no program/],
+    ['whose metadata names no program', completed, (shop) => oneTime(shop, { metadata: {} }), /contains no program/],
     [
       'whose metadata names an invalid program',
       completed,
       (shop) => oneTime(shop, { metadata: { program_id: '1e3' } }),
-      /names no program/,
+      /contains no program/,
     ],
     ['of a session that only saves a card', completed, (shop) => oneTime(shop, { mode: 'setup' }), /payment method/],
     ['of a payment that finally failed', 'checkout.session.async_payment_failed', oneTime, /failed/],
@@ -76,7 +76,12 @@ describe('an event that changes nothing is answered with 200 and stored with its
       (shop) => bill(shop, { amount_paid: 0 }),
       /Nothing was paid/,
     ],
-    ['of an invoice without our metadata', 'invoice.paid', (shop) => bill(shop, { metadata: {} }), /names no program/],
+    [
+      'of an invoice without our metadata',
+      'invoice.paid',
+      (shop) => bill(shop, { metadata: {} }),
+      /contains no program/,
+    ],
     [
       'of an inquiry',
       'charge.dispute.funds_withdrawn',

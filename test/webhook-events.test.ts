@@ -39,7 +39,7 @@ describe('the log of webhook events', () => {
         event_id: 'evt_b',
         event_type: 'invoice.paid',
         outcome: 'ignored',
-        reason: "Its metadata names no program, and the program does not attribute known customers' payments.",
+        reason: "Its metadata contains no program, and the program does not attribute known customers' payments.",
         deliveries: 1,
       },
       {

@@ -336,7 +336,7 @@ test('only subscribed types are written, and nothing for a disabled, deleted or 
   ])
 })
 
-const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no answer%'`)
+const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no response%'`)
 
 test('whatever an endpoint does, others get their webhooks, and each attempt is stored with its response', async () => {
   // More than the connections of one consumer, so that a second one must run.
@@ -367,7 +367,7 @@ test('whatever an endpoint does, others get their webhooks, and each attempt is 
   expect(stack.logs.join('\n')).toContain('"function":"deliver-webhooks","lane":2')
 
   for (const [listener, attempt] of [
-    ...hanging.map((each) => [each, { status: null, error: 'There was no answer within 10 seconds.' }] as const),
+    ...hanging.map((each) => [each, { status: null, error: 'There was no response within 10 seconds.' }] as const),
     [down, { status: null, error: expect.stringContaining('The connection failed') }] as const,
     [
       hidden,

@@ -48,13 +48,13 @@ export async function eraseAccount(db: Database, userId: string, payees: string)
   if (unsettled.length > 0) {
     throw new ApiError(
       'conflict',
-      `You have an unsettled balance in: ${nameSome(unsettled)}. Wait until it is paid or decided.`,
+      `You have an unsettled balance in: ${nameSome(unsettled)}. Wait until it is paid or settled.`,
     )
   }
   if (owned.length > 0) {
     throw new ApiError(
       'conflict',
-      `You are the last owner of: ${nameSome(owned)}. Make somebody else an owner or delete it first.`,
+      `You are the last owner of: ${nameSome(owned)}. First make somebody else an owner, or delete the workspace.`,
     )
   }
 }

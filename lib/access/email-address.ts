@@ -70,17 +70,17 @@ export async function askEmailChange(
     ? {
         subject: 'You already have an account',
         text: [
-          'Somebody, probably you, wanted to use this address for another account. You already have one. Sign in here:',
+          'Somebody, probably you, wanted to use this address for another account. You already have an account. Sign in here:',
           `${env.BASE_URL}/sign-in`,
-          'If it was not you, do nothing: nothing has changed.',
+          "If this wasn't you, you can ignore this e-mail. Nothing has changed.",
         ],
       }
     : {
         subject: 'Confirm your new e-mail address',
         text: [
-          'Somebody, probably you, wants to use this address for their account. Confirm within a day that it is yours:',
+          'Somebody, probably you, wants to use this address for their account. If it is yours, confirm it within a day:',
           `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
-          'If it was not you, do nothing: without this link nothing changes.',
+          "If this wasn't you, you can ignore this e-mail. Nothing changes until somebody opens the link.",
         ],
       }
   await sendMail(db, env, { to: newEmail, subject: mail.subject, text: mail.text.join('\n\n') })
@@ -88,8 +88,8 @@ export async function askEmailChange(
     to: user.email,
     subject: 'Your e-mail address is about to change',
     text: [
-      `Somebody, probably you, asked to change the address of your account to ${newEmail}. We sent a link there. Opening it changes the address.`,
-      'If it was not you, choose a new password now, which signs everybody else out:',
+      `Somebody, probably you, asked to change the address of your account to ${newEmail}. We sent a link to the new address, and the change takes effect when it is opened.`,
+      "If this wasn't you, choose a new password now, which signs everybody else out:",
       `${env.BASE_URL}/forgot-password`,
     ].join('\n\n'),
   })

@@ -143,11 +143,11 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           to: user.email,
           subject: 'You already have an account',
           text: [
-            'Somebody, probably you, tried to create an account with this address. You already have one. Sign in here:',
+            'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:',
             `${env.BASE_URL}/sign-in`,
             'Forgot your password? Choose a new one here:',
             `${env.BASE_URL}/forgot-password`,
-            'If it was not you, do nothing: nothing has changed.',
+            "If this wasn't you, you can ignore this e-mail. Nothing has changed.",
           ].join('\n\n'),
         })
       },
@@ -156,9 +156,9 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           to: user.email,
           subject: 'Choose a new password',
           text: [
-            'Somebody, probably you, asked for a new password. Choose it within an hour here:',
+            'Somebody, probably you, asked for a new password. Choose a new one here within an hour:',
             `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}`,
-            'If it was not you, do nothing: your password does not change.',
+            "If this wasn't you, you can ignore this e-mail. Your password stays the same.",
           ].join('\n\n'),
         })
       },
@@ -172,9 +172,9 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           to: user.email,
           subject: 'Confirm your e-mail address',
           text: [
-            'Somebody, probably you, created an account with this address. Confirm within a day that it is yours:',
+            'Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:',
             `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
-            'If it was not you, do nothing: without this link the account cannot send e-mail.',
+            "If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail.",
           ].join('\n\n'),
         })
       },

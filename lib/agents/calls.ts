@@ -37,7 +37,7 @@ export async function callTool(caller: Caller, name: string, given: Arguments, c
   if (!tool) {
     throw new ApiError(
       'not_found',
-      `This API key has no tool ${name.slice(0, 100).toWellFormed()}. List the tools of its scopes.`,
+      `This API key can't use the tool ${name.slice(0, 100).toWellFormed()}. List the tools that it can use.`,
     )
   }
   const { confirmation, ...rest } = given

@@ -9,9 +9,9 @@ import { listTools } from './tools.ts'
 const instructions = [
   'The tools read and change one affiliate program: the program of the API key.',
   'Amounts are integers in the minor unit of their currency, such as cents. Times are in UTC.',
-  'A tool that changes something first answers a plan with a `confirmation`. Show the plan to the person who asked. If they agree, call the',
+  'A tool that changes something first returns a plan with a `confirmation`. Show the plan to the person who asked. If they agree, call the',
   'tool again with the same arguments and the `confirmation`.',
-  'Payouts, payout addresses, API keys, members and imports have no tools. People manage them in the dashboard.',
+  'There are no tools for payouts, payout addresses, API keys, members and imports. People manage them in the dashboard.',
 ].join(' ')
 
 const withClient = z.object({ [CLIENT_INFO_META_KEY]: z.object({ name: z.string() }) })

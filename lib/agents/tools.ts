@@ -40,7 +40,7 @@ export interface AgentTool {
 const confirmationField = {
   type: 'string',
   description:
-    'Leave it out at first: the answer is a plan, and nothing changes. Send the same arguments with the plan’s `confirmation` to apply it.',
+    'Omit it at first. The result is a plan, and nothing changes. To apply the plan, send the same arguments with its `confirmation`.',
 }
 
 function bindingOf({ path }: Operation): keyof AgentEnv | undefined {

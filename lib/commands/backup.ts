@@ -202,9 +202,7 @@ async function load(
   const first = String((await source.next()).value)
   const migrations = await appliedMigrations(client)
   if (first !== header + migrations) {
-    throw new OperatorError(
-      'The backup has other migrations. Restore it with the version that created it, then migrate.',
-    )
+    throw new OperatorError('The backup was created by another version. Restore it with that version, then migrate.')
   }
   async function* blockRows() {
     for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())

@@ -88,11 +88,11 @@ const addressOfNeon = 'Check DATABASE_URL (postgresql://user:password@host/datab
 /** Remedies for errors of the system, Node or the queue, by code or name. */
 const advices: Record<string, string> = {
   ECONNREFUSED:
-    'Nothing answers there. Check that the server is running, and the host and port in DATABASE_URL or QUEUE_URL.',
+    'There is no server at this address. Check that it is running, and check the host and port in DATABASE_URL or QUEUE_URL.',
   ENOTFOUND: 'There is no such host. Check the host in DATABASE_URL or QUEUE_URL.',
   EAI_AGAIN: 'The host name could not be resolved. Check the network of this machine.',
-  ETIMEDOUT: 'There was no answer. Check that this machine can reach the host.',
-  ECONNRESET: 'The connection broke. Run this again.',
+  ETIMEDOUT: 'There was no response. Check that this machine can reach the host.',
+  ECONNRESET: 'The connection was lost. Run this again.',
   ERR_INVALID_URL: 'Set DATABASE_URL to a connection string: postgresql://user:password@host/database.',
   ENOENT: 'Check the path.',
   EISDIR: 'Name a file, not a folder.',

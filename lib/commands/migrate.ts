@@ -232,7 +232,9 @@ function refuseChanged(applied: AppliedFile[], migrations: SqlFile[]): void {
     const file = migrations.find((migration) => migration.name === name)
     if (!file) {
       if (newer) continue
-      throw new OperatorError(`The database has ${name}, which this checkout lacks. Check out the version that has it.`)
+      throw new OperatorError(
+        `The database has ${name}, but this checkout does not. Check out the version that has it.`,
+      )
     }
     if (file.checksum !== checksum) {
       throw new OperatorError(

@@ -69,7 +69,7 @@ function refusalOf(outcome: string | null): Error {
         },
       )
     case 'closed':
-      return new ApiError('conflict', 'This partner erased their account: their balance is closed.')
+      return new ApiError('conflict', 'This partner erased their account, so their balance is closed.')
     case null:
     default:
       return new Error('an adjustment was created without a result')

@@ -49,7 +49,7 @@ export async function approveCommission(
       'conflict',
       commission.held_at === null
         ? 'This commission was already approved or rejected, or fully reversed by refunds.'
-        : 'This commission is held for review. Release or reject it there.',
+        : 'This commission is held for review. Release or reject it under Reviews.',
     )
   }
   return { commission, outbox }

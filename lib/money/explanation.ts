@@ -60,32 +60,32 @@ export const stepName = (step: string) => stepNames[step] ?? step
 
 const ofPayment: Record<string, Record<string, string>> = {
   metadata: {
-    found: 'The payment itself names a program, a click or a customer.',
-    nothing: 'The payment itself names no program, click or customer.',
+    found: 'The payment itself contains a program, a click or a customer.',
+    nothing: "The payment itself doesn't contain a program, a click or a customer.",
   },
   customer_metadata: {
-    found: 'The metadata of its Stripe customer names a program, a click or a customer.',
-    nothing: 'The metadata of its Stripe customer names none of these.',
-    not_given: 'The payment names no Stripe customer.',
-    not_tried: 'Not needed: the payment has its own metadata.',
+    found: "The Stripe customer's metadata contains a program, a click or a customer.",
+    nothing: "The Stripe customer's metadata doesn't contain any of these.",
+    not_given: 'The payment has no Stripe customer.',
+    not_tried: 'This was not needed, because the payment has its own metadata.',
   },
   program: {
     named: 'The metadata names this program.',
     by_click: 'The click id belongs to this program.',
-    not_connected: 'The metadata names a program that is not connected to this Stripe account.',
+    not_connected: 'The program in the metadata is not connected to this Stripe account.',
     by_code: 'The promotion code belongs to this program.',
-    none: 'The metadata names no program, and no click id leads to one.',
+    none: 'The metadata contains no program, and there is no click id that leads to one.',
   },
   known_buyer: {
     found: 'An earlier attributed payment belongs to the same subscription or Stripe customer.',
     unknown: 'No earlier attributed payment belongs to this subscription or Stripe customer.',
-    not_given: 'The payment names neither a subscription nor a Stripe customer.',
+    not_given: 'The payment has neither a subscription nor a Stripe customer.',
   },
   setting: { off: "At that time the program did not attribute known customers' payments without metadata." },
   session: {
     found: 'The session and its buyer were known before the payment.',
     unknown: 'No session with this id was waiting for payment.',
-    not_given: 'The payment names no checkout session.',
+    not_given: 'The payment has no checkout session.',
   },
   click_id: {
     unknown: 'No visitor of the program has it. A visitor who only clicked is deleted after the attribution window.',
@@ -96,23 +96,23 @@ const ofPayment: Record<string, Record<string, string>> = {
     found: 'It is a partner’s code.',
     unknown: 'No partner of the program has this code.',
     revoked: 'The code had already been revoked.',
-    given_later: 'The code was given to its partner later.',
+    given_later: 'The partner only received the code later.',
     partner_inactive: 'The partner who has this code is not active.',
   },
-  code_of_first_purchase: { found: 'The sale names no valid code, and the first purchase used one.' },
+  code_of_first_purchase: { found: 'The sale has no valid code, but the first purchase used one.' },
   code_or_click: {
     code: "A click had come through another partner's link, and codes take precedence in this program.",
-    click: "The code is another partner's, and clicks take precedence in this program.",
+    click: 'The code belongs to another partner, and clicks take precedence in this program.',
     named_code: "The first purchase used another partner's code, and this sale uses this one.",
   },
-  same_partner: { found: 'A customer with this key and the same partner exists: they are the buyer.' },
+  same_partner: { found: 'There is a customer with this key and the same partner, who is the buyer.' },
 }
 const ofCustomer: Record<string, string> = {
   found: 'Found the customer.',
   second_customer:
     'Its customer has another key, so a customer with this key was created with the same link and partner.',
   not_given: 'None was given.',
-  unknown: 'No customer of the program has it.',
+  unknown: 'No customer of the program has this value.',
   expired: 'Its latest click was older than the attribution window.',
   unverified: 'Only a browser had reported it, and server reports take precedence.',
   clicked_later: 'Its customer had not clicked yet when the buyer started to buy.',

@@ -64,6 +64,9 @@ export async function readPayee(db: Database, secret: string, programId: number,
   )
   const identity = row && (await unseal(secret, 'payee', rowOf(programId, partnerId), row.identity))
   if (identity === undefined)
-    throw new ApiError('not_found', 'No erased partner with payments has these ids, or EMAIL_HASH_KEY has changed.')
+    throw new ApiError(
+      'not_found',
+      'There is no erased partner with payments and these ids, or EMAIL_HASH_KEY has changed.',
+    )
   return identity
 }

@@ -86,7 +86,7 @@ export async function reopenPayoutRun(db: Database, programId: number, runId: nu
   if (!row.is_open) {
     throw new ApiError(
       'conflict',
-      'This run was paid more than 24 hours ago, or there is a later run. Mark single payouts as returned instead.',
+      'This run was paid more than 24 hours ago, or there is a later run. Mark individual payouts as returned instead.',
     )
   }
 }

@@ -80,7 +80,7 @@ export async function askPayout(
   }
   const minimumCents = row?.minimum_cents ?? 0
   if (amountCents < minimumCents) {
-    throw new ApiError('conflict', `This program pays ${formatMoney(minimumCents, currency)} or more at a time.`)
+    throw new ApiError('conflict', `This program only pays amounts of ${formatMoney(minimumCents, currency)} or more.`)
   }
   const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
   throw new ApiError('conflict', `Only ${payable} is available now. Request that or less.`)
@@ -107,7 +107,7 @@ export async function cancelPayout(
     throw new ApiError('conflict', 'This payout is in a payout run. Ask the program to exclude it.')
   }
   if (row.status === 'sent' || row.status === 'unclaimed') {
-    throw new ApiError('conflict', 'This payout is on its way. It cannot be canceled. Ask the program about it.')
+    throw new ApiError('conflict', "This payout is on its way and can't be canceled. Ask the program about it.")
   }
   if (row.status !== 'requested' && row.status !== 'canceled') {
     throw new ApiError('conflict', `This payout is ${row.status}. It cannot be canceled.`)

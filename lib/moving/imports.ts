@@ -226,7 +226,7 @@ async function readOn(db: Database, env: ImportEnv, programId: number, importId:
     } catch (error) {
       if (!(error instanceof RefusedByService)) {
         if (isTransient(error)) throw error
-        return await noteProblem(db, programId, importId, 'reading', 'The service does not answer. We try again.')
+        return await noteProblem(db, programId, importId, 'reading', 'The service does not respond. We will try again.')
       }
       return await noteProblem(db, programId, importId, 'failed', error.message)
     }
@@ -338,11 +338,11 @@ export async function undoImport(
   if (was === 'paid_out') {
     throw new ApiError(
       'conflict',
-      'A payout contains money of this import, so it cannot be undone. Refuse the payout first, or correct single partners.',
+      "A payout contains money from this import, so it can't be undone. Refuse the payout first, or correct individual partners.",
     )
   }
   if (was === 'reading' || was === 'planned' || was === 'failed') {
-    throw new ApiError('conflict', `This import is ${was}: it has changed nothing yet.`)
+    throw new ApiError('conflict', `This import is ${was}. It has not changed anything yet.`)
   }
   await continueImport(db, env, { programId, importId, seconds })
   return await readImport(db, programId, importId)

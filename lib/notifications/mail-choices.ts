@@ -51,8 +51,8 @@ export const topicWords: Record<MailTopic, TopicWords> = {
   },
   application: {
     name: 'Applications',
-    hint: 'Somebody wants to be a partner.',
-    subject: 'Somebody applied to be a partner',
+    hint: 'Somebody wants to become a partner.',
+    subject: 'Somebody applied to become a partner',
     reader: 'advertiser',
   },
   payout_due: {
@@ -63,7 +63,7 @@ export const topicWords: Record<MailTopic, TopicWords> = {
   },
   review: {
     name: 'Reviews by hand',
-    hint: 'A decision that needs a person.',
+    hint: 'Something needs your decision.',
     subject: 'A review is needed',
     reader: 'advertiser',
   },

@@ -31,7 +31,7 @@ export function textOf(
     case 'commission_flagged':
       return `Review by hand: a commission of ${amount}${sale} for ${partner} is on hold. Decide on it under Reviews.`
     case 'application_received':
-      return 'Somebody applied to be a partner. Review it under Applications.'
+      return 'Somebody applied to become a partner. Review the application under Applications.'
     case 'payout_due':
       return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Create one under Payout runs.`
     case 'commission_reversed':
@@ -39,7 +39,7 @@ export function textOf(
     case 'commission_refunded':
       return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
     case 'commission_corrected':
-      return `Your commission${sale} was corrected to the paid amount: ${amount} is ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
+      return `Your commission${sale} was corrected to the paid amount. ${amount} was ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
     case 'payout_reduced':
       return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because ${payload.adjustment_id ? `of a deduction${sale}` : `a commission${sale} was reversed`}.${why}`
     case 'adjustment_added':
@@ -61,7 +61,7 @@ export function textOf(
     case 'statement_ready':
       return `Your statement of ${payload.month ?? ''} is ready. Open it under Payouts.`
     case 'refund_not_converted':
-      return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in another currency than the sale's. The commission of ${partner} stands until you reject it or record a refund.`
+      return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in a different currency from the sale. The commission of ${partner} doesn't change until you reject it or record a refund.`
     case 'sale_currency_corrected':
       return `The payment processor reports ${amount}${sale}, in another currency than your server. The sale and the commission of ${partner} were corrected.`
     case 'sale_currency_differs':
@@ -75,9 +75,9 @@ export function textOf(
     case 'dispute_reinstated':
       return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
-      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps events from Stripe for up to 90 days. It applies them when you reconnect.'
+      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect.'
     case 'webhook_disabled':
-      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Enable the endpoint under Webhooks once it answers, and replay the missed deliveries.`
+      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Once it responds again, enable it under Webhooks and replay the missed deliveries.`
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }

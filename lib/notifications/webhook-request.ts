@@ -31,7 +31,7 @@ export async function sendWebhook(
     status: null,
     answer: null,
     error: ended.signal.aborted
-      ? `There was no answer within ${answerWithinMilliseconds / 1000} seconds.`
+      ? `There was no response within ${answerWithinMilliseconds / 1000} seconds.`
       : whyBroken(error),
   }))
   clearTimeout(timer)

@@ -18,7 +18,7 @@ export async function receiveDelivery(
 ): Promise<AppliedEvent & { event_id: string; event_type: string }> {
   const receiver = await readReceiverOf(db, accountId)
   if (receiver?.processor !== processorName)
-    throw new ApiError('not_found', 'There is no such connection. Copy the address from the settings.')
+    throw new ApiError('not_found', 'This connection does not exist. Copy the URL from the settings.')
   const { title, isSigned } = processors[receiver.processor]
   const secret =
     receiver.secret === null ? undefined : await unseal(key, 'processor secret', receiver.account_id, receiver.secret)

@@ -166,7 +166,7 @@ export async function replayWebhookEvent(
   const [event] = await db.query(
     webhookEventsOf(programId).where('e.event_id', '=', eventId).select(loggedEventColumns).$castTo<LoggedEvent>(),
   )
-  if (!event) throw new ApiError('not_found', 'There is no such event. Events are kept for 90 days.')
+  if (!event) throw new ApiError('not_found', 'This event does not exist. Events are kept for 90 days.')
   return {
     ...(await applyEvent(db, askProcessor(stripe), await readAgain(db, event, secret))),
     livemode: event.livemode,

@@ -20,7 +20,7 @@ async function mailText(
   await sendMail(db, env, { to, subject, text: text.join('\n\n'), sender: programName })
 }
 
-const notYou = 'If it was not you, do nothing: without this link we keep nothing.'
+const notYou = "If this wasn't you, you can ignore this e-mail. We don't keep an application that isn't confirmed."
 
 /** Mails the link that confirms an application within `confirmDays`. */
 export async function mailConfirmation(
@@ -34,7 +34,7 @@ export async function mailConfirmation(
     programName,
     subject: `Confirm your application to ${programName}`,
     text: [
-      `Somebody, probably you, applied to be a partner of ${programName} with this address. Read the application and confirm it within ${confirmDays} days:`,
+      `Somebody, probably you, applied to become a partner of ${programName} with this address. Check the application and confirm it within ${confirmDays} days:`,
       `${env.BASE_URL}/application?token=${token}`,
       notYou,
     ],
@@ -55,16 +55,16 @@ export async function mailOutcome(
     standing.outcome === 'partner'
       ? `You are already a partner of ${programName}. Sign in to see your links: ${env.BASE_URL}/partner`
       : standing.outcome === 'waiting'
-        ? `Your earlier application to ${programName} is waiting for review. You get an e-mail when it is approved.`
+        ? `Your earlier application to ${programName} is waiting for review. You will get an e-mail when it is approved.`
         : `${programName} did not accept your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
   await mailText(db, env, {
     to,
     programName,
     subject: `Your application to ${programName}`,
     text: [
-      `Somebody, probably you, applied to be a partner of ${programName} with this address.`,
+      `Somebody, probably you, applied to become a partner of ${programName} with this address.`,
       answer,
-      'If it was not you, do nothing: nothing has changed.',
+      "If this wasn't you, you can ignore this e-mail. Nothing has changed.",
     ],
   })
 }
@@ -90,7 +90,7 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
     invitation === undefined
       ? [`${programName} approved your application. Here are your links:`, `${env.BASE_URL}/partner/links`]
       : [
-          `${programName} approved your application. Accept within 14 days to get your links and see what you earn:`,
+          `${programName} approved your application. Accept the invitation within 14 days to get your links and see what you earn:`,
           `${env.BASE_URL}/partner-invitation?token=${invitation}`,
         ]
   await mailText(db, env, { to, programName, subject: `You are a partner of ${programName}`, text })
@@ -105,8 +105,8 @@ export async function mailRejection(db: Database, env: ApplicationMailEnv, appli
     programName,
     subject: `Your application to ${programName}`,
     text: [
-      `${programName} did not accept your application to be a partner. You can apply again after thirty days.`,
-      'We delete your application after a year at the latest.',
+      `${programName} did not accept your application to become a partner. You can apply again after thirty days.`,
+      'We will delete your application within a year.',
     ],
   })
 }

@@ -174,7 +174,7 @@ const refusals: Record<string, ApiError> = {
   workspace: tooManyApplications,
   unverified: new ApiError(
     'forbidden',
-    'No owner of this workspace has a confirmed e-mail address. Confirm one first: until then, the service sends no e-mail.',
+    'No owner of this workspace has a confirmed e-mail address. Confirm an address first, because the service does not send e-mail until then.',
   ),
 }
 

@@ -137,7 +137,7 @@ function refuse(refusal: string, heldBy: string | null): never {
   if (refusal === 'no_partner') throw notOfProgram('partner_id', 'partner')
   const [field, message, rule] =
     refusal === 'promotion_code_taken'
-      ? ['promotion_code_id', 'This promotion code is already a different code here.', 'must be of no other code']
+      ? ['promotion_code_id', 'This promotion code already belongs to another code here.', 'must be of no other code']
       : refusal === 'revoked'
         ? [
             'code',

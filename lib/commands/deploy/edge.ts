@@ -54,7 +54,7 @@ export async function readEdge(
       headers: { authorization: `Bearer ${token}` },
       signal: AbortSignal.timeout(30_000),
     }).catch((error: unknown) => {
-      throw new OperatorError(`Cloudflare did not answer: ${String(error)}. Try again.`)
+      throw new OperatorError(`Cloudflare did not respond: ${String(error)}. Try again.`)
     })
     const { success, errors, result } = answer.parse(await response.json().catch(() => ({ success: false })))
     if (success) return schema.parse(result)

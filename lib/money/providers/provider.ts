@@ -122,7 +122,7 @@ export async function call(account: Account, url: string, { method = 'GET', head
     signal: AbortSignal.timeout(timeoutMilliseconds),
   })
   const text = await response.text()
-  if (text.length > longestAnswer) throw new Error('The provider sent too long an answer.')
+  if (text.length > longestAnswer) throw new Error('The provider sent a response that is too long.')
   if (isOpen(response.status)) throw new Error(`The provider answered ${response.status}: ${text.slice(0, 500)}`)
   if (!response.ok) throw new Refused(response.status, text)
   const json: unknown = text === '' ? {} : JSON.parse(text)

@@ -42,7 +42,7 @@ const atOnce = 200
 export const stripe: PayoutProvider = {
   title: 'Stripe',
   keys: {
-    secret_key: { label: 'Secret key', hint: 'A restricted key that may write outbound payments is enough.' },
+    secret_key: { label: 'Secret key', hint: 'A restricted key that can write outbound payments is enough.' },
     financial_account: { label: 'Financial account', hint: 'It begins with fa_.' },
     webhook_secret: {
       label: 'Webhook secret',

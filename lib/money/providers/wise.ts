@@ -59,7 +59,7 @@ export const wise: PayoutProvider = {
   most: 1000,
   readsAtOnce: 200,
   pays: () => true,
-  remaining: 'Fund the batch in Wise. Wise pays nobody until then.',
+  remaining: "Fund the batch in Wise. Until then, Wise doesn't pay anybody.",
 
   async createBatch(account, batch, progress) {
     const { currency } = batch

@@ -40,7 +40,7 @@ export async function ask<Schema extends z.ZodMiniType>(
   const path = new URL(address).pathname
   if ([401, 403].includes(response.status)) {
     throw new RefusedByService(
-      `The service refuses the key for ${path} (${response.status}). Check the key and its rights.`,
+      `The service refused the key for ${path} (${response.status}). Check the key and its permissions.`,
     )
   }
   if ([400, 404, 422].includes(response.status)) {
@@ -48,12 +48,12 @@ export async function ask<Schema extends z.ZodMiniType>(
       `The service has nothing at ${path} (${response.status}). Check the account or program id.`,
     )
   }
-  if (!response.ok) throw new ApiError('unavailable', `The service answered ${response.status} at ${path}.`)
+  if (!response.ok) throw new ApiError('unavailable', `The service responded with ${response.status} at ${path}.`)
   const parsed = schema.safeParse(await response.json())
   if (!parsed.success) {
     const field = parsed.error.issues[0]?.path.join('.') ?? ''
     throw new RefusedByService(
-      `The service's answer at ${path} has another form than expected (${field}). Import files instead.`,
+      `The service's response at ${path} has an unexpected format (${field}). Import files instead.`,
     )
   }
   return parsed.data

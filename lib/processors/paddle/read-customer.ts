@@ -9,7 +9,7 @@ const customer = z.looseObject({ id, custom_data: z.optional(z.unknown()) })
 export function readCustomer({ object, createdAt }: ProcessorEvent): Fact {
   const read = customer.parse(object)
   const names = namesIn(read.custom_data)
-  if (!namesSomething(names)) return ignored("The customer's custom data names no visitor.")
+  if (!namesSomething(names)) return ignored("The customer's custom data contains no visitor.")
   return {
     kind: 'customer',
     ...names,

@@ -19,6 +19,6 @@ export function readCustomer(type: string, object: unknown, previous: unknown, r
   const saidBefore = before.safeParse(previous).data?.metadata ?? noMetadata
   const isDeleted = type === 'customer.deleted'
   if (!isDeleted && !saysSomething(said) && !saysSomething(saidBefore))
-    return ignored("The customer's metadata names no visitor.")
+    return ignored("The customer's metadata contains no visitor.")
   return { kind: 'customer', ...said, processor_customer_id: read.id, is_deleted: isDeleted, reported_at: reportedAt }
 }

@@ -99,7 +99,7 @@ const readers: Readonly<Record<string, Reader>> = {
   'customer.updated': ({ type, object, previous, created }) => readCustomer(type, object, previous, created),
   'customer.deleted': ({ type, object, created }) => readCustomer(type, object, null, created),
   'account.application.deauthorized': ({ account }) =>
-    account ? { kind: 'deauthorization' } : ignored('It names no connected account.'),
+    account ? { kind: 'deauthorization' } : ignored('It contains no connected account.'),
   ...Object.fromEntries(
     ownershipEventTypes.map((type) => [type, ({ object }: ReceivedObject) => readOwnership(object)]),
   ),

@@ -181,6 +181,6 @@ const invoicePayment = z.looseObject({ invoice: reference, payment })
 export function readInvoicePayment(object: unknown): Fact {
   const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
   const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((paymentId) => paymentId !== null)
-  if (invoiceId === null || paymentIds.length === 0) return ignored('It names no invoice or no payment.')
+  if (invoiceId === null || paymentIds.length === 0) return ignored('It contains no invoice or no payment.')
   return { kind: 'invoice_payment', payment_ids: paymentIds, invoice_id: invoiceId }
 }
