@@ -58,7 +58,7 @@ test.each<Row>([
     databaseUrl.replace(/:[^:@]+@/, ':wrong@'),
     /password authentication failed.*\. Check the user and password/,
   ],
-  ['audit while the connection breaks', 'commands/audit.ts', closing, /The connection broke\. Run/],
+  ['audit while the connection breaks', 'commands/audit.ts', closing, /The connection was lost. Run/],
   ['restore from a folder', `commands/backup.ts restore ${folder}`, databaseUrl, /Name a file, not/],
   [
     'restore from a missing file',
@@ -166,7 +166,9 @@ test('a connection that breaks between two statements fails the next statement, 
     await ended
     return await client.query('select 1')
   })
-  expect(explain(await failed.catch((error: unknown) => error))).toMatch(/\. The connection broke\. Run this again\.$/)
+  expect(explain(await failed.catch((error: unknown) => error))).toMatch(
+    /\. The connection was lost. Run this again\.$/,
+  )
 })
 
 /** The `npm run` commands and their calls of Node. */

@@ -119,7 +119,7 @@ test('without mail the pages say so, and no link is created or printed', async (
     expect(await post(dashboard, path, new URLSearchParams(ada), { environment })).toEqual([
       303,
       location,
-      expect.stringContaining('This service can't send e-mail yet.'),
+      expect.stringContaining("This service can't send e-mail yet."),
       '',
     ])
   for (const spy of printed) expect(JSON.stringify(spy.mock.calls)).not.toMatch(/token|Mail to/)

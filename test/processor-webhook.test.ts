@@ -59,7 +59,7 @@ describe('an event that changes nothing is answered with 200 and stored with its
       'whose metadata names a program of another account',
       completed,
       (shop) => oneTime(otherProgram(shop)),
-      /Program 999999999.*not connected/,
+      /program 999999999.*not connected/,
     ],
     ['whose metadata names no program', completed, (shop) => oneTime(shop, { metadata: {} }), /contains no program/],
     [
