@@ -55,6 +55,11 @@ const refusals: Record<string, () => ApiError> = {
       'slug',
       'must be one of the five addresses of the program',
     ),
+  join_pages_self_billing: () =>
+    invalid('Self-billing is a part of the terms. Enter terms, too.', {
+      field: 'terms',
+      message: 'must be set if self_billing is true',
+    }),
   join_pages_verified: () =>
     new ApiError(
       'forbidden',

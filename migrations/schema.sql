@@ -7294,15 +7294,19 @@ CREATE OR REPLACE FUNCTION public.issue_document(payout payouts, of_payment_numb
  LANGUAGE plpgsql
 AS $function$
 declare
-  of_terms integer := self_billing_terms(payout.program_id, payout.partner_id);
+  of_terms integer;
   issuer program_billing;
   payee payee_details;
   of_number bigint;
 begin
   select b.* into issuer from program_billing b where b.program_id = payout.program_id;
+  if not found then
+    return false;
+  end if;
+  of_terms := self_billing_terms(payout.program_id, payout.partner_id);
   select d.* into payee from partners r join payee_details d on d.user_id = r.user_id
   where r.program_id = payout.program_id and r.id = payout.partner_id;
-  if of_terms is null or issuer.program_id is null or payee.user_id is null or exists (
+  if of_terms is null or payee.user_id is null or exists (
     select from documents d
     where d.program_id = payout.program_id and d.payout_id = payout.id and d.payment_number = of_payment_number and d.voided_at is null
   ) then
@@ -7333,7 +7337,9 @@ declare
     join payee_details d on d.user_id = r.user_id
     where w.program_id = of_program_id and w.status = 'paid' and self_billing_terms(w.program_id, w.partner_id) is not null and not exists (
       select from documents d
-      where d.program_id = w.program_id and d.payout_id = w.id and d.payment_number = earlier_payments(w) and d.voided_at is null
+      where d.program_id = w.program_id and d.payout_id = w.id and d.kind = 'invoice' and d.voided_at is null and not exists (
+        select from documents c where c.program_id = d.program_id and c.corrects_id = d.id
+      )
     )
     order by w.id limit 500
   );
@@ -10882,6 +10888,9 @@ begin
   select t.* into terms from program_terms t where t.program_id = of_program_id and t.version = page.terms_version;
   new_terms := case when changes ? 'terms' then nullif(changes ->> 'terms', '') else terms.text end;
   bills_itself := coalesce((changes ->> 'self_billing')::boolean, terms.self_billing, false);
+  if new_terms is null and (changes ->> 'self_billing')::boolean then
+    raise exception 'nobody can accept missing terms' using errcode = 'check_violation', constraint = 'join_pages_self_billing';
+  end if;
   if (new_terms, bills_itself) is distinct from (terms.text, coalesce(terms.self_billing, false)) then
     page.terms_version := null;
     if new_terms is not null then

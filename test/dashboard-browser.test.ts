@@ -783,7 +783,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
     // Filters on filtered pages would never end.
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
-    if (pathname.endsWith('.csv') || /^\/(docs|api)\b/.test(pathname)) {
+    if (pathname.endsWith('.csv') || /^\/(docs|api|documents)\b/.test(pathname)) {
       const { status, body } = await fetch(new URL(next, stack.baseUrl), { headers: { cookie } })
       await body?.cancel()
       if (status !== 200) broken.push([next, status])

@@ -77,7 +77,7 @@ export async function readPayee(db: Database, userId: string) {
       .innerJoin('program_terms as t', (join) =>
         join.onRef('t.program_id', '=', 'j.program_id').onRef('t.version', '=', 'j.terms_version'),
       )
-      .select(['g.id', 'g.name', 'b.legal_name', 't.version', 't.text'])
+      .select(['g.id', 'g.name', 't.version', 't.text'])
       .select(sql<number | null>`self_billing_terms(p.program_id, p.id)`.as('accepted'))
       .where('p.user_id', '=', userId)
       .where('t.self_billing', '=', true)

@@ -144,15 +144,23 @@ export async function changeJoinPage(db: Database, programId: number, changes: J
   return page
 }
 
-/** The agreement to self-billing, which people accept together with the terms. */
-export const selfBillingSentence = (program: string) =>
-  `Self-billing: ${program} issues the invoices for your commissions in your name. You do not issue invoices for them yourself.`
+/** The agreement to self-billing, which people accept together with the text of the terms. */
+export const selfBillingClause =
+  'Self-billing: the program issues the invoices for your commissions in your name. You do not issue invoices for them yourself.'
 
-/** Column: the text of a version of a program's terms, or null. */
+/** Column: a version of a program's terms with the agreement to self-billing if they contain it, or null. */
 export function termsOf(programId: Expression<number>, version: Expression<number | null>) {
   return kysely
     .selectFrom('program_terms as v')
-    .select('v.text')
+    .select((eb) =>
+      eb
+        .case()
+        .when('v.self_billing', '=', true)
+        .then(sql<string>`concat(v.text, ${`\n\n${selfBillingClause}`}::text)`)
+        .else(eb.ref('v.text'))
+        .end()
+        .as('text'),
+    )
     .where('v.program_id', '=', programId)
     .where('v.version', '=', version)
     .$asScalar()

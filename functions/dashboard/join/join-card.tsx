@@ -1,5 +1,5 @@
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
-import { answerLengths, type JoinPage, selfBillingSentence } from '../../../lib/programs/join-page.ts'
+import { answerLengths, type JoinPage, selfBillingClause } from '../../../lib/programs/join-page.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, FieldError, Form, Hidden } from '../components/fields.tsx'
 import { useForm } from '../components/form.ts'
@@ -48,7 +48,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
           {...(required && { required })}
         />
       ))}
-      {terms !== null && <Terms terms={bills ? `${terms}\n\n${selfBillingSentence(name)}` : terms} />}
+      {terms !== null && <Terms terms={bills ? `${terms}\n\n${selfBillingClause}` : terms} />}
       {siteKey !== undefined && (
         <>
           <div class="cf-turnstile" data-sitekey={siteKey} data-response-field-name={turnstileField}></div>

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { formatMoney } from '../../../lib/money.ts'
-import { selfBillingSentence } from '../../../lib/programs/join-page.ts'
+import { selfBillingClause } from '../../../lib/programs/join-page.ts'
 import { acceptTerms, listDocuments, payeeForm, readPayee, savePayee } from '../../../lib/money/documents.ts'
 import { countries } from '../../../lib/money/document-parties.ts'
 import { readTaxForm, saveTaxForm, taxFormForm, taxFormNames } from '../../../lib/money/tax-forms.ts'
@@ -79,13 +79,13 @@ pages.get(address, requirePartner, async (c) => {
   )
 })
 
-function SelfBilling({ terms: { id, name, legal_name: legalName, version, text, accepted } }: { terms: Terms }) {
+function SelfBilling({ terms: { id, name, version, text, accepted } }: { terms: Terms }) {
   return (
     <Card
       title={`Self-billing by ${name}`}
       aside={accepted !== null && <Badge tone="good">{`You accepted version ${accepted}`}</Badge>}
     >
-      <p>{selfBillingSentence(legalName)}</p>
+      <p>{selfBillingClause}</p>
       <details class="more">
         <summary>Terms, version {version}</summary>
         <PlainText text={text} />

@@ -11,7 +11,9 @@ declare
     join payee_details d on d.user_id = r.user_id
     where w.program_id = of_program_id and w.status = 'paid' and self_billing_terms(w.program_id, w.partner_id) is not null and not exists (
       select from documents d
-      where d.program_id = w.program_id and d.payout_id = w.id and d.payment_number = earlier_payments(w) and d.voided_at is null
+      where d.program_id = w.program_id and d.payout_id = w.id and d.kind = 'invoice' and d.voided_at is null and not exists (
+        select from documents c where c.program_id = d.program_id and c.corrects_id = d.id
+      )
     )
     order by w.id limit 500
   );

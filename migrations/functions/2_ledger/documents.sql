@@ -43,15 +43,19 @@ return (
 -- Returns whether it did. The caller has locked the balance.
 create or replace function issue_document(payout payouts, of_payment_number integer) returns boolean language plpgsql as $$
 declare
-  of_terms integer := self_billing_terms(payout.program_id, payout.partner_id);
+  of_terms integer;
   issuer program_billing;
   payee payee_details;
   of_number bigint;
 begin
   select b.* into issuer from program_billing b where b.program_id = payout.program_id;
+  if not found then
+    return false;
+  end if;
+  of_terms := self_billing_terms(payout.program_id, payout.partner_id);
   select d.* into payee from partners r join payee_details d on d.user_id = r.user_id
   where r.program_id = payout.program_id and r.id = payout.partner_id;
-  if of_terms is null or issuer.program_id is null or payee.user_id is null or exists (
+  if of_terms is null or payee.user_id is null or exists (
     select from documents d
     where d.program_id = payout.program_id and d.payout_id = payout.id and d.payment_number = of_payment_number and d.voided_at is null
   ) then

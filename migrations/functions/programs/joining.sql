@@ -42,6 +42,9 @@ begin
   select t.* into terms from program_terms t where t.program_id = of_program_id and t.version = page.terms_version;
   new_terms := case when changes ? 'terms' then nullif(changes ->> 'terms', '') else terms.text end;
   bills_itself := coalesce((changes ->> 'self_billing')::boolean, terms.self_billing, false);
+  if new_terms is null and (changes ->> 'self_billing')::boolean then
+    raise exception 'nobody can accept missing terms' using errcode = 'check_violation', constraint = 'join_pages_self_billing';
+  end if;
   if (new_terms, bills_itself) is distinct from (terms.text, coalesce(terms.self_billing, false)) then
     page.terms_version := null;
     if new_terms is not null then
