@@ -442,7 +442,7 @@ test('a partner who erased their account earns nothing by any rule', async () =>
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('the explanation names the rule and the whole arithmetic, the cap included', async () => {
+test('the explanation shows the rule and the whole calculation, including the cap', async () => {
   const world = await createWorld()
   await world.rules(
     { groupId: world.groupId },

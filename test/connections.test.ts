@@ -408,7 +408,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
-  test('a warning moves nothing', async () => {
+  test('a chargeback warning has no effect', async () => {
     const shop = await connect('paddle')
     await report(shop, 'transaction.completed')
     expect(await report(shop, 'adjustment.created:chargeback_warning')).toMatchObject({ body: { outcome: 'ignored' } })

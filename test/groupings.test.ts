@@ -632,7 +632,7 @@ test('a day keeps 200 separate values, and all others share one row', async () =
   await setTime(new Date())
 })
 
-test('a paid lead and a first purchase leave only their own figures to count', async () => {
+test('a paid lead and a first purchase only change their own figures', async () => {
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
   const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)
   const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }

@@ -424,7 +424,7 @@ test('the whole remaining amount can be refunded again after a failed refund', a
   expect(await findDifferences(sql, program.programId)).toEqual([])
 })
 
-test('a refund whose response was lost repeats that response, whatever was refunded since', async () => {
+test('a repeated refund gets the lost response again, even after further refunds', async () => {
   const { program, sale } = await createCredited()
   const keyHash = await apiKeyHash(`Bearer ${await createApiKey(db, program.programId, 'retry')}`)
   const refund = { amount_cents: 2000, refund_id: 'lost', reason: 'refund', reason_text: null } as const

@@ -176,7 +176,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await refunded()).toBe(0)
   })
 
-  test("a refund from the endpoint with Stripe's id is Stripe's refund, even if another with its amount arrives first", async () => {
+  test("a refund call with Stripe's id matches Stripe's refund, even if another refund of that amount arrives first", async () => {
     const shop = await sold({ generation })
     await byEndpoint(shop, 're_1')
     await report(shop, 're_2', 3000)

@@ -337,7 +337,7 @@ test.each<[string, Step[], number]>([
   ])
 })
 
-test('a repeated refund of the whole rest and concurrent corrections of its sale reverse the commission once', async () => {
+test('a repeated full refund with concurrent corrections of its sale reverses the commission once', async () => {
   for (const [round, isCredited] of [true, false, true].entries()) {
     const { shop, sale, refund } = await openShop()
     await sql.query(`update customers set customer_key = 'user-1' where program_id = $1`, [shop.programId])

@@ -245,7 +245,7 @@ describe('the constructor', () => {
   test.each([
     ['without a key', { apiKey: undefined, baseUrl }, 'Set SVC_API_KEY'],
     ['with an empty key', { apiKey: ' ', baseUrl }, 'Set SVC_API_KEY'],
-    ['with a malformed key', { apiKey: 'svc_live_\nsecret\u{1F511}', baseUrl }, 'Copy the whole key'],
+    ['with a malformed key', { apiKey: 'svc_live_\nsecret\u{1F511}', baseUrl }, 'Copy the complete key'],
     ['without an address', { apiKey: 'svc_live_k' }, 'Pass the address of the service'],
   ])('throws %s, and never quotes the key', (_, options, message) => {
     for (const create of [() => new SvcClient(options), () => new SvcApi(options)]) {

@@ -243,7 +243,7 @@ describe('svc listen', () => {
     const report = (text: string) => expect.poll(() => out.text, { timeout: 20_000 }).toContain(text)
     await Promise.all([service.stop(), server.stop()])
     await sell('away-1')
-    await report(`${service.url} did not answer (`)
+    await report(`${service.url} did not respond (`)
     await report('The service keeps events until it responds.')
     service.moods.push('breaks off', 'fails')
     await service.start()

@@ -57,7 +57,7 @@ const tools: ReadonlyMap<string, AgentTool> = new Map(
     const { id, method, scope } = operation
     const binding = bindingOf(operation)
     if (!scope || !binding) return []
-    // A preview computes figures and changes nothing.
+    // A preview computes figures without changing anything.
     const isRead = method === 'get' || id === 'previewRules'
     const name = toolName(id)
     return [[name, { name, operation, scope, isRead, binding }] as const]

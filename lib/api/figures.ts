@@ -12,5 +12,5 @@ export const figures = {
   totalSales: 'Attributed sales in the range, including renewals.',
   totalPartnersCommission: 'Commissions created in the range, minus later reversals, in the major unit.',
   otherCurrencies:
-    'Revenue, sales and commissions in currencies other than the program’s, by currency code. Nothing is converted.',
+    'Revenue, sales and commissions in currencies other than the program’s, by currency code. Currencies are not converted.',
 } as const

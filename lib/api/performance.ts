@@ -241,7 +241,8 @@ export const groupedPerformance = (): Operation => ({
           values: { type: 'integer', minimum: 1, maximum: 100, default: defaultLimit },
         },
         currency: {
-          description: 'The currency of amounts and of `sales`. Default: the program’s. Nothing is converted.',
+          description:
+            'The currency of amounts and of `sales`. Default: the program’s currency. Currencies are not converted.',
           values: { type: 'string' },
         },
       },

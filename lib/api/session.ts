@@ -21,5 +21,5 @@ export async function checkSession(c: Context<{ Bindings: ReadEnv }>): Promise<v
   await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, undefined)
 }
 
-/** Answers of reads are private, so no cache keeps them. */
+/** Responses to reads are private, so caches must not store them. */
 export const privateHeaders = { 'Cache-Control': 'private, no-store' }

@@ -102,7 +102,7 @@ interface ScheduledWorker {
   scheduled(options: { cron: string; scheduledTime: Date }): Promise<{ outcome: string }>
 }
 
-/** The place of requests on this machine, instead of Cloudflare's data. */
+/** The location of requests on this machine, which replaces Cloudflare's data. */
 const localRequestCf = { country: 'US', region: 'California', regionCode: 'CA', city: 'San Francisco', colo: 'SFO' }
 
 /** Answers paths without a route. */

@@ -80,7 +80,7 @@ export interface PurchaseSale {
   sale_type: string
   is_recurring: boolean
   subscription_id: string | null
-  /** Only an invoice has lines. Each names its price first, then its product, and has its share of the amount. */
+  /** Only an invoice has lines. Each line has its price, its product and its share of the amount, in this order. */
   lines?: { product_ids: string[]; weight: number }[] | null
   processor_invoice_id: string | null
   processor_payment_intent_id: string | null

@@ -14,7 +14,7 @@ type Answer = [status: number, body: unknown]
 
 /** Stand-ins of the APIs of PayPal Payouts, Wise and Stripe. They execute each payment once, as the real ones promise. */
 export class ProviderStandIns {
-  /** All payments that any of them has, by their key. */
+  /** The payments of all providers, by key. */
   readonly payments = new Map<string, Payment>()
   /** The recipients that they refuse. */
   readonly refused = new Set<string>()

@@ -2210,7 +2210,7 @@ export interface ApiOperations {
       order?: 'desc' | 'asc' | undefined
       /** The maximum number of groups to return. */
       limit?: number | undefined
-      /** The currency of amounts and of `sales`. Default: the program’s. Nothing is converted. */
+      /** The currency of amounts and of `sales`. Default: the program’s currency. Currencies are not converted. */
       currency?: string | undefined
     }
     body: undefined

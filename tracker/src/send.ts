@@ -33,7 +33,7 @@ const failed = (status: number, error: SvcError): Result<never> => ({ ok: false,
 export function checkKey(apiKey: string | undefined): void {
   if (!apiKey?.trim()) throw new TypeError('apiKey is missing. Set SVC_API_KEY to the API key of your program.')
   if (!/^svc_live_\w+$/.test(apiKey.trim()))
-    throw new TypeError('apiKey is not an API key. Copy the whole key, which begins with svc_live_.')
+    throw new TypeError('apiKey is not an API key. Copy the complete key, which begins with svc_live_.')
 }
 
 /** Fields that the service ignored and that the log already names. */

@@ -34,7 +34,7 @@ interface SubscriptionDetails {
   subscription?: Reference
 }
 
-/** The fields of `Stripe.Invoice` that the helpers read, in the shape since 2025-03-31 and in earlier shapes. */
+/** The fields of `Stripe.Invoice` that the helpers read, in the format since 2025-03-31 and in earlier formats. */
 export interface PaidInvoice extends InvoiceAmounts {
   id?: string | undefined
   billing_reason?: string | null | undefined

@@ -63,7 +63,7 @@ export function bulkPages(
     const all = totals.reduce((sum, { rows }) => sum + rows, 0)
     return c.render(
       <BulkPage job={job} title={`${job.verb} ${formatNumber(all)} ${job.rows}`}>
-        <p>{newest ? job.text : `No ${job.rows} match any more.`}</p>
+        <p>{newest ? job.text : `No ${job.rows} match anymore.`}</p>
         {newest && (
           <Form
             action={addressOf(c.req.path, job.query)}

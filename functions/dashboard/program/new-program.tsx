@@ -70,7 +70,7 @@ pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), 
   const chosen = asked ?? workspaces[0]?.id
   if (chosen === undefined && company === '') throw new FormRefusal(needsCompany)
   if (chosen !== undefined && !workspaces.some(({ id }) => id === chosen)) {
-    throw new ApiError('forbidden', 'Choose a workspace in which you may create programs.')
+    throw new ApiError('forbidden', 'Choose a workspace in which you can create programs.')
   }
   const db = c.get('db')
   const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))

@@ -56,7 +56,7 @@ function fillIn(template: string, connection: Connection, { program, processor, 
   }
   return template.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
     const value = values[name]
-    if (value === undefined) throw new Error(`The template names {{${name}}}, which has no value.`)
+    if (value === undefined) throw new Error(`The template contains {{${name}}}, which has no value.`)
     return value.replaceAll(/[\s`<>|]+/g, ' ')
   })
 }

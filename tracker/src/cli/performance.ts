@@ -13,7 +13,7 @@ const options = {
   'time-zone': 'Time zone of the days, such as Europe/Berlin; default UTC.',
   interval: 'hour (at most 31 days), day, week or month.',
   metrics: 'Separated by commas: clicks,leads,conversions,sales,revenue_cents,…',
-  sort: 'Metric that orders the groups; default the first one.',
+  sort: 'Metric by which the groups are sorted. Default: the first one.',
   order: 'desc or asc.',
   limit: 'Maximum number of groups; default 25.',
   currency: "Currency of the money; default the program's.",

@@ -12,7 +12,7 @@ export function addRules(svc: Command, subcommand: Subcommand, print: Print): vo
     .description('Commission rules. The key needs the scope read, and manage to change and preview them.')
     .helpOption('-h, --help', 'Show this help.')
 
-  subcommand(rules, 'list', "List everybody's rules; `svc groups list` has those of groups.")
+  subcommand(rules, 'list', 'List the rules for all partners. `svc groups list` shows the rules of groups.')
     .addHelpText('after', '\nExamples:\n  $ svc rules list')
     .action(async (flags: Flags) => {
       const answer = await request<ApiOperations['listRules']['answer']>(connect(flags), '/api/v1/rules')

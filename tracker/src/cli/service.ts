@@ -127,7 +127,7 @@ export async function request<Data>(
     const code = cause instanceof Error && 'code' in cause ? cause.code : name
     throw new CommandError(
       'network_error',
-      `${connection.baseUrl} did not answer (${String(code)}).`,
+      `${connection.baseUrl} did not respond (${String(code)}).`,
       'Check the address (--base-url or SVC_BASE_URL) and your connection, then run the command again.',
     )
   }
@@ -156,7 +156,7 @@ function hintFor(code: string, response: Response): string {
   if (seconds) return `Run the command again in ${seconds} s.`
   return response.status >= 500
     ? `Run the command again. If it fails again, give support the request id ${response.headers.get('x-request-id')}.`
-    : 'Correct the problem that the message names, then run the command again.'
+    : 'Correct the problem in the message, then run the command again.'
 }
 
 interface Answer {

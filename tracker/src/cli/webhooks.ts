@@ -62,14 +62,14 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       print(flags, created, `${green('✓')} Endpoint ${id}: ${plain(url)}\n  Secret, shown this once: ${secret}`)
     })
 
-  onOne('delete', 'Delete an endpoint. The service sends nothing to it any more.')
+  onOne('delete', 'Delete an endpoint. It no longer receives any events.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks delete 3')
     .action(async (id: number, flags: ConnectionFlags) => {
       const answer = await request<Answer<'deleteWebhookEndpoint'>>(connect(flags), path(id), { method: 'DELETE' })
       print(flags, answer, `${green('✓')} Endpoint ${id} was deleted.`)
     })
 
-  onOne('rotate', 'Create a new secret and show it. For a day, the previous secret also signs.')
+  onOne('rotate', 'Create a new secret and show it. For a day, webhooks are also signed with the previous secret.')
     .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc webhooks rotate 3')
     .action(async (id: number, flags: Flags) => {
@@ -96,7 +96,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
 
   onOne('replay', 'Send one webhook again, or all in a period.')
     .option('--delivery-id <id>', 'Id of one webhook, such as evt_1.')
-    .option('--since <time>', 'Events from this time on, such as 2026-01-31T12:00:00Z.')
+    .option('--since <time>', 'Only events since this time, such as 2026-01-31T12:00:00Z.')
     .option('--until <time>', 'Events before this time.')
     .option('--failed-only', 'Only failed webhooks.')
     .addHelpText(
