@@ -78,6 +78,12 @@ test.for<[what: string, days: number, clicked: string, at: string, counts: boole
   ['within the window', 30, '2026-03-01T00:00:00.001Z', '2026-03-31T00:00:00Z', true],
   ['at its start', 30, '2026-03-01T00:00:00Z', '2026-03-31T00:00:00Z', false],
   ['before it', 30, '2026-02-28T23:59:59Z', '2026-03-31T00:00:00Z', false],
-])('window: a click %s', async ([, days, clicked, at, counts]) => {
-  expect(await evaluate('$1::timestamptz > window_start($2, $3)', [clicked, at, days])).toBe(counts)
+])('window, in any time zone: a click %s', async ([, days, clicked, at, counts]) => {
+  for (const zone of ['UTC', 'Europe/Berlin']) {
+    const { rows } = await sql.query<{ counts: boolean }>(
+      `select $1::timestamptz > window_start($2, $3) as counts from set_config('TimeZone', $4, true)`,
+      [clicked, at, days, zone],
+    )
+    expect(rows, zone).toEqual([{ counts }])
+  }
 })

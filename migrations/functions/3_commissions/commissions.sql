@@ -45,7 +45,7 @@ begin
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
     hold_until)
   select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
-    now() + make_interval(days => p.hold_days)
+    now() + make_interval(hours => 24 * p.hold_days)
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;

@@ -171,7 +171,7 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
     where s.visitor is not null
   ),
   spans as (
-    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '24 hours' as since, max(s.signed_up_at) + interval '24 hours' as until
     from seen s group by 1, 2
   ),
   -- Read once, not for each commission.
@@ -193,7 +193,7 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
   select s.n, jsonb_build_object('signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at))
   from seen s
   join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
-    and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+    and g.at between s.signed_up_at - interval '24 hours' and s.signed_up_at + interval '24 hours'
   group by s.n having count(*) >= signups_of_one_address()
 $$;
 

@@ -1,8 +1,8 @@
 -- The attribution window: how long a click leads to its partner.
 
--- Returns the time after which a click counts for an event at `at`.
+-- Returns the time after which a click counts for an event at `at`. A day has 24 hours, because the session's time zone may have others.
 create or replace function window_start(at timestamptz, cookie_window_days integer) returns timestamptz language sql stable
-return at - make_interval(days => cookie_window_days);
+return at - make_interval(hours => 24 * cookie_window_days);
 
 -- Returns whether something existed at `at`. The minute allows for clock differences and for the processor's whole seconds.
 create or replace function existed_at(created_at timestamptz, at timestamptz) returns boolean language sql immutable
