@@ -5221,7 +5221,7 @@ begin
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
     hold_until)
   select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
-    now() + make_interval(days => p.hold_days)
+    now() + make_interval(hours => 24 * p.hold_days)
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;
@@ -6724,7 +6724,7 @@ AS $function$
     where s.visitor is not null
   ),
   spans as (
-    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '1 day' as since, max(s.signed_up_at) + interval '1 day' as until
+    select s.program_id, s.partner_id, min(s.signed_up_at) - interval '24 hours' as since, max(s.signed_up_at) + interval '24 hours' as until
     from seen s group by 1, 2
   ),
   -- Read once, not for each commission.
@@ -6746,7 +6746,7 @@ AS $function$
   select s.n, jsonb_build_object('signups', count(*), 'first_at', min(g.at), 'last_at', max(g.at))
   from seen s
   join signups g on g.program_id = s.program_id and g.partner_id = s.partner_id and g.visitor = s.visitor
-    and g.at between s.signed_up_at - interval '1 day' and s.signed_up_at + interval '1 day'
+    and g.at between s.signed_up_at - interval '24 hours' and s.signed_up_at + interval '24 hours'
   group by s.n having count(*) >= signups_of_one_address()
 $function$
 ;
@@ -7287,6 +7287,13 @@ CREATE OR REPLACE FUNCTION public.is_refund_key(stored text, key text)
  LANGUAGE sql
  IMMUTABLE
 RETURN ((stored = key) OR (starts_with(stored, 'sha:'::text) AND (stored = erased_refund_key(key, split_part(stored, ':'::text, 2)))))
+;
+
+CREATE OR REPLACE FUNCTION public.is_reopenable(run payout_runs)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (COALESCE(((run).paid_at > (now() - '24:00:00'::interval)), false) AND (NOT (EXISTS (SELECT FROM payout_runs r WHERE ((r.program_id = (is_reopenable.run).program_id) AND (r.id > (is_reopenable.run).id))))) AND (NOT (EXISTS (SELECT FROM payout_batches b WHERE ((b.program_id = (is_reopenable.run).program_id) AND (b.payout_run_id = (is_reopenable.run).id) AND (b.status <> 'stopped'::text))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.issue_document(payout payouts, of_payment_number integer)
@@ -10447,11 +10454,7 @@ declare
 begin
   select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
   run_id := run.id;
-  is_open := run.paid_at is null or run.paid_at > now() - interval '24 hours' and not exists (
-    select from payout_runs r where r.program_id = of_program_id and r.id > of_run_id
-  ) and not exists (
-    select from payout_batches b where b.program_id = of_program_id and b.payout_run_id = of_run_id and b.status <> 'stopped'
-  );
+  is_open := run.paid_at is null or is_reopenable(run);
   if run.paid_at is null or not is_open then
     return;
   end if;
@@ -12276,7 +12279,7 @@ CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cook
  RETURNS timestamp with time zone
  LANGUAGE sql
  STABLE
-RETURN (at - make_interval(days => cookie_window_days))
+RETURN (at - make_interval(hours => (24 * cookie_window_days)))
 ;
 
 CREATE OR REPLACE FUNCTION public.with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text)

@@ -18,6 +18,7 @@ import {
   payByHand,
   payPayoutRun,
   readPayoutRun,
+  readPayoutRunPart,
   reopenPayoutRun,
   setMinimumPayout,
 } from '../lib/money/payout-runs.ts'
@@ -536,7 +537,11 @@ describe('undoing a paid run', () => {
     await sql.query('update payout_runs set paid_at = now() where program_id = $1', [programId])
     const sale = await program.soldBy(0, 10_000)
     await approveCommissions(db, programId, [sale.commissionId])
+    const isReopenable = async () =>
+      (await readPayoutRunPart(db, programId, runId, { payments: { limit: 0 } })).is_reopenable
+    expect(await isReopenable()).toBe(true)
     await run()
+    expect(await isReopenable()).toBe(false)
     await expect(reopenPayoutRun(db, programId, runId)).rejects.toThrow('later run')
   })
 })

@@ -371,7 +371,9 @@ export async function readPayoutRunPart(
     },
   }
   const [[run], sums, [excludedCount], shown, excluded] = await db.batch([
-    runsStatement(programId).where('r.id', '=', runId),
+    runsStatement(programId)
+      .where('r.id', '=', runId)
+      .select(sql<boolean>`is_reopenable(r)`.as('is_reopenable')),
     runSumsStatement(programId, [runId]),
     kysely
       .selectFrom('payout_run_exclusions as e')

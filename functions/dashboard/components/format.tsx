@@ -3,6 +3,7 @@ import { majorUnits } from '../../../lib/money.ts'
 const locale = 'en-US'
 const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: 'UTC' })
 const timeFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+const monthFormat = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' })
 const numberFormat = new Intl.NumberFormat(locale)
 
 export function formatNumber(value: number): string {
@@ -26,6 +27,9 @@ export function formatAxis(cents: number, currency: string): string {
   if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short')
   return new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount)
 }
+
+/** Formats the month (UTC) of a moment: `November 2026`. */
+export const formatMonth = (at: Date): string => monthFormat.format(at)
 
 export function formatDate(date: Date | string): string {
   return dateFormat.format(new Date(date))

@@ -23,10 +23,10 @@ export const payoutLineList = (of: {
     lead: 'The commissions, reversals and manual adjustments that were paid. They add up to the amount of each payout.',
     caption: 'Paid commissions, reversals and adjustments, newest first',
     columns: [
-      { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} /> },
+      { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} />, phone: 'plain' },
       { label: 'Payout', cell: ({ payout_id: payout, partner_name: partner }) => `${payout}, ${partner}` },
-      { label: 'For', cell: (line) => <Cause line={line} saleAddress={of.saleAddress} /> },
-      { label: 'Amount', right: true, cell: (line) => <Amount line={line} /> },
+      { label: 'For', cell: (line) => <Cause line={line} saleAddress={of.saleAddress} />, phone: 'title' },
+      { label: 'Amount', right: true, cell: (line) => <Amount line={line} />, phone: 'amount' },
     ],
     empty: { title: 'Not paid yet', text: 'This page lists the commissions once the payout is paid.' },
   }),

@@ -25,13 +25,15 @@ export const payoutColumns = {
     label: 'Created',
     sorts: { descending: 'newest', ascending: 'oldest' },
     cell: ({ created_at: at }) => <Day at={at} />,
+    phone: 'plain',
   },
-  state: { label: 'State', cell: (payout) => <State payout={payout} /> },
+  state: { label: 'State', cell: (payout) => <State payout={payout} />, phone: 'plain' },
   amount: {
     label: 'Amount',
     right: true,
     sorts: { descending: 'amount' },
     cell: (payout) => <PayoutAmount payout={payout} />,
+    phone: 'amount',
   },
 } satisfies Record<string, Column<Payout>>
 
@@ -59,7 +61,7 @@ function payoutRow(payout: Payout) {
     requested: decimalAmount(payout.requested_cents, payout.currency),
     decided: payout.decided_at,
     reference: payout.reference,
-    paid_on: payout.paid_on,
+    paid_on: payout.paid_on?.toISOString().slice(0, 10) ?? null,
     reason: payout.reason,
   }
 }

@@ -13,7 +13,7 @@ import {
 import type { Database } from '../../../lib/database.ts'
 import { addressOf } from './address.ts'
 import { Card, LinkButton, Metric } from './blocks.tsx'
-import { Day } from './format.tsx'
+import { Day, formatMonth } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
 
 interface StatementProps {
@@ -28,14 +28,14 @@ export function statementList(
   asked: Record<string, string>,
   { of, current, saleAddress }: StatementProps,
 ): ListOf<StatementEntry, number, StatementTotals> {
-  const thisMonth = new Date().toISOString().slice(0, 7)
+  const thisMonth = textOf(new Date())
   const { month = thisMonth, currency: askedCurrency = '' } = asked
   const range = monthRange(month)
   if (!range) throw new ApiError('invalid_request', 'Enter a month such as 2026-01.')
   const currency = isCurrency(askedCurrency) ? askedCurrency : null
   const period = { ...range, currency }
   return {
-    title: `Statement of ${month}`,
+    title: `Statement of ${formatMonth(range.from)}`,
     current,
     rows: 'entries',
     query: { month: asked['month'], currency: currency ?? undefined },
@@ -54,7 +54,7 @@ export function statementList(
       ),
       lead: totals && `${totals.partner_name}, ${totals.program_name}. Days are UTC.`,
       choices: [
-        { name: 'month', label: 'Month', options: months(24).map((one) => [one, one]) },
+        { name: 'month', label: 'Month', options: months(24).map((at) => [textOf(at), formatMonth(at)]) },
         {
           name: 'currency',
           label: 'Currency',
@@ -64,12 +64,17 @@ export function statementList(
           ]),
         },
       ],
-      above: totals && <Totals totals={totals} month={month} isOpen={month === thisMonth} />,
+      above: totals && <Totals totals={totals} month={formatMonth(range.from)} isOpen={month === thisMonth} />,
       caption: 'Balance entries, newest first',
       columns: [
-        { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} /> },
-        { label: 'Entry', cell: (entry) => <Entry entry={entry} saleAddress={saleAddress} /> },
-        { label: 'Amount', right: true, cell: ({ amount_cents: cents, currency: code }) => formatMoney(cents, code) },
+        { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} />, phone: 'plain' },
+        { label: 'Entry', cell: (entry) => <Entry entry={entry} saleAddress={saleAddress} />, phone: 'title' },
+        {
+          label: 'Amount',
+          right: true,
+          cell: ({ amount_cents: cents, currency: code }) => formatMoney(cents, code),
+          phone: 'amount',
+        },
         {
           label: 'Balance',
           right: true,
@@ -83,12 +88,12 @@ export function statementList(
   }
 }
 
-/** The newest `count` months, such as `2026-01`. */
-function months(count: number): string[] {
+const textOf = (month: Date) => month.toISOString().slice(0, 7)
+
+/** The starts of the newest `count` months. */
+function months(count: number): Date[] {
   const now = new Date()
-  return Array.from({ length: count }, (_, back) =>
-    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7),
-  )
+  return Array.from({ length: count }, (_, back) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)))
 }
 
 interface TotalsProps {

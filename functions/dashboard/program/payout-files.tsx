@@ -19,6 +19,9 @@ export interface PaymentCount {
   payments: number
 }
 
+/** More files than this are in a menu. */
+const buttonsShown = 3
+
 /** Links to the payment files of each currency, in parts if one file can't hold all payments. */
 export function PayoutFileLinks({ address, counts }: { address: string; counts: PaymentCount[] }) {
   const byCurrency = Map.groupBy(counts, ({ currency }) => currency)
@@ -26,22 +29,34 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
     currency,
     length: list.reduce((sum, { payments }) => sum + payments, 0),
   }))
+  const links = files.flatMap(({ currency, length }) =>
+    payoutLayouts
+      .filter((layout) => pays(layout, currency))
+      .flatMap((layout) => {
+        const parts = Math.ceil(length / (maxPayments[layout] ?? length))
+        return Array.from({ length: parts }, (_, index) => ({
+          href: addressOf(address, { layout, currency, part: String(index + 1) }),
+          text: `${layoutNames[layout]} file, ${currency.toUpperCase()}${parts > 1 ? ` (${index + 1} of ${parts})` : ''}`,
+        }))
+      }),
+  )
+  if (links.length <= buttonsShown)
+    return (
+      <>
+        {links.map((link) => (
+          <LinkButton {...link} />
+        ))}
+      </>
+    )
   return (
-    <>
-      {files.flatMap(({ currency, length }) =>
-        payoutLayouts
-          .filter((layout) => pays(layout, currency))
-          .flatMap((layout) => {
-            const parts = Math.ceil(length / (maxPayments[layout] ?? length))
-            return Array.from({ length: parts }, (_, index) => (
-              <LinkButton
-                href={addressOf(address, { layout, currency, part: String(index + 1) })}
-                text={`${layoutNames[layout]} file, ${currency.toUpperCase()}${parts > 1 ? ` (${index + 1} of ${parts})` : ''}`}
-              />
-            ))
-          }),
-      )}
-    </>
+    <details class="switcher">
+      <summary class="button">Payment files</summary>
+      <div class="menu">
+        {links.map(({ href, text }) => (
+          <a href={href}>{text}</a>
+        ))}
+      </div>
+    </details>
   )
 }
 

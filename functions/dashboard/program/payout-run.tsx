@@ -68,8 +68,6 @@ export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<Pa
 }
 
 const missing = 'This program has no such payout run.'
-/** How long after its payment a run can be reopened. */
-const reopenMs = 24 * 60 * 60 * 1000
 const runIn = (c: ProgramContext) => idInPath(c, 'runId', missing)
 const runPage = (c: ProgramContext) => `${payoutsOf(c.get('program').id)}/${runIn(c)}`
 
@@ -112,7 +110,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
     .map(({ payments, at_provider: elsewhere, ...sum }) => ({ ...sum, payments: payments - elsewhere }))
     .filter(({ payments }) => payments > 0)
   const byHand = open.some(({ at_provider: count }) => count > 0) ? undefined : open
-  const mayReopen = pays && run.paid_at !== null && Date.now() - run.paid_at.getTime() < reopenMs
+  const mayReopen = pays && run.is_reopenable
   const excludedAddress = addressOf(address, { part: excludedPart })
   return c.render(
     <ProgramPage
@@ -192,6 +190,7 @@ function Payments({ page, programId, address, decides }: PartProps<Payout> & { d
           cell: ({ partner_id: id, partner_name: name, payout_address: payTo }) => (
             <Payee href={partnerAddress(programId, id)} name={name} address={payTo} />
           ),
+          phone: 'title',
         },
         payoutColumns.state,
         payoutColumns.amount,

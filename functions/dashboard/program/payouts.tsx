@@ -75,6 +75,7 @@ programList(pages, '/payouts', 'payout:list', (c) => {
               waitsUntil={status === 'requested' ? until : null}
             />
           ),
+          phone: 'title',
         },
         payoutColumns.state,
         payoutColumns.amount,

@@ -53,7 +53,7 @@ export const wise: PayoutProvider = {
       label: 'Public key of webhooks',
       isOptional: true,
       rows: 4,
-      hint: 'The PEM text of Wise’s documentation. Without it, the service polls Wise for results.',
+      hint: 'The PEM text from Wise’s documentation. Without it, the service polls Wise for results.',
     },
   },
   most: 1000,

@@ -86,6 +86,14 @@ begin
   where r.program_id = of_program_id and r.id = of_run_id;
 end $$;
 
+-- Whether a run was paid within 24 hours, by no provider, and is the latest.
+create or replace function is_reopenable(run payout_runs) returns boolean language sql stable
+return coalesce((run).paid_at > now() - interval '24 hours', false) and not exists (
+  select from payout_runs r where r.program_id = (run).program_id and r.id > (run).id
+) and not exists (
+  select from payout_batches b where b.program_id = (run).program_id and b.payout_run_id = (run).id and b.status <> 'stopped'
+);
+
 -- Reverts marking a run as paid, so that its paid payouts get the status `sent` again. This is possible for 24 hours, and only until the
 -- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged, and so does
 -- a run that a provider paid.
@@ -98,11 +106,7 @@ declare
 begin
   select r.* into run from payout_runs r where r.program_id = of_program_id and r.id = of_run_id for no key update;
   run_id := run.id;
-  is_open := run.paid_at is null or run.paid_at > now() - interval '24 hours' and not exists (
-    select from payout_runs r where r.program_id = of_program_id and r.id > of_run_id
-  ) and not exists (
-    select from payout_batches b where b.program_id = of_program_id and b.payout_run_id = of_run_id and b.status <> 'stopped'
-  );
+  is_open := run.paid_at is null or is_reopenable(run);
   if run.paid_at is null or not is_open then
     return;
   end if;

@@ -149,6 +149,7 @@ export const tables = css`
       justify-content: space-between;
       align-items: baseline;
       gap: 1rem;
+      height: auto;
       border: 0;
       padding: 0.1875rem 0;
       text-align: end;
@@ -198,7 +199,7 @@ export const tables = css`
       border: 0;
       font-size: var(--tiny);
     }
-    .list .lines-on-phone tbody tr:last-child td {
+    .list :is(.cards-on-phone, .lines-on-phone) tbody tr:last-child td {
       border: 0;
     }
     .lines-on-phone td:not([data-label=''], .phone-title, .phone-amount, .phone-plain, :has(> input))::before {
