@@ -11,7 +11,7 @@ create table audit_log (
   api_key_id bigint,
   -- An object and an action: `member.removed`.
   action text not null check (action ~ '^[a-z_]+\.[a-z_]+$' and length(action) <= 60),
-  -- The object's name, number or address. For a person with an account, their user id is in `subject_user_id`.
+  -- The object's name, number or id. For a person with an account, their user id is in `subject_user_id`.
   subject text check (length(subject) between 1 and 500),
   subject_user_id text,
   details jsonb not null default '{}',

@@ -3367,9 +3367,9 @@ CREATE OR REPLACE FUNCTION public.audit_invitation()
 AS $function$
 begin
   if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
-    perform write_audit(new.workspace_id, null, 'member.invited', new.email, null, jsonb_build_object('role', new.role));
+    perform write_audit(new.workspace_id, null, 'member.invited', new.id, null, jsonb_build_object('role', new.role));
   elsif new.revoked_at is not null and old.revoked_at is null then
-    perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.email, null, jsonb_build_object('role', new.role));
+    perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.id, null, jsonb_build_object('role', new.role));
   end if;
   return null;
 end $function$
@@ -5767,6 +5767,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.erase_imported_partners(program_ids bigint[], partner_ids bigint[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update import_rows i set fields = i.fields - array['name', 'email', 'payout_email', 'partner'],
+    source_id = case when i.kind in ('partner', 'balance') then 'erased' else i.source_id end,
+    replaced = case when i.kind <> 'partner' then i.replaced end
+  where i.program_id = any (program_ids) and (i.kind = 'partner' and i.target_id = any (partner_ids) or i.partner_id = any (partner_ids)
+    or (i.program_id, i.import_id, i.partner_row_id) in (
+      select p.program_id, p.import_id, p.id from import_rows p
+      where p.program_id = any (program_ids) and p.kind = 'partner' and p.target_id = any (partner_ids)
+    ));
+  update adjustments a set external_id = null
+  where a.program_id = any (program_ids) and a.partner_id = any (partner_ids) and a.import_id is not null;
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.erase_leftovers(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT erased bigint, OUT is_new boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -5814,6 +5831,7 @@ CREATE OR REPLACE FUNCTION public.erase_user(of_user_id text, payees jsonb, OUT 
 AS $function$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
+  -- An address belongs to the person once it is verified.
   verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
   program_ids bigint[];
   partner_ids bigint[];
@@ -5848,9 +5866,9 @@ begin
   join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
   on conflict do nothing;
   delete from partner_invitations i
-  where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
-  delete from workspace_invitations i where i.email = address;
-  -- The acceptance of a program's terms stays without the person. An address belongs to the person once it is verified.
+  where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
+  delete from workspace_invitations i where i.email = verified_address;
+  -- The acceptance of a program's terms stays without the person.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -5871,9 +5889,9 @@ begin
   delete from payout_recipients r where r.program_id = any (program_ids) and r.partner_id = any (partner_ids);
   -- Answers to API calls about them.
   delete from idempotency_keys k
-  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
-  update import_rows i set fields = i.fields - array['name', 'email', 'payout_email'], source_id = 'erased', replaced = null
-  where i.program_id = any (program_ids) and i.kind = 'partner' and i.target_id = any (partner_ids);
+  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
+    or k.answer ->> 'email' = verified_address;
+  perform erase_imported_partners(program_ids, partner_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
   where r.user_id = of_user_id;

@@ -8,6 +8,7 @@ import { addMember, createPerson } from '../lib/local/people.ts'
 import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
+import { applyImport, createImport, importFiles } from '../lib/moving/imports.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
 import { invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
@@ -75,13 +76,12 @@ async function credit({ programId }: Sandbox) {
   )
 }
 
-async function ask({ programId, partnerId }: Sandbox) {
-  const payout = { programId, partnerId, currency: 'usd', amountCents: 2000, requestId: crypto.randomUUID() }
-  return await askPayout(db, payout)
+async function ask({ programId, partnerId }: Sandbox, amountCents = 2000) {
+  return await askPayout(db, { programId, partnerId, currency: 'usd', amountCents, requestId: crypto.randomUUID() })
 }
 
-async function pay(program: Sandbox) {
-  await payPayout(db, program.programId, await ask(program), 2000, {
+async function pay(program: Sandbox, amountCents = 2000) {
+  await payPayout(db, program.programId, await ask(program, amountCents), amountCents, {
     reference: 'T1',
     paid_on: new Date('2026-11-20'),
   })
@@ -108,6 +108,23 @@ async function one(query: string, values: unknown[] = []) {
 
 async function nameOf(workspaceId: string): Promise<string> {
   return (await one('select name from workspaces where id = $1', [workspaceId])).name
+}
+
+/** Imports a partner without ids, so that their address is the id of their rows. They have a balance of ten dollars. */
+async function importPartner({ programId }: Sandbox, email: string) {
+  const importEnv = { ...env, EMAIL_HASH_KEY: stack.environment.EMAIL_HASH_KEY }
+  const tables = {
+    'partners.csv': `email,link,coupon,balance,currency\n${email},petra,PETRA,10.00,USD`,
+    'commissions.csv': `commission id,partner email,amount,currency,status\nc1,${email},1.00,USD,paid`,
+    'customers.csv': `customer key,partner email,link\nu1,${email},petra`,
+  }
+  const files = Object.entries(tables).map(([name, text]) => ({ name, content: Buffer.from(text) }))
+  const importId = await createImport(db, importEnv, programId, 'csv')
+  await importFiles(db, importEnv, programId, importId, { source: 'csv', files, mappings: {}, seconds: 60 })
+  await applyImport(db, importEnv, programId, importId, 60)
+  expect(
+    await one('select count(*)::int from import_rows where program_id = $1 and is_applied', [programId]),
+  ).toMatchObject({ count: 6 })
 }
 
 /** Obstacles to both deletions. */
@@ -229,9 +246,11 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
   const program = await newProgram({ lead_commission_cents: 100 })
   const { programId, partnerId, partner } = program
   await setPayoutAddress(db, partner.userId, 'petra-payout@example.com')
+  await sql.query('update partners set email = $2 where id = $1', [partnerId, partner.email])
+  await importPartner(program, partner.email)
   await sell(program)
   await credit(program)
-  await pay(program)
+  await pay(program, 3000)
   const { rows } = await sql.query(
     'select amount_cents from balance_entries where program_id = $1 order by entry_number',
     [programId],
@@ -245,6 +264,8 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
   const asker = await newProgram()
   const asked = await addPartner(db, { programId: asker.programId, name: 'P', email: partner.email, code: null })
   await invitePartner(db, { programId: asker.programId, partnerId: asked.partnerId, invitedBy: asker.owner.userId })
+  const invitation = { workspaceId: asker.workspaceId, email: partner.email, role: 'member', byOwner: true } as const
+  await inviteMember(db, { ...invitation, invitedBy: asker.owner.userId })
   await sql.query(`update payouts set payout_address = 'petra-payout@example.com' where program_id = $1`, [programId])
   await sql.query(
     `update partners set external_id = $2, note = 'hard to reach', metadata = '{"nick": "pet"}' where id = $1`,
@@ -252,8 +273,9 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
   )
   await sql.query(
     `insert into idempotency_keys (program_id, token, request_hash, answer)
-    values ($1, 'made', sha256('x'), jsonb_build_object('id', $2::bigint, 'email', $3::text))`,
-    [programId, partnerId, partner.email],
+    values ($1, 'made', sha256('x'), jsonb_build_object('id', $2::bigint, 'email', $3::text)),
+      ($4, 'applied', sha256('x'), jsonb_build_object('id', 0, 'email', $3::text))`,
+    [programId, partnerId, partner.email, asker.programId],
   )
   await sql.query(
     `with run as (insert into payout_runs (program_id, request_id) values ($1, gen_random_uuid()) returning id),

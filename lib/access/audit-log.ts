@@ -100,6 +100,9 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
     .leftJoin('users as u', 'u.id', 'a.user_id')
     .leftJoin('api_keys as k', 'k.id', 'a.api_key_id')
     .leftJoin('users as s', 's.id', 'a.subject_user_id')
+    .leftJoin('workspace_invitations as i', (join) =>
+      join.onRef('i.id', '=', 'a.subject').on('a.action', 'like', sql.lit('member.invit%')),
+    )
     .select([
       'a.id',
       'a.created_at',
@@ -107,7 +110,11 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
       sql<string | null>`coalesce(u.email, 'API key ' || k.name || ' …' || k.hint)`.as('actor'),
       'a.action',
       'a.program_id',
-      sql<string | null>`coalesce(a.subject, s.email, a.subject_user_id)`.as('subject'),
+      sql<
+        string | null
+      >`case when a.action like 'member.invit%' then coalesce(i.email, 'a deleted invitation') else coalesce(a.subject, s.email, a.subject_user_id) end`.as(
+        'subject',
+      ),
       'a.details',
     ])
     .where('a.workspace_id', '=', workspaceId)

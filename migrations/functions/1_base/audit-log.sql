@@ -151,12 +151,13 @@ end $$;
 create or replace trigger workspace_members_audit after insert or update on workspace_members
   for each row execute function audit_member();
 
+-- The entry has the id of the invitation, because an entry can't be erased and its address can.
 create or replace function audit_invitation() returns trigger language plpgsql as $$
 begin
   if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
-    perform write_audit(new.workspace_id, null, 'member.invited', new.email, null, jsonb_build_object('role', new.role));
+    perform write_audit(new.workspace_id, null, 'member.invited', new.id, null, jsonb_build_object('role', new.role));
   elsif new.revoked_at is not null and old.revoked_at is null then
-    perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.email, null, jsonb_build_object('role', new.role));
+    perform write_audit(new.workspace_id, null, 'member.invitation_revoked', new.id, null, jsonb_build_object('role', new.role));
   end if;
   return null;
 end $$;

@@ -69,6 +69,21 @@ begin
   update workspaces w set deleted_at = now() where w.id = of_workspace_id;
 end $$;
 
+-- Erases what imports say about partners, in the rows of the partners and of their links, codes, customers, balances and commissions. If the
+-- source has no ids, the addresses of partners are in the ids of partners and balances.
+create or replace function erase_imported_partners(program_ids bigint[], partner_ids bigint[]) returns void language sql as $$
+  update import_rows i set fields = i.fields - array['name', 'email', 'payout_email', 'partner'],
+    source_id = case when i.kind in ('partner', 'balance') then 'erased' else i.source_id end,
+    replaced = case when i.kind <> 'partner' then i.replaced end
+  where i.program_id = any (program_ids) and (i.kind = 'partner' and i.target_id = any (partner_ids) or i.partner_id = any (partner_ids)
+    or (i.program_id, i.import_id, i.partner_row_id) in (
+      select p.program_id, p.import_id, p.id from import_rows p
+      where p.program_id = any (program_ids) and p.kind = 'partner' and p.target_id = any (partner_ids)
+    ));
+  update adjustments a set external_id = null
+  where a.program_id = any (program_ids) and a.partner_id = any (partner_ids) and a.import_id is not null;
+$$;
+
 -- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all programs, and the
 -- invitations to them. Amounts stay, but without the name. If the person has unsettled money, or a workspace would lose its last owner,
 -- changes nothing and returns these programs and workspaces. `payees` are the encrypted identities of people in the books, `[{program_id,
@@ -76,6 +91,7 @@ end $$;
 create or replace function erase_user(of_user_id text, payees jsonb, out unsettled jsonb, out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
+  -- An address belongs to the person once it is verified.
   verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
   program_ids bigint[];
   partner_ids bigint[];
@@ -110,9 +126,9 @@ begin
   join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
   on conflict do nothing;
   delete from partner_invitations i
-  where i.email = address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
-  delete from workspace_invitations i where i.email = address;
-  -- The acceptance of a program's terms stays without the person. An address belongs to the person once it is verified.
+  where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
+  delete from workspace_invitations i where i.email = verified_address;
+  -- The acceptance of a program's terms stays without the person.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -133,9 +149,9 @@ begin
   delete from payout_recipients r where r.program_id = any (program_ids) and r.partner_id = any (partner_ids);
   -- Answers to API calls about them.
   delete from idempotency_keys k
-  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids);
-  update import_rows i set fields = i.fields - array['name', 'email', 'payout_email'], source_id = 'erased', replaced = null
-  where i.program_id = any (program_ids) and i.kind = 'partner' and i.target_id = any (partner_ids);
+  where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
+    or k.answer ->> 'email' = verified_address;
+  perform erase_imported_partners(program_ids, partner_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
   where r.user_id = of_user_id;
