@@ -30,6 +30,7 @@ import { pages as partnerInvitations } from './dashboard/partner/invitations.tsx
 import { pages as campaigns } from './dashboard/partner/campaigns.tsx'
 import { pages as links } from './dashboard/partner/links.tsx'
 import { pages as partnerNotifications } from './dashboard/partner/notifications.tsx'
+import { pages as postbacks } from './dashboard/partner/postbacks.tsx'
 import { pages as partnerSale } from './dashboard/partner/sale.tsx'
 import { pages as partnerDocuments } from './dashboard/partner/documents.tsx'
 import { pages as partnerPayouts } from './dashboard/partner/payouts.tsx'
@@ -198,6 +199,7 @@ const allPages = [
   partnerInvitations,
   partnerNotifications,
   partnerSale,
+  postbacks,
   partnerPayouts,
   partnerDocuments,
   adjustments,

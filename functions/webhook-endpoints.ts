@@ -25,6 +25,7 @@ import {
   findEndpoint,
   listEndpoints,
   createEndpoint,
+  programOwner,
   replayDeliveries,
   rotateSecret,
   testEndpoint,
@@ -40,20 +41,24 @@ const named = accept('param', endpointPath, known)
 
 app.get(all, withKey('read'), accept('query', endpointsQuery, known), async (c) => {
   const query = c.req.valid('query')
-  const endpoints = await listEndpoints(c.get('db'), c.get('programId'), pageOf(query))
+  const endpoints = await listEndpoints(c.get('db'), programOwner(c.get('programId')), pageOf(query))
   return c.json(listed(endpoints, query.limit, asEndpoint, idCursorOf))
 })
 
 app.post(all, limitBody, withKey('manage'), accept('json', newEndpoint, known), withIdempotency, async (c) => {
   const { url, description, types } = c.req.valid('json')
   const settings = { url, description: description ?? '', types }
-  const created = await createEndpoint(c.get('db'), c.env, c.get('programId'), settings, createOnce)
+  const created = await createEndpoint(c.get('db'), c.env, programOwner(c.get('programId')), settings, createOnce)
   return c.json({ success: true, webhook_endpoint: asNewEndpoint(created) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))
 
 app.get(one, withKey('read'), named, async (c) => {
-  const endpoint = await findEndpoint(c.get('db'), c.get('programId'), c.req.valid('param').webhook_endpoint_id)
+  const endpoint = await findEndpoint(
+    c.get('db'),
+    programOwner(c.get('programId')),
+    c.req.valid('param').webhook_endpoint_id,
+  )
   return c.json({ success: true, webhook_endpoint: asEndpoint(endpoint) })
 })
 
@@ -65,14 +70,14 @@ app.patch(one, limitBody, withKey('manage'), named, accept('json', endpointChang
     description: description === null ? '' : description,
     enabled: status && status === 'active',
   }
-  const endpoint = await changeEndpoint(c.get('db'), c.env, c.get('programId'), id, changes)
+  const endpoint = await changeEndpoint(c.get('db'), c.env, programOwner(c.get('programId')), id, changes)
   c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: c.get('programId'), due_at: 0 }]))
   return c.json({ success: true, webhook_endpoint: asEndpoint(endpoint) })
 })
 
 app.delete(one, withKey('manage'), named, async (c) => {
   const { webhook_endpoint_id: id } = c.req.valid('param')
-  await deleteEndpoint(c.get('db'), c.get('programId'), id)
+  await deleteEndpoint(c.get('db'), programOwner(c.get('programId')), id)
   return c.json({ success: true, deleted_id: id })
 })
 app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
@@ -80,7 +85,7 @@ app.all(one, onlyMethods('GET', 'HEAD', 'PATCH', 'DELETE'))
 const rotation = `${one}/rotate-secret` as const
 app.post(rotation, limitBody, withKey('manage'), named, withoutFields, withIdempotency, async (c) => {
   const id = c.req.valid('param').webhook_endpoint_id
-  const rotated = await rotateSecret(c.get('db'), c.env, c.get('programId'), id, createOnce)
+  const rotated = await rotateSecret(c.get('db'), c.env, programOwner(c.get('programId')), id, createOnce)
   return c.json({ success: true, webhook_endpoint: asNewEndpoint(rotated) })
 })
 app.all(rotation, onlyMethods('POST'))
@@ -88,7 +93,7 @@ app.all(rotation, onlyMethods('POST'))
 const test = `${one}/test` as const
 app.post(test, limitBody, withKey('manage'), named, withoutFields, async (c) => {
   const [programId, id] = [c.get('programId'), c.req.valid('param').webhook_endpoint_id]
-  const messageId = await testEndpoint(c.get('db'), programId, id)
+  const messageId = await testEndpoint(c.get('db'), programOwner(c.get('programId')), id)
   c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: programId, due_at: 0 }]))
   return c.json({ success: true, delivery_id: webhookId(messageId) })
 })
@@ -96,7 +101,7 @@ app.all(test, onlyMethods('POST'))
 
 app.get(deliveries, withKey('read'), named, accept('query', deliveriesQuery, known), async (c) => {
   const [query, id] = [c.req.valid('query'), c.req.valid('param').webhook_endpoint_id]
-  const found = await listDeliveries(c.get('db'), c.get('programId'), id, pageOf(query))
+  const found = await listDeliveries(c.get('db'), programOwner(c.get('programId')), id, pageOf(query))
   return c.json(listed(found, query.limit, asDelivery, deliveryCursorOf))
 })
 app.all(deliveries, onlyMethods('GET', 'HEAD'))
@@ -106,7 +111,7 @@ app.get(delivery, withKey('read'), accept('param', deliveryPath, known), async (
   const { webhook_endpoint_id: id, delivery_id: messageId } = c.req.valid('param')
   return c.json({
     success: true,
-    delivery: asWholeDelivery(await findDelivery(c.get('db'), c.get('programId'), id, messageId)),
+    delivery: asWholeDelivery(await findDelivery(c.get('db'), programOwner(c.get('programId')), id, messageId)),
   })
 })
 app.all(delivery, onlyMethods('GET', 'HEAD'))
@@ -115,7 +120,12 @@ const replay = `${one}/replay` as const
 app.post(replay, limitBody, withKey('manage'), named, accept('json', replayRequest, known), async (c) => {
   const { delivery_id: messageId, since, until, failed_only: failedOnly = false } = c.req.valid('json')
   const [programId, id] = [c.get('programId'), c.req.valid('param').webhook_endpoint_id]
-  const replayed = await replayDeliveries(c.get('db'), programId, id, { messageId, since, until, failedOnly })
+  const replayed = await replayDeliveries(c.get('db'), programOwner(c.get('programId')), id, {
+    messageId,
+    since,
+    until,
+    failedOnly,
+  })
   c.executionCtx.waitUntil(sendSoon(c.env, [{ program_id: programId, due_at: 0 }]))
   return c.json({ success: true, replayed })
 })

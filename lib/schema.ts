@@ -43,7 +43,7 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type MailFrequency = "at_once" | "daily" | "never";
 
-export type MailTopic = "application" | "earned" | "paid" | "payout_due" | "reversed" | "review" | "statement" | "trouble";
+export type MailTopic = "application" | "earned" | "paid" | "payout_due" | "postback" | "reversed" | "review" | "statement" | "trouble";
 
 export type Numeric = ColumnType<string, number | string, number | string>;
 
@@ -589,7 +589,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -1214,6 +1214,8 @@ export interface WebhookEndpoints {
   failing_since: Timestamp | null;
   failures: Generated<number>;
   id: Generated<Int8>;
+  method: Generated<'POST' | 'GET'>;
+  partner_id: Int8 | null;
   previous_secret_until: Timestamp | null;
   program_id: Int8;
   rests_until: Timestamp | null;
@@ -1436,7 +1438,7 @@ export interface DatabaseFunctions {
   }
   claim_webhooks: {
     arguments: { program_ids: (number)[] | null; at_most: number | null }
-    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null }
+    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; partner_id: number | null; method: string | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null }
   }
   clear_test_data: {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
@@ -1659,7 +1661,7 @@ export interface DatabaseFunctions {
     row: { run_id: number | null; is_open: boolean | null }
   }
   replay_webhooks: {
-    arguments: { of_program_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_endpoint_id: number | null; of_message_id: number | null; since: Date | null; until: Date | null; failed_only: boolean | null }
     row: { replay_webhooks: number | null }
   }
   report_payout_items: {
@@ -1703,7 +1705,7 @@ export interface DatabaseFunctions {
     row: { store_import_rows: unknown | null }
   }
   test_webhook: {
-    arguments: { of_program_id: number | null; of_endpoint_id: number | null }
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_endpoint_id: number | null }
     row: { test_webhook: number | null }
   }
   track_browser_lead: {
@@ -1844,7 +1846,7 @@ export const functionCalls: {
   reject_commissions: { text: 'select * from reject_commissions($1, $2, $3)', names: ['of_program_id', 'commission_ids', 'because'] },
   remove_group: { text: 'select remove_group($1, $2)', names: ['of_program_id', 'of_group_id'] },
   reopen_payout_run: { text: 'select * from reopen_payout_run($1, $2)', names: ['of_program_id', 'of_run_id'] },
-  replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
+  replay_webhooks: { text: 'select replay_webhooks($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'of_endpoint_id', 'of_message_id', 'since', 'until', 'failed_only'] },
   report_payout_items: { text: 'select report_payout_items($1, $2, $3)', names: ['of_program_id', 'of_batch_id', 'reports'] },
   return_payout: { text: 'select * from return_payout($1, $2, $3, $4)', names: ['of_program_id', 'of_payout_id', 'as_status', 'because'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
@@ -1855,7 +1857,7 @@ export const functionCalls: {
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
   store_import_page: { text: 'select store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
-  test_webhook: { text: 'select test_webhook($1, $2)', names: ['of_program_id', 'of_endpoint_id'] },
+  test_webhook: { text: 'select test_webhook($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'network', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   track_click: { text: 'select track_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)', names: ['aff', 'named_program_id', 'host', 'existing_click_id', 'click_id_prefix', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign', 'visitor'] },

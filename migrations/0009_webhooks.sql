@@ -3,15 +3,20 @@
 
 create domain webhook_type as text check (value in (
   'lead.created', 'sale.created', 'sale.refunded', 'commission.created', 'commission.approved', 'commission.reversed', 'commission.flagged', 'commission.released', 'partner.applied',
-  'partner.joined', 'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid'
+  'partner.joined', 'adjustment.created', 'payout.requested', 'payout.reduced', 'payout.paid',
+  -- The events of postbacks.
+  'lead', 'sale', 'commission_approved', 'commission_reversed', 'payout_paid'
 ));
 
 -- The secret is derived from WEBHOOK_SECRET and `secret_number` (lib/notifications/webhook-secrets.ts).
 create table webhook_endpoints (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  -- Null if `svc listen` fetches the messages.
+  -- The partner who receives postbacks here. Null if the endpoint belongs to the program.
+  partner_id bigint,
+  -- Null if `svc listen` fetches the messages. A GET address is a template with placeholders (lib/notifications/postbacks.ts).
   url text check (length(url) <= 2000),
+  method text not null default 'POST' check (method in ('POST', 'GET')),
   description text not null default '' check (length(description) <= 200),
   types webhook_type[] not null check (cardinality(types) between 1 and 40),
   secret_number integer not null default 1,
@@ -29,11 +34,15 @@ create table webhook_endpoints (
   -- Deliveries of a deleted endpoint stay until the end of their retention period.
   deleted_at timestamptz,
   primary key (program_id, id),
+  foreign key (program_id, partner_id) references partners (program_id, id),
+  check (partner_id is null and method = 'POST' or partner_id is not null and url is not null),
+  check ((partner_id is not null) = (types::text[] <@ '{lead,sale,commission_approved,commission_reversed,payout_paid}')),
   check (num_nulls(disabled_at, disabled_because) in (0, 2)),
   check ((failing_since is null) = (failures = 0))
 );
+create index webhook_endpoints_partner_idx on webhook_endpoints (program_id, partner_id) where partner_id is not null;
 
--- Messages. All endpoints share them. Of two messages about one sale, commission or payout, the one with the larger id is
+-- Messages. All endpoints of a program or of a partner share them. Of two messages about one sale, commission or payout, the one with the larger id is
 -- later, because each is written under that row's lock.
 create table webhook_messages (
   program_id bigint not null references programs (id),

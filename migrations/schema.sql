@@ -28,7 +28,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -46,7 +46,7 @@ create domain review_reason as text CHECK ((VALUE = 'unverified_customer'::text)
 
 create domain vat_number as text CHECK ((VALUE ~ '^[A-Z0-9]{4,20}$'::text));
 
-create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'commission.flagged'::text, 'commission.released'::text, 'partner.applied'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text])));
+create domain webhook_type as text CHECK ((VALUE = ANY (ARRAY['lead.created'::text, 'sale.created'::text, 'sale.refunded'::text, 'commission.created'::text, 'commission.approved'::text, 'commission.reversed'::text, 'commission.flagged'::text, 'commission.released'::text, 'partner.applied'::text, 'partner.joined'::text, 'adjustment.created'::text, 'payout.requested'::text, 'payout.reduced'::text, 'payout.paid'::text, 'lead'::text, 'sale'::text, 'commission_approved'::text, 'commission_reversed'::text, 'payout_paid'::text])));
 
 create domain word_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 64)));
 
@@ -1005,6 +1005,7 @@ CREATE TRIGGER partners_forget_email_hashes BEFORE UPDATE OF email, payout_email
 CREATE TRIGGER partners_joined_webhooks AFTER INSERT ON public.partners FOR EACH ROW WHEN ((new.user_id IS NOT NULL)) EXECUTE FUNCTION send_webhooks_of_partner();
 CREATE TRIGGER partners_moved_to_group BEFORE UPDATE OF group_id ON public.partners FOR EACH ROW WHEN (((new.group_id IS NOT NULL) AND (new.group_id IS DISTINCT FROM old.group_id))) EXECUTE FUNCTION refuse_removed_group();
 CREATE TRIGGER partners_payout_address BEFORE UPDATE OF payout_email, email ON public.partners FOR EACH ROW WHEN ((COALESCE(old.payout_email, old.email) IS DISTINCT FROM COALESCE(new.payout_email, new.email))) EXECUTE FUNCTION hold_changed_payout_address();
+CREATE TRIGGER partners_postbacks AFTER UPDATE OF user_id ON public.partners FOR EACH ROW WHEN (((old.user_id IS NOT NULL) AND (new.user_id IS DISTINCT FROM old.user_id))) EXECUTE FUNCTION end_postbacks();
 
 create table payee_details (
   user_id text not null,
@@ -1184,6 +1185,7 @@ CREATE INDEX payouts_updated_idx ON public.payouts USING btree (program_id, upda
 CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND ((new.status = ANY (ARRAY['refused'::text, 'returned'::text, 'failed'::text])) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
 CREATE TRIGGER payouts_changed BEFORE UPDATE ON public.payouts FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION note_change();
 CREATE TRIGGER payouts_note_balance BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION note_balance_of_payout();
+CREATE TRIGGER payouts_postbacks AFTER UPDATE ON public.payouts FOR EACH ROW WHEN (((new.status = 'paid'::text) AND (old.status <> 'paid'::text))) EXECUTE FUNCTION send_postback_of_payout();
 CREATE TRIGGER payouts_stay BEFORE DELETE OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION keep_payout();
 CREATE TRIGGER payouts_webhooks AFTER INSERT OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION send_webhooks_of_payout();
 
@@ -1758,7 +1760,9 @@ CREATE INDEX webhook_deliveries_open_idx ON public.webhook_deliveries USING btre
 create table webhook_endpoints (
   program_id bigint not null,
   id bigint not null generated always as identity,
+  partner_id bigint,
   url text,
+  method text not null default 'POST'::text,
   description text not null default ''::text,
   types webhook_type[] not null,
   secret_number integer not null default 1,
@@ -1772,15 +1776,20 @@ create table webhook_endpoints (
   disabled_because text,
   deleted_at timestamp with time zone,
   constraint webhook_endpoints_pkey PRIMARY KEY (program_id, id),
-  constraint webhook_endpoints_check CHECK ((num_nulls(disabled_at, disabled_because) = ANY (ARRAY[0, 2]))),
-  constraint webhook_endpoints_check1 CHECK (((failing_since IS NULL) = (failures = 0))),
+  constraint webhook_endpoints_check CHECK ((((partner_id IS NULL) AND (method = 'POST'::text)) OR ((partner_id IS NOT NULL) AND (url IS NOT NULL)))),
+  constraint webhook_endpoints_check1 CHECK (((partner_id IS NOT NULL) = ((types)::text[] <@ '{lead,sale,commission_approved,commission_reversed,payout_paid}'::text[]))),
+  constraint webhook_endpoints_check2 CHECK ((num_nulls(disabled_at, disabled_because) = ANY (ARRAY[0, 2]))),
+  constraint webhook_endpoints_check3 CHECK (((failing_since IS NULL) = (failures = 0))),
   constraint webhook_endpoints_description_check CHECK ((length(description) <= 200)),
   constraint webhook_endpoints_disabled_because_check CHECK ((disabled_because = ANY (ARRAY['owner'::text, 'failures'::text]))),
+  constraint webhook_endpoints_method_check CHECK ((method = ANY (ARRAY['POST'::text, 'GET'::text]))),
   constraint webhook_endpoints_types_check CHECK (((cardinality(types) >= 1) AND (cardinality(types) <= 40))),
   constraint webhook_endpoints_url_check CHECK ((length(url) <= 2000)),
-  constraint webhook_endpoints_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+  constraint webhook_endpoints_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint webhook_endpoints_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
-CREATE TRIGGER webhook_endpoints_audit AFTER INSERT OR UPDATE ON public.webhook_endpoints FOR EACH ROW EXECUTE FUNCTION audit_webhook_endpoint();
+CREATE INDEX webhook_endpoints_partner_idx ON public.webhook_endpoints USING btree (program_id, partner_id) WHERE (partner_id IS NOT NULL);
+CREATE TRIGGER webhook_endpoints_audit AFTER INSERT OR UPDATE ON public.webhook_endpoints FOR EACH ROW WHEN ((new.partner_id IS NULL)) EXECUTE FUNCTION audit_webhook_endpoint();
 CREATE TRIGGER webhook_endpoints_types AFTER INSERT OR UPDATE OF types, disabled_at, deleted_at ON public.webhook_endpoints FOR EACH ROW EXECUTE FUNCTION note_webhook_types();
 
 create table webhook_messages (
@@ -3105,6 +3114,9 @@ begin
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
       )) || jsonb_build_object('approved_cents', left_cents));
     end if;
+    if wants_webhook(commission.program_id, 'commission_approved') then
+      perform write_commission_postback('commission_approved', commission, left_cents, null);
+    end if;
     -- The audit log records people, keys and early credits, not the end of a hold.
     if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
@@ -4062,7 +4074,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.claim_webhooks(program_ids bigint[], at_most integer)
- RETURNS TABLE(program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb, created_at timestamp with time zone)
+ RETURNS TABLE(program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb, created_at timestamp with time zone)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -4076,9 +4088,9 @@ begin
     select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
     from programs p where p.id = any (program_ids) group by p.workspace_id
   ), waiting as (
-    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.place, d.next_attempt_at) as turn_in_workspace
+    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.is_of_partner, d.place, d.next_attempt_at) as turn_in_workspace
     from (
-      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
+      select d.*, e.partner_id is not null as is_of_partner, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
       cross join lateral (
         select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
@@ -4107,13 +4119,13 @@ begin
     where n.turn <= at_most and d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
     returning d.program_id, d.endpoint_id, d.message_id
   )
-  select c.program_id, c.endpoint_id, c.message_id, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
+  select c.program_id, c.endpoint_id, c.message_id, e.partner_id, e.method, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
     m.created_at
   from claimed c
   join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
   join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
   union all
-  select distinct n.program_id, null::bigint, null::bigint, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
+  select distinct n.program_id, null::bigint, null::bigint, null::bigint, null, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
   from due n where (n.turn > at_most or n.turn is null) and n.place = 1
   order by 3;
 end $function$
@@ -4213,6 +4225,20 @@ begin
     ends := null;
   end if;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.click_of_customer(c customers, clicked_at timestamp with time zone)
+ RETURNS SETOF affiliate_click_events
+ LANGUAGE sql
+ STABLE ROWS 1
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+  select e.* from affiliate_click_events e
+  where e.program_id = (c).program_id and not e.is_test and e.link_id = (c).link_id
+    and e.click_timestamp = any (array[clicked_at, timestamptz 'epoch'
+      + interval '1 millisecond' * substring((c).click_id from '^cust_([0-9]{13})_')::bigint])
+  order by e.customer_id = (c).id desc, e.click_timestamp desc, e.id limit 1
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.clicks_by_quarter(of_program_id bigint, from_day date, until_day date, from_time timestamp with time zone, until timestamp with time zone)
@@ -5584,7 +5610,8 @@ begin
   where e.program_id = endpoint.program_id and e.id = endpoint.id;
   update webhook_deliveries d set status = 'failed', next_attempt_at = null, claimed_until = null, finished_at = now()
   where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
-  perform write_outbox(endpoint.program_id, 'webhook_disabled', 'advertiser', null,
+  perform write_outbox(endpoint.program_id, case when endpoint.partner_id is null then 'webhook_disabled' else 'postback_disabled' end,
+    case when endpoint.partner_id is null then 'advertiser' else 'partner' end, endpoint.partner_id,
     format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $function$
@@ -5670,6 +5697,17 @@ begin
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
   perform notify_payout('payout_returned', payout);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.end_postbacks()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update webhook_endpoints e set deleted_at = now()
+  where e.program_id = new.program_id and e.partner_id = new.id and e.deleted_at is null;
+  return null;
 end $function$
 ;
 
@@ -5954,6 +5992,8 @@ begin
   from sales s
   where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type'
     and s.program_id = m.program_id and s.id = (m.data->>'sale_id')::bigint;
+  update webhook_messages m set data = m.data - 'campaign'
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'campaign';
   update webhook_attempts a set answer = null
   where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
@@ -8209,7 +8249,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -8710,6 +8750,9 @@ begin
       || jsonb_build_object('reversed_by_cents', by_cents, 'is_full', c.reversal = 'full', 'reason', because))
     from commissions c where c.program_id = commission.program_id and c.id = commission.id;
   end if;
+  if by_cents <> 0 and wants_webhook(commission.program_id, 'commission_reversed') then
+    perform write_commission_postback('commission_reversed', commission, -by_cents, because);
+  end if;
 end $function$
 ;
 
@@ -8840,6 +8883,12 @@ begin
   if commission_id is not null and 'commission.created' = any (wanted) then
     perform notify_commission_created(sale.program_id, commission_id);
   end if;
+  if 'sale' = any (wanted) then
+    perform write_postback(sale.program_id, sale.partner_id, 'sale', sale.customer_id, sale.id, coalesce(c.amount_cents - c.reversed_cents, 0),
+      coalesce(c.currency, sale.currency), coalesce(c.status, 'none'), null)
+    from partners r left join commissions c on c.program_id = r.program_id and c.id = commission_id
+    where r.program_id = sale.program_id and r.id = sale.partner_id;
+  end if;
 end $function$
 ;
 
@@ -8872,16 +8921,7 @@ CREATE OR REPLACE FUNCTION public.origin_of_customer(c customers, clicked_at tim
  RETURNS jsonb
  LANGUAGE sql
  STABLE
- SET plan_cache_mode TO 'force_generic_plan'
-AS $function$
-  select coalesce((
-    select values_of_click(e) from affiliate_click_events e
-    where e.program_id = (c).program_id and not e.is_test and e.link_id = (c).link_id
-      and e.click_timestamp = any (array[clicked_at, timestamptz 'epoch'
-        + interval '1 millisecond' * substring((c).click_id from '^cust_([0-9]{13})_')::bigint])
-    order by e.customer_id = (c).id desc, e.click_timestamp desc, e.id limit 1
-  ), '{}')
-$function$
+RETURN COALESCE((SELECT values_of_click(e.*) AS values_of_click FROM click_of_customer(origin_of_customer.c, origin_of_customer.clicked_at) e(program_id, is_test, click_timestamp, id, customer_id, click_id, link_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent, screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name, additional_data, campaign, visitor, created_at)), '{}'::jsonb)
 ;
 
 CREATE OR REPLACE FUNCTION public.page_of_click(page_url text, affiliate_url text)
@@ -9992,6 +10032,10 @@ begin
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
+  if 'lead' = any (terms.webhook_types) then
+    perform write_postback(customer.program_id, customer.partner_id, 'lead', customer.id, null, terms.commission_cents, terms.currency,
+      case when commission_id is null then 'none' else 'pending' end, null);
+  end if;
   if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
     perform notify_commission_created(customer.program_id, commission_id);
   end if;
@@ -10493,7 +10537,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.replay_webhooks(of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamp with time zone, until timestamp with time zone, failed_only boolean)
+CREATE OR REPLACE FUNCTION public.replay_webhooks(of_program_id bigint, of_partner_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamp with time zone, until timestamp with time zone, failed_only boolean)
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
@@ -10502,7 +10546,8 @@ declare
   address text;
 begin
   update webhook_endpoints e set rests_until = null
-  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null
+  where e.program_id = of_program_id and e.partner_id is not distinct from of_partner_id and e.id = of_endpoint_id
+    and e.deleted_at is null and e.disabled_at is null and e.url is not null
   returning e.url into address;
   if not found then
     return null;
@@ -10518,7 +10563,9 @@ begin
     order by m.id limit 10000
   );
   get diagnostics replayed = row_count;
-  perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
+  if of_partner_id is null then
+    perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
+  end if;
   return replayed;
 end $function$
 ;
@@ -11017,6 +11064,18 @@ begin
   from unnest(payout_ids, addresses) f (id, address)
   where w.program_id = of_program_id and w.id = f.id and w.status in ('requested', 'in_run');
   return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.send_postback_of_payout()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if wants_webhook(new.program_id, 'payout_paid') then
+    perform write_postback(new.program_id, new.partner_id, 'payout_paid', null, null, new.amount_cents, new.currency, 'paid', null);
+  end if;
+  return null;
 end $function$
 ;
 
@@ -11519,7 +11578,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.test_webhook(of_program_id bigint, of_endpoint_id bigint)
+CREATE OR REPLACE FUNCTION public.test_webhook(of_program_id bigint, of_partner_id bigint, of_endpoint_id bigint)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -11528,7 +11587,8 @@ declare
   written bigint;
 begin
   update webhook_endpoints e set rests_until = null
-  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null
+  where e.program_id = of_program_id and e.partner_id is not distinct from of_partner_id and e.id = of_endpoint_id
+    and e.deleted_at is null and e.disabled_at is null
   returning e.* into endpoint;
   if not found then
     return null;
@@ -11537,7 +11597,9 @@ begin
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
   select of_program_id, of_endpoint_id, written, d.status, d.next_attempt_at from first_delivery(endpoint.url) d;
-  perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
+  if of_partner_id is null then
+    perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
+  end if;
   return written;
 end $function$
 ;
@@ -12632,6 +12694,16 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.write_commission_postback(of_event text, commission commissions, of_cents bigint, because text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_postback(c.program_id, c.partner_id, of_event, c.customer_id, c.sale_id, of_cents, c.currency, c.status, because)
+  from commissions c where c.program_id = commission.program_id and c.id = commission.id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.write_daily_notifications(moment timestamp with time zone)
  RETURNS TABLE(program_id bigint, outbox_id bigint)
  LANGUAGE sql
@@ -12682,6 +12754,30 @@ AS $function$
   on conflict on constraint outbox_cause_key do nothing
   returning program_id, id
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.write_message(of_program_id bigint, of_partner_id bigint, of_type text, of_data jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  written bigint;
+begin
+  if current_setting('svc.restoring', true) = 'on' then
+    return;
+  end if;
+  insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
+  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
+  select e.program_id, e.id, written, d.status, d.next_attempt_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
+  where e.program_id = of_program_id and e.partner_id is not distinct from of_partner_id and of_type = any (e.types)
+    and e.disabled_at is null and e.deleted_at is null;
+  if found then
+    perform set_config('svc.webhooks', 'on', true);
+  else
+    -- The last endpoint with this type was disabled in the meantime.
+    delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
+  end if;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.write_notifications(program_ids bigint[], outbox_ids bigint[], reading_roles text[])
@@ -12765,6 +12861,26 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.write_postback(of_program_id bigint, of_partner_id bigint, of_event text, of_customer_id bigint, of_sale_id bigint, of_cents bigint, of_currency text, of_status text, because text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if exists (
+    select from webhook_endpoints e
+    where e.program_id = of_program_id and e.partner_id = of_partner_id and of_event = any (e.types) and e.disabled_at is null and e.deleted_at is null
+  ) then
+    perform write_message(of_program_id, of_partner_id, of_event, coalesce((
+      select jsonb_build_object('link_code', l.code, 'campaign', (select e.campaign from click_of_customer(c, c.last_click_at) e))
+      from customers c
+      join referral_links l on l.program_id = c.program_id and l.id = c.link_id and l.partner_id = of_partner_id
+      where c.program_id = of_program_id and c.id = of_customer_id
+    ), '{}') || jsonb_build_object('partner_id', of_partner_id, 'customer_id', of_customer_id, 'sale_id', of_sale_id,
+      'commission_cents', of_cents, 'currency', of_currency, 'status', of_status, 'reason', because));
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.write_program_audit(of_program_id bigint, of_action text, of_subject text, of_details jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -12778,22 +12894,8 @@ CREATE OR REPLACE FUNCTION public.write_webhook(of_program_id bigint, of_type te
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
-declare
-  written bigint;
 begin
-  if current_setting('svc.restoring', true) = 'on' then
-    return;
-  end if;
-  insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
-  insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
-  select e.program_id, e.id, written, d.status, d.next_attempt_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
-  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
-  if found then
-    perform set_config('svc.webhooks', 'on', true);
-  else
-    -- The last endpoint with this type was disabled in the meantime.
-    delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
-  end if;
+  perform write_message(of_program_id, null, of_type, of_data);
 end $function$
 ;
 

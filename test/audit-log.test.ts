@@ -18,6 +18,7 @@ import {
   replayDeliveries,
   rotateSecret,
   testEndpoint,
+  programOwner,
 } from '../lib/notifications/webhook-endpoints.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -154,14 +155,14 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     async () => async () => {
       const WEBHOOK_SECRET = 'webhooks'
       const hooks = { url: 'https://hooks.example.com/', description: '', types: ['sale.created' as const] }
-      const { id } = await createEndpoint(db, { WEBHOOK_SECRET }, programId, hooks)
-      await changeEndpoint(db, {}, programId, id, { types: ['lead.created'] })
-      await testEndpoint(db, programId, id)
-      await replayDeliveries(db, programId, id, { failedOnly: false })
-      await rotateSecret(db, { WEBHOOK_SECRET }, programId, id)
-      await changeEndpoint(db, {}, programId, id, { enabled: false })
-      await changeEndpoint(db, {}, programId, id, { enabled: true })
-      await deleteEndpoint(db, programId, id)
+      const { id } = await createEndpoint(db, { WEBHOOK_SECRET }, programOwner(programId), hooks)
+      await changeEndpoint(db, {}, programOwner(programId), id, { types: ['lead.created'] })
+      await testEndpoint(db, programOwner(programId), id)
+      await replayDeliveries(db, programOwner(programId), id, { failedOnly: false })
+      await rotateSecret(db, { WEBHOOK_SECRET }, programOwner(programId), id)
+      await changeEndpoint(db, {}, programOwner(programId), id, { enabled: false })
+      await changeEndpoint(db, {}, programOwner(programId), id, { enabled: true })
+      await deleteEndpoint(db, programOwner(programId), id)
     },
     ['made', 'changed', 'tested', 'sent_again', 'secret_rotated', 'disabled', 'enabled', 'deleted'].map((act) => [
       `webhook.${act}`,

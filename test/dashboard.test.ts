@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { createEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { createEndpoint, testEndpoint, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { refusalIn } from './support/refusal.ts'
@@ -46,8 +46,8 @@ test('a commission that is flagged on approval is not shown as approved', async 
 test("deliveries for svc listen are not shown as pending, since the service doesn't send them", async () => {
   const { programId: id, dashboardToken } = await createSandbox(stack.db, env)
   const listener = { url: null, description: '', types: ['sale.created' as const] }
-  const endpoint = await createEndpoint(stack.db, stack.environment, id, listener)
-  const message = await testEndpoint(stack.db, id, endpoint.id)
+  const endpoint = await createEndpoint(stack.db, stack.environment, programOwner(id), listener)
+  const message = await testEndpoint(stack.db, programOwner(id), endpoint.id)
   const webhooks = `/programs/${id}/webhooks`
   const listed = />For svc listen<\/span>/g
   for (const path of ['', `/${endpoint.id}`, '/deliveries', `/${endpoint.id}/deliveries/${message}`]) {

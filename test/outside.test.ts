@@ -54,7 +54,8 @@ const env = {
   DNS_OVER_HTTPS_URL: `http://127.0.0.1:${portOf(nameService)}/dns-query`,
   OUTSIDE: { fetch: fetchOutside },
 }
-const send = (url: string) => sendWebhook(url, { 'content-type': 'application/json' }, '{}', env)
+const send = (url: string) =>
+  sendWebhook({ url, method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }, env)
 const hooks = `https://hooks.example.com:${portOf(server)}/`
 
 beforeEach(() => {

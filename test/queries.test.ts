@@ -10,7 +10,7 @@ import { listPayouts } from '../lib/money/payouts.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
 import { listOutbox } from '../lib/notifications/outbox-list.ts'
-import { listEndpoints, listEndpointsWithLatest } from '../lib/notifications/webhook-endpoints.ts'
+import { listEndpoints, listEndpointsWithLatest, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { findDelivery, listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
 import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import {
@@ -162,12 +162,12 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     listOutbox: () => listOutbox(db, 1, { limit: 25, before: 99 }),
   },
   webhooks: {
-    listEndpoints: () => listEndpoints(db, 1, { limit: 25, before: 99 }),
-    listEndpointsWithLatest: () => listEndpointsWithLatest(db, 1),
-    listDeliveries: () => listDeliveries(db, 1, 2, { limit: 25, before: 99, status: 'failed' }),
+    listEndpoints: () => listEndpoints(db, programOwner(1), { limit: 25, before: 99 }),
+    listEndpointsWithLatest: () => listEndpointsWithLatest(db, programOwner(1)),
+    listDeliveries: () => listDeliveries(db, programOwner(1), 2, { limit: 25, before: 99, status: 'failed' }),
     'listProgramDeliveries, oldest first': () =>
       listProgramDeliveries(db, 1, { limit: 25, after: '99-2', endpointId: 2, type: 'sale.created', status: 'failed' }),
-    findDelivery: () => findDelivery(db, 1, 2, 99),
+    findDelivery: () => findDelivery(db, programOwner(1), 2, 99),
   },
   money: {
     balancesOf: () => db.query(balancesOf(1, 2)),

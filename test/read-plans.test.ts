@@ -4,7 +4,7 @@ import { listPayoutRuns, readPayoutRunPart } from '../lib/money/payout-runs.ts'
 import { listPayouts } from '../lib/money/payouts.ts'
 import { listSales } from '../lib/money/sale-list.ts'
 import { readTimeline } from '../lib/money/timeline.ts'
-import { listEndpointsWithLatest } from '../lib/notifications/webhook-endpoints.ts'
+import { listEndpointsWithLatest, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { findDelivery, listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
 import { listCustomers } from '../lib/tracking/customer-list.ts'
 import { eventsNamed, type NamedChoice } from '../lib/tracking/event-list.ts'
@@ -217,15 +217,21 @@ const pages: [what: string, read: () => Promise<unknown>][] = [
   ],
   ['deliveries of a rare type', () => listProgramDeliveries(captured, listed, { limit, type: 'payout.paid' })],
   ['deliveries before another', () => listProgramDeliveries(captured, listed, { limit, before: `10000-${endpoint}` })],
-  ['deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit })],
+  ['deliveries of an endpoint', () => listDeliveries(captured, programOwner(listed), endpoint, { limit })],
   [
     'deliveries of an endpoint before another',
-    () => listDeliveries(captured, listed, endpoint, { limit, before: 10_000 }),
+    () => listDeliveries(captured, programOwner(listed), endpoint, { limit, before: 10_000 }),
   ],
-  ['failed deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'failed' })],
-  ['pending deliveries of an endpoint', () => listDeliveries(captured, listed, endpoint, { limit, status: 'pending' })],
-  ['the response to a delivery', () => findDelivery(captured, listed, endpoint, 10_000)],
-  ['endpoints with their latest delivery', () => listEndpointsWithLatest(captured, listed)],
+  [
+    'failed deliveries of an endpoint',
+    () => listDeliveries(captured, programOwner(listed), endpoint, { limit, status: 'failed' }),
+  ],
+  [
+    'pending deliveries of an endpoint',
+    () => listDeliveries(captured, programOwner(listed), endpoint, { limit, status: 'pending' }),
+  ],
+  ['the response to a delivery', () => findDelivery(captured, programOwner(listed), endpoint, 10_000)],
+  ['endpoints with their latest delivery', () => listEndpointsWithLatest(captured, programOwner(listed))],
 ]
 
 test.each(pages)('a page of %s reads a small part of the program', async (_what, read) => {

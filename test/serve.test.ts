@@ -15,7 +15,7 @@ import { audit } from '../lib/commands/audit.ts'
 import { Database } from '../lib/database.ts'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
-import { createEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { createEndpoint, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { openPool } from '../lib/commands/postgres.ts'
 import { checkSecrets } from '../lib/commands/secrets.ts'
 import { lossesOf, startCallers } from './chaos/serve.ts'
@@ -139,7 +139,7 @@ describe('with a database of its own', async () => {
     await page.getByRole('button', { name: 'Add partner' }).click()
     await page.getByText('An invitation is on its way.').waitFor()
     const endpoint = await withDatabase((_, db) =>
-      createEndpoint(db, { ...environment, WEBHOOK_SECRET: secrets().WEBHOOK_SECRET ?? '' }, programId, {
+      createEndpoint(db, { ...environment, WEBHOOK_SECRET: secrets().WEBHOOK_SECRET ?? '' }, programOwner(programId), {
         url: receiver.urlOf('shop', 'ok'),
         description: 'shop',
         types: ['sale.created', 'commission.reversed'],

@@ -161,7 +161,7 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another part
   const found = await statuses(route, asCallers)
   const { "another program's partner": other, ...rest } = found
   const members = { owner: 404, 'an unverified account': 404, 'a member without the action': 404 }
-  const isOfOne = /\/(sales|lines)\b/.test(route)
+  const isOfOne = /\/(sales|lines|:postbackId)\b/.test(route)
   const partners = { 'its partner': 200, 'another partner of the program': isOfOne ? 404 : 200 }
   const expected = { ...strangers, ...members, ...partners }
   expect(rest).toEqual(
@@ -171,10 +171,17 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another part
   )
   expect(other).toBeLessThan(500)
   const { text } = await send(route, attacker.partnerToken, fields)
-  for (const secret of [victim.partnerCode, 'secret-transaction']) expect(text).not.toContain(secret)
+  for (const secret of [victim.partnerCode, 'secret-transaction', 'secret-postback']) expect(text).not.toContain(secret)
   if (route.startsWith('GET')) {
     const beside = await send(address(route), fellow.token)
-    const ofPartner = [victim.partnerCode, 'secret-transaction', 'secret-note', 'secret-payout', 'SECRET-CODE']
+    const ofPartner = [
+      victim.partnerCode,
+      'secret-transaction',
+      'secret-note',
+      'secret-payout',
+      'SECRET-CODE',
+      'secret-postback',
+    ]
     expect(ofPartner.filter((secret) => beside.text.includes(secret))).toEqual([])
   }
   expect(await victims()).toBe(before)

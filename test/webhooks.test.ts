@@ -17,21 +17,31 @@ import { openQueue } from '../lib/notifications/queue.ts'
 import {
   changeEndpoint,
   deleteEndpoint,
+  type EndpointOwner,
   findEndpoint,
   createEndpoint,
+  listEndpoints,
   replayDeliveries,
   rotateSecret,
   testEndpoint,
+  programOwner,
 } from '../lib/notifications/webhook-endpoints.ts'
-import { deleteOldWebhooks, findDelivery, listDeliveries } from '../lib/notifications/webhook-log.ts'
+import { placeholders, refusalOfTemplate } from '../lib/notifications/postbacks.ts'
+import {
+  deleteOldWebhooks,
+  findDelivery,
+  listDeliveries,
+  listProgramDeliveries,
+} from '../lib/notifications/webhook-log.ts'
 import { deliverWebhooks } from '../lib/notifications/webhook-delivery.ts'
 import { relayWebhooks } from '../lib/notifications/webhook-relay.ts'
 import { wakesOf } from '../lib/notifications/webhook-wake-ups.ts'
 import { openApiDocument } from '../lib/api/openapi.ts'
 import { payloadTypes } from '../lib/api/webhook-payloads.ts'
-import { type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
+import { postbackEvents, type WebhookType, webhookTypes } from '../lib/notifications/webhook-types.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
+import { createCode } from '../lib/programs/codes.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { acceptPartnerInvitation, invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner } from '../lib/programs/partners.ts'
@@ -88,7 +98,8 @@ queue.middlewareStack.add(
 /** Every received body of all tests. */
 const bodies: { type: string }[] = []
 afterEach(() => {
-  bodies.push(...receiver.received.map(({ body }) => JSON.parse(body)))
+  const ofPrograms = receiver.received.filter(({ name }) => !name.startsWith('postback-'))
+  bodies.push(...ofPrograms.map(({ body }) => JSON.parse(body)))
   receiver.received.length = 0
 })
 
@@ -108,7 +119,7 @@ async function listen(
 ): Promise<Listener> {
   const program = options.program ?? (await api.program({ hold_days: 0, lead_commission_cents: 50 }))
   const name = `${behaviour}-${(named += 1)}`
-  const endpoint = await createEndpoint(db, env, program.programId, {
+  const endpoint = await createEndpoint(db, env, programOwner(program.programId), {
     url: options.url ?? receiver.urlOf(name, behaviour),
     description: name,
     types: options.types ?? [...webhookTypes],
@@ -172,17 +183,22 @@ function reported(webhooks: ReceivedWebhook[]) {
 }
 
 const deliveriesOf = ({ program, endpointId }: Listener) =>
-  listDeliveries(db, program.programId, endpointId, { limit: 100 })
+  listDeliveries(db, programOwner(program.programId), endpointId, { limit: 100 })
 
 /** The attempts of an endpoint's only delivery. */
 async function onlyDelivery(listener: Listener) {
   const [delivery] = await deliveriesOf(listener)
-  const found = await findDelivery(db, listener.program.programId, listener.endpointId, Number(delivery?.message_id))
+  const found = await findDelivery(
+    db,
+    programOwner(listener.program.programId),
+    listener.endpointId,
+    Number(delivery?.message_id),
+  )
   return { ...delivery, attempts: found?.attempts ?? [] }
 }
 
 /** Sets the waiting deliveries of an endpoint to due now, and ends its pause. */
-async function letTimePass({ endpointId }: Listener) {
+async function letTimePass({ endpointId }: Pick<Listener, 'endpointId'>) {
   const ids = [endpointId]
   await stack.sql.query(
     `update webhook_deliveries set next_attempt_at = now() where next_attempt_at is not null and endpoint_id = $1`,
@@ -316,9 +332,9 @@ test('only subscribed types are written, and nothing for a disabled, deleted or 
   const wants = await listen('ok', { types: ['sale.created'] })
   const { program } = wants
   const off = await listen('ok', { program })
-  await changeEndpoint(db, env, program.programId, off.endpointId, { enabled: false })
+  await changeEndpoint(db, env, programOwner(program.programId), off.endpointId, { enabled: false })
   const gone = await listen('ok', { program })
-  await deleteEndpoint(db, program.programId, gone.endpointId)
+  await deleteEndpoint(db, programOwner(program.programId), gone.endpointId)
   const without = await api.program()
   await sell(program)
   await sell(without)
@@ -330,7 +346,7 @@ test('only subscribed types are written, and nothing for a disabled, deleted or 
   await deliver()
   expect(reported(receiver.received).map(({ type }) => type)).toEqual(['sale.created'])
   expect(await api.rows('select 1 from webhook_messages where program_id = $1', [without.programId])).toEqual([])
-  await changeEndpoint(db, env, program.programId, wants.endpointId, { enabled: false })
+  await changeEndpoint(db, env, programOwner(program.programId), wants.endpointId, { enabled: false })
   expect(await api.rows('select webhook_types from programs where id = $1', [program.programId])).toEqual([
     { webhook_types: null },
   ])
@@ -358,7 +374,7 @@ test('whatever an endpoint does, others get their webhooks, and each attempt is 
   expect(await hung()).toEqual([])
   await expect.poll(hung, { timeout: 20_000 }).toHaveLength(6)
   for (const { program, endpointId } of hanging)
-    await changeEndpoint(db, env, program.programId, endpointId, { enabled: false })
+    await changeEndpoint(db, env, programOwner(program.programId), endpointId, { enabled: false })
   await run
 
   const sentTo = (listener: Listener) => receiver.of(listener.name)
@@ -393,7 +409,7 @@ test('whatever an endpoint does, others get their webhooks, and each attempt is 
     expect(ids).toEqual(expect.arrayContaining(sentTo(listener).map(({ id }) => id)))
   }
   for (const { program, endpointId } of [...hanging, down, hidden, broken, redirecting]) {
-    await deleteEndpoint(db, program.programId, endpointId)
+    await deleteEndpoint(db, programOwner(program.programId), endpointId)
   }
 }, 140_000)
 
@@ -430,7 +446,9 @@ test('an endpoint that fails for five days is disabled, its owner is notified, a
   await sell(program)
   await letTimePass(listener)
   await deliver()
-  expect(await findEndpoint(db, program.programId, endpointId)).toMatchObject({ disabled_because: 'failures' })
+  expect(await findEndpoint(db, programOwner(program.programId), endpointId)).toMatchObject({
+    disabled_because: 'failures',
+  })
   expect((await deliveriesOf(listener)).map(({ status }) => status)).toEqual(['failed', 'failed'])
   const notices = await api.rows('select kind, audience, payload from outbox where program_id = $1', [
     program.programId,
@@ -440,19 +458,23 @@ test('an endpoint that fails for five days is disabled, its owner is notified, a
   ])
   await expect.poll(() => stack.queue.messages().length).toBeGreaterThan(0)
 
-  await expect(testEndpoint(db, program.programId, endpointId)).rejects.toThrow('enable the endpoint first')
+  await expect(testEndpoint(db, programOwner(program.programId), endpointId)).rejects.toThrow(
+    'enable the endpoint first',
+  )
   receiver.expect(`${name}-mended`, secret)
-  await changeEndpoint(db, env, program.programId, endpointId, {
+  await changeEndpoint(db, env, programOwner(program.programId), endpointId, {
     enabled: true,
     url: receiver.urlOf(`${name}-mended`, 'ok'),
   })
-  expect(await replayDeliveries(db, program.programId, endpointId, { failedOnly: true })).toBe(2)
+  expect(await replayDeliveries(db, programOwner(program.programId), endpointId, { failedOnly: true })).toBe(2)
   await letTimePass(listener)
   await deliver()
   expect(receiver.of(`${name}-mended`)).toHaveLength(2)
-  expect(await replayDeliveries(db, program.programId, endpointId, { failedOnly: true })).toBe(0)
+  expect(await replayDeliveries(db, programOwner(program.programId), endpointId, { failedOnly: true })).toBe(0)
   const [{ message_id: messageId } = { message_id: 0 }] = await deliveriesOf(listener)
-  expect(await replayDeliveries(db, program.programId, endpointId, { messageId, failedOnly: false })).toBe(1)
+  expect(
+    await replayDeliveries(db, programOwner(program.programId), endpointId, { messageId, failedOnly: false }),
+  ).toBe(1)
   await letTimePass(listener)
   await deliver()
   expect(receiver.of(`${name}-mended`).filter(({ id }) => id === `evt_${messageId}`)).toHaveLength(2)
@@ -461,19 +483,19 @@ test('an endpoint that fails for five days is disabled, its owner is notified, a
 test('both secrets sign during a rotation, and a test message arrives for any subscription', async () => {
   const listener = await listen('ok', { types: ['payout.paid'] })
   const { program, endpointId, name } = listener
-  const rotated = await rotateSecret(db, env, program.programId, endpointId)
+  const rotated = await rotateSecret(db, env, programOwner(program.programId), endpointId)
   expect(rotated.secret).not.toBe(listener.secret)
-  await testEndpoint(db, program.programId, endpointId)
+  await testEndpoint(db, programOwner(program.programId), endpointId)
   receiver.expect(name, listener.secret)
   await letTimePass(listener)
   await deliver()
   receiver.expect(name, rotated.secret)
-  await testEndpoint(db, program.programId, endpointId)
+  await testEndpoint(db, programOwner(program.programId), endpointId)
   await letTimePass(listener)
   await deliver()
   await stack.sql.query(`update webhook_endpoints set previous_secret_until = now() where id = $1`, [endpointId])
   receiver.expect(name, listener.secret)
-  await testEndpoint(db, program.programId, endpointId)
+  await testEndpoint(db, programOwner(program.programId), endpointId)
   await letTimePass(listener)
   await deliver()
   const came = receiver.of(name)
@@ -542,7 +564,7 @@ test('attempts that overlap a failure count as one failure, and later ones count
   expect(await record(`now()`, [third])).toEqual({ failures: 3, rest: 60 })
   expect(await record(before, [first], true)).toMatchObject({ failures: 0 })
   expect(await record(before, [second])).toEqual({ failures: 1, rest: 5 })
-  await deleteEndpoint(db, program.programId, endpointId)
+  await deleteEndpoint(db, programOwner(program.programId), endpointId)
 })
 
 test("an endpoint that doesn't respond gets no second request and doesn't delay others", async () => {
@@ -666,7 +688,7 @@ test('deliveries are deleted after 30 days, together with a deleted endpoint', a
   const listener = await listen('ok', { types: ['sale.created'] })
   const { program, endpointId } = listener
   await sell(program)
-  await deleteEndpoint(db, program.programId, endpointId)
+  await deleteEndpoint(db, programOwner(program.programId), endpointId)
   expect(await deleteOldWebhooks(db, 100)).toBe(0)
   await stack.sql.query(`update webhook_messages set created_at = now() - interval '31 days' where program_id = $1`, [
     program.programId,
@@ -712,6 +734,209 @@ test('a program gets webhooks about manual commissions, held commissions and dec
     { type: 'commission.released', commission_id: held?.commission_id },
     { type: 'partner.applied', application_id: expect.any(Number) },
   ])
+})
+
+/** A template with every placeholder. */
+const everyPlaceholder = placeholders.map((name) => `${name}={${name}}`).join('&')
+
+/** The number in an event id. */
+const numberOf = (id: string | undefined) => Number(id?.slice(4))
+/** The values of a signed postback, as a query has them. */
+const asTexts = (data: object) => Object.fromEntries(Object.entries(data).map(([name, value]) => [name, String(value)]))
+
+/** A partner's target, of one kind and behavior. */
+async function target(
+  owner: EndpointOwner,
+  behaviour: Parameters<typeof receiver.urlOf>[1],
+  method: 'GET' | 'POST' = 'GET',
+) {
+  const name = `postback-${(named += 1)}`
+  const url = `${receiver.urlOf(name, behaviour)}${method === 'GET' ? `?${everyPlaceholder}` : ''}`
+  const created = await createEndpoint(db, env, owner, { url, method, types: [...postbackEvents], description: '' })
+  receiver.expect(name, created.secret)
+  return { name, owner, endpointId: created.id, program: { programId: owner.programId } }
+}
+
+test("a partner's targets get every placeholder through an outage, and nothing about the buyer", async () => {
+  const program = await api.program({ hold_days: 0, lead_commission_cents: 50 })
+  const { programId } = program
+  const owner = { programId, partnerId: program.partnerId }
+  const other = await addPartner(db, { programId, name: 'Other', email: null, code: 'other' })
+  const otherOwner = { programId, partnerId: other.partnerId }
+  await createCode(db, programId, {
+    partner_id: other.partnerId,
+    code: 'OTHER',
+    promotion_code_id: null,
+    account_id: null,
+  })
+  const get = await target(owner, 'down')
+  const post = await target(owner, 'down', 'POST')
+  const redirecting = await target(owner, 'redirect')
+  const others = await target(otherOwner, 'ok')
+
+  const key = { key: program.apiKey }
+  const sub1 = 'a&b=ü/é#?{sub2}'
+  const campaign = new URLSearchParams({ sub1, sub2: '..', sub3: '%41', utm_source: 'x y', utm_campaign: '\u{1f986}' })
+  const affiliate_url = `https://shop.example.com/?aff=${program.partnerCode}&${campaign}`
+  const click_id = await api.click(program, { affiliate_url })
+  const buyer = { customer_key: 'buyer-key', email: 'buyer@example.com' }
+  await api.call('/api/v1/track/lead', { ...buyer, click_id }, key)
+  const sale = { transaction_id: 'order-77', customer_key: 'buyer-key', amount_cents: 10_000 }
+  const { body: recorded } = await api.call('/api/v1/track/sale', sale, key)
+  // The code of another partner wins this sale of the same customer.
+  await api.call('/api/v1/track/sale', { ...sale, transaction_id: 'order-78', coupon: 'OTHER' }, key)
+  const [{ id: lead }] = await api.rows(`select id from commissions where program_id = $1 and kind = 'lead'`, [
+    programId,
+  ])
+  await hashPartnerEmails(db, (address) => emailHash(env.EMAIL_HASH_KEY, address), 100)
+  await approveCommissions(db, programId, [Number(lead), recorded.commission_id])
+  await api.call('/api/v1/track/refund', { transaction_id: 'order-77', refund_amount_cents: 2500 }, key)
+  const ask = { programId, partnerId: owner.partnerId, currency: 'usd', amountCents: 1550 }
+  const payout = await askPayout(db, { ...ask, requestId: crypto.randomUUID() })
+  await payPayout(db, programId, payout, 1550, { reference: 'T1', paid_on: new Date('2026-11-20') })
+  await deliver()
+  expect((await listDeliveries(db, owner, get.endpointId, { limit: 9 })).map(({ status }) => status)).toContain(
+    'pending',
+  )
+  for (let attempt = 0; attempt < 6; attempt++) {
+    await Promise.all([letTimePass(get), letTimePass(post)])
+    await deliver()
+  }
+
+  const link = {
+    link_code: program.partnerCode,
+    sub1,
+    sub2: '..',
+    sub3: '%41',
+    utm_source: 'x y',
+    utm_campaign: '\u{1f986}',
+  }
+  const none = { link_code: '', sub1: '', sub2: '', sub3: '', utm_source: '', utm_campaign: '' }
+  const all = { currency: 'usd', program_id: String(programId), reason: '', sale_key: '' }
+  const saleKey = expect.stringMatching(/^[0-9a-f]{24}$/)
+  const expected = [
+    { ...all, ...link, event: 'lead', commission: '0.50', commission_cents: '50', status: 'pending' },
+    {
+      ...all,
+      ...link,
+      event: 'sale',
+      commission: '20.00',
+      commission_cents: '2000',
+      status: 'pending',
+      sale_key: saleKey,
+    },
+    { ...all, ...link, event: 'commission_approved', commission: '0.50', commission_cents: '50', status: 'approved' },
+    {
+      ...all,
+      ...link,
+      event: 'commission_approved',
+      commission: '20.00',
+      commission_cents: '2000',
+      status: 'approved',
+      sale_key: saleKey,
+    },
+    {
+      ...all,
+      ...link,
+      event: 'commission_reversed',
+      commission: '-5.00',
+      commission_cents: '-500',
+      status: 'refunded',
+      reason: 'refund',
+      sale_key: saleKey,
+    },
+    { ...all, ...none, event: 'payout_paid', commission: '15.50', commission_cents: '1550', status: 'paid' },
+  ].map((values) => ({
+    ...values,
+    event_id: expect.stringMatching(/^evt_\d+$/),
+    timestamp: expect.stringMatching(/Z$/),
+  }))
+  const latest = (name: string) => [...new Map(receiver.of(name).map((one) => [one.search + one.id, one])).values()]
+  const calls = latest(get.name)
+    .map(({ search }) => Object.fromEntries(new URLSearchParams(search)))
+    .toSorted((a, b) => numberOf(a['event_id']) - numberOf(b['event_id']))
+  expect(calls).toEqual(expected)
+  expect(new Set(calls.flatMap(({ sale_key: saleOf }) => saleOf || [])).size).toBe(1)
+  const posts = latest(post.name).map(({ signed, body }) => ({ signed, ...JSON.parse(body) }))
+  const bySequence = posts.toSorted((a, b) => a.sequence - b.sequence)
+  expect(bySequence.map(({ signed, data }) => ({ signed, ...asTexts(data) }))).toEqual(
+    calls.map((call) => ({ signed: true, ...call })),
+  )
+  // The click belongs to another partner's link.
+  const ofOther = latest(others.name).map(({ search }) => Object.fromEntries(new URLSearchParams(search)))
+  expect(ofOther).toMatchObject([{ ...none, event: 'sale', commission_cents: '2000' }])
+  const everything = JSON.stringify(receiver.received.filter(({ name }) => name.startsWith('postback-')))
+  for (const secret of ['buyer', 'order-7', click_id, 'customer']) expect(everything).not.toContain(secret)
+  expect(await listDeliveries(db, owner, redirecting.endpointId, { limit: 1 })).toMatchObject([{ status: 'pending' }])
+
+  // A test has an event of its own and no amount.
+  const before = receiver.of(others.name).length
+  await testEndpoint(db, otherOwner, others.endpointId)
+  await deliver()
+  expect(receiver.of(others.name).at(before)?.search).toMatch(/event=test&.*commission=0.00&commission_cents=0&/)
+
+  // After five days of failures the partner is notified, not the program.
+  await stack.sql.query(`update webhook_endpoints set failing_since = now() - interval '5 days' where id = $1`, [
+    redirecting.endpointId,
+  ])
+  await letTimePass(redirecting)
+  await deliver()
+  expect(await findEndpoint(db, owner, redirecting.endpointId)).toMatchObject({ disabled_because: 'failures' })
+  expect(
+    await api.rows(`select audience, partner_id::int from outbox where program_id = $1 and kind like '%disabled'`, [
+      programId,
+    ]),
+  ).toEqual([{ audience: 'partner', partner_id: owner.partnerId }])
+
+  // Nobody else reads, changes or uses a target: not another partner, and not the program itself.
+  for (const stranger of [otherOwner, programOwner(programId)]) {
+    const [{ message_id: messageId } = { message_id: 0 }] = await listDeliveries(db, owner, get.endpointId, {
+      limit: 1,
+    })
+    for (const act of [
+      () => findEndpoint(db, stranger, get.endpointId),
+      () => listDeliveries(db, stranger, get.endpointId, { limit: 1 }),
+      () => findDelivery(db, stranger, get.endpointId, messageId),
+      () => testEndpoint(db, stranger, get.endpointId),
+      () => rotateSecret(db, env, stranger, post.endpointId),
+      () => changeEndpoint(db, env, stranger, get.endpointId, { enabled: false }),
+      () => deleteEndpoint(db, stranger, get.endpointId),
+      () => replayDeliveries(db, stranger, get.endpointId, { messageId, failedOnly: false }),
+    ])
+      await expect(act()).rejects.toMatchObject({ code: 'not_found' })
+  }
+  const ofProgram = await listProgramDeliveries(db, programId, { limit: 50 })
+  expect(ofProgram).toEqual([])
+
+  // A person who takes over the partner doesn't see the targets of the person before.
+  const grace = await createPerson(db, env, { name: 'Grace', email: 'grace@example.com' })
+  for (const userId of [grace.userId, null])
+    await stack.sql.query('update partners set user_id = $2 where program_id = $1 and id = $3', [
+      programId,
+      userId,
+      owner.partnerId,
+    ])
+  expect(await listEndpoints(db, owner, { limit: 9 })).toEqual([])
+})
+
+test('hostile templates are refused', () => {
+  const refusals = [
+    ['https://user:secret@tracker.example.com/?a={sub1}', 'must not contain a password'],
+    ['https://10.0.0.1/?a={sub1}', 'must be a public address'],
+    ['https://[::ffff:127.0.0.1]/?a={sub1}', 'must be a public address'],
+    ['https://tracker.internal/?a={sub1}', 'must have a public host'],
+    ['http://tracker.example.com/?a={sub1}', 'must begin with https://'],
+    [`https://tracker.example.com/?a=${'x'.repeat(8000)}`, 'must have at most 2000 characters'],
+    ['https://tracker.example.com/?a={customer_key}', 'contains the unknown placeholder {customer_key}'],
+    ['https://tracker.example.com/?a={sub1', 'contains a single brace'],
+    ['https://{sub1}/?a=b', 'must have its placeholders after the question mark'],
+    ['https://{sub1}@10.0.0.1/', 'must have its placeholders after the question mark'],
+    ['https://tracker.example.com/{sub1}/?a=b', 'must have its placeholders after the question mark'],
+    [`https://tracker.example.com/?${'{sub1}'.repeat(31)}`, 'must have at most 30 placeholders'],
+    ['https://tracker.example.com/{sub1}', 'must have its placeholders after the question mark'],
+  ] as const
+  for (const [template, refusal] of refusals) expect(refusalOfTemplate(template, {})).toBe(refusal)
+  expect(refusalOfTemplate('https://tracker.example.com/p?a={sub1}&b={sub1}', {})).toBeUndefined()
 })
 
 test('every event type was sent, and each body matches the OpenAPI document', () => {

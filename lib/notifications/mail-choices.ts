@@ -14,6 +14,7 @@ export const mailTopics = [
   'payout_due',
   'review',
   'trouble',
+  'postback',
 ] as const
 export type MailTopic = (typeof mailTopics)[number]
 
@@ -72,6 +73,12 @@ export const topicWords: Record<MailTopic, TopicWords> = {
     hint: 'Stripe was disconnected, or webhooks were disabled.',
     subject: 'A connection was lost',
     reader: 'advertiser',
+  },
+  postback: {
+    name: 'Postbacks',
+    hint: 'Your postbacks to an address were disabled after five days of failures.',
+    subject: 'Your postbacks were disabled',
+    reader: 'partner',
   },
 }
 

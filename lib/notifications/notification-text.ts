@@ -78,6 +78,8 @@ export function textOf(
       return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect.'
     case 'webhook_disabled':
       return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Once it responds again, enable it under Webhooks and replay the missed deliveries.`
+    case 'postback_disabled':
+      return 'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.'
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }

@@ -11,7 +11,7 @@ export interface LoopbackEnv {
 export interface OutsideRequest {
   method: string
   headers: Record<string, string>
-  body: string
+  body?: string
   redirect: 'manual'
   signal: AbortSignal
 }

@@ -3,6 +3,7 @@ import type { DatabaseFunctions } from '../schema.ts'
 import type { Channels } from './channels.ts'
 import { type OutboxMessage, type WebhookWake } from './outbox.ts'
 import type { AddressEnv } from './public-address.ts'
+import { postbackBody, postbackUrl, postbackValues } from './postbacks.ts'
 import type { Wakes, Woken } from './webhook-wake-ups.ts'
 import { sendWebhook } from './webhook-request.ts'
 import { webhookHeaders, type WebhookSecretEnv } from './webhook-secrets.ts'
@@ -206,14 +207,21 @@ async function attemptDelivery({ env }: WebhookConsumer, delivery: Claimed) {
   const { program_id, endpoint_id, message_id, secret_number, has_previous_secret } = delivery
   if (url === null || type === null || created_at === null)
     throw new Error('The database returned a claim without its message.')
-  const body = webhookBody({ message_id, type, data, created_at })
+  const message = { message_id, type, data, created_at }
+  const isPostback = delivery.partner_id !== null
+  if (isPostback && delivery.method === 'GET') {
+    const address = postbackUrl(url, postbackValues(env, program_id, message))
+    return await sendWebhook({ url: address, method: 'GET', headers: {} }, env)
+  }
+  const body = isPostback ? postbackBody(env, program_id, message) : webhookBody(message)
   const secret = {
     program_id,
     endpoint_id,
     secret_number: secret_number ?? 1,
     has_previous_secret: has_previous_secret ?? false,
   }
-  return await sendWebhook(url, await webhookHeaders(env, secret, webhookId(message_id), body), body, env)
+  const headers = await webhookHeaders(env, secret, webhookId(message_id), body)
+  return await sendWebhook({ url, method: 'POST', headers, body }, env)
 }
 
 /** Claims due deliveries. Also returns the programs with an idle endpoint that found no place in the claim. */

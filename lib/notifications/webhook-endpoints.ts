@@ -4,33 +4,46 @@ import { ApiError } from '../errors.ts'
 import { storeCreated, type Created } from '../idempotency.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
+import { refusalOfTemplate } from './postbacks.ts'
 import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
 import { webhookSecret, type WebhookSecretEnv } from './webhook-secrets.ts'
-import type { WebhookType } from './webhook-types.ts'
+import type { PostbackEvent, WebhookType } from './webhook-types.ts'
+
+/** A program's own endpoints, or those of one partner for postbacks. Neither sees the other's. */
+export interface EndpointOwner {
+  programId: number
+  partnerId: number | null
+}
+export const programOwner = (programId: number): EndpointOwner => ({ programId, partnerId: null })
 
 /** The settings of an endpoint. Its deliveries stay unsent if `url` is null: `svc listen` fetches them. */
 export interface EndpointSettings {
   url: string | null
   description: string
-  types: WebhookType[]
+  types: EventType[]
+  /** A partner may also get a GET of `url`, a template with placeholders. */
+  method?: 'POST' | 'GET'
 }
+type EventType = WebhookType | PostbackEvent
 
 /** The variables that changing endpoints needs. */
 export type EndpointEnv = LoopbackEnv & WebhookSecretEnv
 
 export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number]
 
-/** The most endpoints of a program, including disabled ones. */
+/** The most endpoints of a program, and of each partner, including disabled ones. */
 export const maxEndpoints = 20
+export const maxPostbacks = 5
 /** How long the previous secret also signs after a rotation. */
 export const rotationHours = 24
 
 const endpointColumns = [
   'webhook_endpoints.id',
   'url',
+  'method',
   'description',
   // The driver reads an array of a domain as text.
-  sql<WebhookType[]>`types::text[]`.as('types'),
+  sql<EventType[]>`types::text[]`.as('types'),
   'webhook_endpoints.created_at',
   'failing_since',
   'disabled_at',
@@ -39,23 +52,27 @@ const endpointColumns = [
   'previous_secret_until',
 ] as const
 
-function endpointsOf(programId: number) {
+/** True for the endpoints of an owner. */
+export const ownedBy = ({ partnerId }: EndpointOwner) => sql<boolean>`partner_id is not distinct from ${partnerId}`
+
+function endpointsOf(owner: EndpointOwner) {
   return kysely
     .selectFrom('webhook_endpoints')
     .select(endpointColumns)
-    .where('webhook_endpoints.program_id', '=', programId)
+    .where('webhook_endpoints.program_id', '=', owner.programId)
+    .where(ownedBy(owner))
     .where('deleted_at', 'is', null)
 }
 
-/** Lists the endpoints of a program, newest first. */
-export async function listEndpoints(db: Database, programId: number, part: Part): Promise<WebhookEndpoint[]> {
-  return await db.query(partOf(endpointsOf(programId), sql.ref<number>('webhook_endpoints.id'), part))
+/** Lists the endpoints of an owner, newest first. */
+export async function listEndpoints(db: Database, owner: EndpointOwner, part: Part): Promise<WebhookEndpoint[]> {
+  return await db.query(partOf(endpointsOf(owner), sql.ref<number>('webhook_endpoints.id'), part))
 }
 
 export type EndpointWithLatest = Awaited<ReturnType<typeof listEndpointsWithLatest>>[number]
 
-/** Lists all endpoints of a program with the last message to each, newest first. */
-export async function listEndpointsWithLatest(db: Database, programId: number) {
+/** Lists all endpoints of an owner with the last message to each, newest first. */
+export async function listEndpointsWithLatest(db: Database, owner: EndpointOwner) {
   const latest = kysely
     .selectFrom('webhook_deliveries as d')
     .innerJoin('webhook_messages as m', (join) =>
@@ -68,7 +85,7 @@ export async function listEndpointsWithLatest(db: Database, programId: number) {
     .limit(1)
     .as('latest')
   return await db.query(
-    endpointsOf(programId)
+    endpointsOf(owner)
       .leftJoinLateral(latest, (join) => join.onTrue())
       .select(['latest_message_id', 'latest_status', 'latest_at'])
       .orderBy('webhook_endpoints.id', 'desc'),
@@ -77,15 +94,16 @@ export async function listEndpointsWithLatest(db: Database, programId: number) {
 
 export const noEndpoint = () => new ApiError('not_found', 'This program has no webhook endpoint with this id.')
 
-export async function findEndpoint(db: Database, programId: number, endpointId: number): Promise<WebhookEndpoint> {
-  const [endpoint] = await db.query(endpointsOf(programId).where('id', '=', endpointId))
+export async function findEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<WebhookEndpoint> {
+  const [endpoint] = await db.query(endpointsOf(owner).where('id', '=', endpointId))
   if (!endpoint) throw noEndpoint()
   return endpoint
 }
 
 /** Throws if webhooks cannot go to an address. The error names the field `url`. */
-function requireAddress(url: string | null, env: LoopbackEnv): void {
-  const wrong = url === null ? undefined : refusalOfAddress(url, env)
+function requireAddress(url: string | null, method: 'POST' | 'GET', env: LoopbackEnv): void {
+  const refusalOf = method === 'GET' ? refusalOfTemplate : refusalOfAddress
+  const wrong = url === null ? undefined : refusalOf(url, env)
   if (wrong === undefined) return
   throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
 }
@@ -98,40 +116,44 @@ type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
 const atOnce: Making = (make) => make()
 
 /**
- * Creates an endpoint and returns it with its secret, which is shown once. Throws `conflict` if the program has 20. A request with the same
+ * Creates an endpoint and returns it with its secret, which is shown once. Throws `conflict` if the owner has too many. A request with the same
  * Idempotency-Key gets the same secret, which derives from the endpoint and is not stored.
  */
 export async function createEndpoint(
   db: Database,
   env: EndpointEnv,
-  programId: number,
+  owner: EndpointOwner,
   settings: EndpointSettings,
   making = atOnce,
 ): Promise<EndpointWithSecret> {
-  requireAddress(settings.url, env)
-  const endpoint = await making(() => insertEndpoint(db, programId, settings))
-  return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
+  requireAddress(settings.url, settings.method ?? 'POST', env)
+  const endpoint = await making(() => insertEndpoint(db, owner, settings))
+  return { ...endpoint, secret: await secretOf(env, owner.programId, endpoint) }
 }
 
 async function insertEndpoint(
   db: Database,
-  programId: number,
+  owner: EndpointOwner,
   settings: EndpointSettings,
 ): Promise<Created<WebhookEndpoint>> {
+  const { programId, partnerId } = owner
+  const most = partnerId === null ? maxEndpoints : maxPostbacks
   const [, added, [endpoint]] = await db.batch([
     // Wait for concurrent creations, so that the limit counts them.
     kysely.selectFrom('programs').select('id').where('id', '=', programId).forNoKeyUpdate(),
     kysely
       .insertInto('webhook_endpoints')
-      .columns(['program_id', 'url', 'description', 'types'])
+      .columns(['program_id', 'url', 'method', 'partner_id', 'description', 'types'])
       .expression(
         kysely
           .selectFrom('programs')
           .select((eb) => [
             'id',
             eb.val(settings.url).as('url'),
+            eb.val(settings.method ?? 'POST').as('method'),
+            eb.val(partnerId).as('partner_id'),
             eb.val(settings.description).as('description'),
-            sql<WebhookType[]>`${settings.types}::webhook_type[]`.as('types'),
+            sql<EventType[]>`${settings.types}::webhook_type[]`.as('types'),
           ])
           .where('id', '=', programId)
           .where('deleted_at', 'is', null)
@@ -140,17 +162,22 @@ async function insertEndpoint(
               .selectFrom('webhook_endpoints')
               .select((eb) => eb.fn.countAll().as('endpoints'))
               .where('program_id', '=', programId)
+              .where(ownedBy(owner))
               .where('deleted_at', 'is', null),
             '<',
-            maxEndpoints,
+            most,
           ),
       )
       .returning('id'),
     // The program is locked, so an endpoint created at this moment is the new one.
-    storeCreated(endpointsOf(programId).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
+    storeCreated(endpointsOf(owner).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
   ])
   if (added.length === 0 || !endpoint?.created) {
-    throw new ApiError('conflict', `A program can have at most ${maxEndpoints} webhook endpoints. Delete one first.`)
+    const limit =
+      partnerId === null
+        ? `A program can have at most ${most} webhook endpoints`
+        : `You can have at most ${most} postbacks per program`
+    throw new ApiError('conflict', `${limit}. Delete one first.`)
   }
   return endpoint.created
 }
@@ -167,19 +194,19 @@ async function secretOf(
 export async function changeEndpoint(
   db: Database,
   env: LoopbackEnv,
-  programId: number,
+  owner: EndpointOwner,
   endpointId: number,
   changes: Partial<EndpointSettings> & { enabled?: boolean | undefined },
 ): Promise<WebhookEndpoint> {
   const { url, description, types, enabled } = changes
-  requireAddress(url ?? null, env)
+  requireAddress(url ?? null, 'POST', env)
   const [[endpoint], [found]] = await db.batch([
     kysely
       .updateTable('webhook_endpoints')
       .set({
         ...(url !== undefined && { url }),
         ...(description !== undefined && { description }),
-        ...(types !== undefined && { types: sql<WebhookType[]>`${types}::webhook_type[]` }),
+        ...(types !== undefined && { types: sql<EventType[]>`${types}::webhook_type[]` }),
         ...(enabled === false && {
           disabled_at: sql<Date>`coalesce(disabled_at, now())`,
           disabled_because: sql<'owner'>`coalesce(disabled_because, 'owner')`,
@@ -191,13 +218,14 @@ export async function changeEndpoint(
           secret_number: sql<number>`secret_number`,
         }),
       })
-      .where('program_id', '=', programId)
+      .where('program_id', '=', owner.programId)
+      .where(ownedBy(owner))
       .where('id', '=', endpointId)
       .where('deleted_at', 'is', null)
       // Whether an endpoint has an address is fixed at its creation.
       .$if(url !== undefined, (query) => query.where('url', url === null ? 'is' : 'is not', null))
       .returning(endpointColumns),
-    endpointsOf(programId).where('id', '=', endpointId),
+    endpointsOf(owner).where('id', '=', endpointId),
   ])
   if (!found) throw noEndpoint()
   if (!endpoint) {
@@ -212,12 +240,13 @@ export async function changeEndpoint(
 }
 
 /** Deletes an endpoint, which then receives nothing. Past deliveries stay for their term and are not shown. Deleting it again changes nothing. */
-export async function deleteEndpoint(db: Database, programId: number, endpointId: number): Promise<void> {
+export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<void> {
   const [endpoint] = await db.query(
     kysely
       .updateTable('webhook_endpoints')
       .set({ deleted_at: sql<Date>`coalesce(deleted_at, now())` })
-      .where('program_id', '=', programId)
+      .where('program_id', '=', owner.programId)
+      .where(ownedBy(owner))
       .where('id', '=', endpointId)
       .returning('id'),
   )
@@ -231,7 +260,7 @@ export async function deleteEndpoint(db: Database, programId: number, endpointId
 export async function rotateSecret(
   db: Database,
   env: WebhookSecretEnv,
-  programId: number,
+  owner: EndpointOwner,
   endpointId: number,
   making = atOnce,
 ): Promise<EndpointWithSecret> {
@@ -243,15 +272,16 @@ export async function rotateSecret(
           secret_number: sql<number>`secret_number + 1`,
           previous_secret_until: sql<Date>`now() + make_interval(hours => ${rotationHours})`,
         })
-        .where('program_id', '=', programId)
+        .where('program_id', '=', owner.programId)
+        .where(ownedBy(owner))
         .where('id', '=', endpointId)
         .where('deleted_at', 'is', null),
-      storeCreated(endpointsOf(programId).where('id', '=', endpointId)),
+      storeCreated(endpointsOf(owner).where('id', '=', endpointId)),
     ])
     if (!rotated?.created) throw noEndpoint()
     return rotated.created
   })
-  return { ...endpoint, secret: await secretOf(env, programId, endpoint) }
+  return { ...endpoint, secret: await secretOf(env, owner.programId, endpoint) }
 }
 
 const notThere = () =>
@@ -261,8 +291,10 @@ const notThere = () =>
   )
 
 /** Writes a test message for an endpoint and returns its number. Throws `not_found` if the endpoint is disabled. */
-export async function testEndpoint(db: Database, programId: number, endpointId: number): Promise<number> {
-  const [row] = await db.query(call('test_webhook', { of_program_id: programId, of_endpoint_id: endpointId }))
+export async function testEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<number> {
+  const { programId, partnerId } = owner
+  const of = { of_program_id: programId, of_partner_id: partnerId, of_endpoint_id: endpointId }
+  const [row] = await db.query(call('test_webhook', of))
   if (row?.test_webhook == null) throw notThere()
   return row.test_webhook
 }
@@ -282,13 +314,14 @@ export const noDelivery = () => new ApiError('not_found', 'This webhook endpoint
  */
 export async function replayDeliveries(
   db: Database,
-  programId: number,
+  { programId, partnerId }: EndpointOwner,
   endpointId: number,
   { messageId, since, until, failedOnly }: Replay,
 ): Promise<number> {
   const [[row], [delivery]] = await db.batch([
     call('replay_webhooks', {
       of_program_id: programId,
+      of_partner_id: partnerId,
       of_endpoint_id: endpointId,
       of_message_id: messageId ?? null,
       since: since ?? null,

@@ -4,17 +4,17 @@ import { call, type Database } from '../database.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { terms } from '../retention.ts'
-import { noDelivery, noEndpoint } from './webhook-endpoints.ts'
+import { type EndpointOwner, noDelivery, noEndpoint, ownedBy, programOwner } from './webhook-endpoints.ts'
 import type { testType, WebhookType } from './webhook-types.ts'
 
 export type WebhookDelivery = InferResult<ReturnType<typeof deliveriesOf>>[number]
 export type DeliveryStatus = WebhookDelivery['status']
 
-function deliveriesOf(programId: number, endpointId: number) {
-  return deliveriesIn(programId).where('d.endpoint_id', '=', endpointId)
+function deliveriesOf(owner: EndpointOwner, endpointId: number) {
+  return deliveriesIn(owner).where('d.endpoint_id', '=', endpointId)
 }
 
-function deliveriesIn(programId: number) {
+function deliveriesIn(owner: EndpointOwner) {
   return kysely
     .selectFrom('webhook_deliveries as d')
     .innerJoin('webhook_messages as m', (join) =>
@@ -36,22 +36,24 @@ function deliveriesIn(programId: number) {
       'd.next_attempt_at',
       'd.finished_at',
     ])
-    .where('d.program_id', '=', programId)
+    .where('d.program_id', '=', owner.programId)
+    .where(ownedBy(owner))
 }
 
-/** Lists the deliveries of an endpoint, newest first. Throws `not_found` if the program has no such endpoint. */
+/** Lists the deliveries of an endpoint, newest first. Throws `not_found` if the owner has no such endpoint. */
 export async function listDeliveries(
   db: Database,
-  programId: number,
+  owner: EndpointOwner,
   endpointId: number,
   { status, ...part }: Part & { status?: DeliveryStatus | undefined },
 ): Promise<WebhookDelivery[]> {
-  const all = deliveriesOf(programId, endpointId)
+  const all = deliveriesOf(owner, endpointId)
   const query = status === undefined ? all : all.where('d.status', '=', status)
   const endpoint = kysely
     .selectFrom('webhook_endpoints')
     .select('id')
-    .where('program_id', '=', programId)
+    .where('program_id', '=', owner.programId)
+    .where(ownedBy(owner))
     .where('id', '=', endpointId)
     .where('deleted_at', 'is', null)
   const [found, deliveries] = await db.batch([endpoint, partOf(query, sql.ref<number>('d.message_id'), part)])
@@ -62,7 +64,7 @@ export async function listDeliveries(
 export type ProgramDelivery = InferResult<ReturnType<typeof programDeliveries>>[number]
 
 function programDeliveries(programId: number) {
-  return deliveriesIn(programId).select(['d.endpoint_id', 'e.url', 'e.description'])
+  return deliveriesIn(programOwner(programId)).select(['d.endpoint_id', 'e.url', 'e.description'])
 }
 
 interface ProgramDeliveries extends Part<string> {
@@ -103,12 +105,12 @@ export type WebhookAttempt = z.infer<typeof attempt>
 /** Reads one delivery with its attempts in order. Throws `not_found`. */
 export async function findDelivery(
   db: Database,
-  programId: number,
+  owner: EndpointOwner,
   endpointId: number,
   messageId: number,
 ): Promise<WebhookDelivery & { attempts: WebhookAttempt[] }> {
   const [row] = await db.query(
-    deliveriesOf(programId, endpointId)
+    deliveriesOf(owner, endpointId)
       .where('d.message_id', '=', messageId)
       .select(
         sql`coalesce((

@@ -13,27 +13,28 @@ export interface WebhookAnswer {
 const answerWithinMilliseconds = 10_000
 const maxAnswerBytes = 4096
 
-/** Sends one webhook: a POST to a public address, for up to ten seconds, without following redirects. Reads 4 KB of the answer. Never throws. */
-export async function sendWebhook(
-  url: string,
-  headers: Record<string, string>,
-  body: string,
-  env: AddressEnv,
-): Promise<WebhookAnswer> {
+/** A webhook is a POST with a body. A partner's template is a GET without one. */
+export interface WebhookRequest {
+  url: string
+  method: 'POST' | 'GET'
+  headers: Record<string, string>
+  body?: string
+}
+
+/** Sends one webhook to a public address, for up to ten seconds, without following redirects. Reads 4 KB of the answer. Never throws. */
+export async function sendWebhook({ url, ...request }: WebhookRequest, env: AddressEnv): Promise<WebhookAnswer> {
   const attempted_at = new Date()
   const ended = new AbortController()
   const timer = setTimeout(() => ended.abort(), answerWithinMilliseconds)
-  const outcome = await post(
-    url,
-    { method: 'POST', headers, body, redirect: 'manual', signal: ended.signal },
-    env,
-  ).catch((error: unknown) => ({
-    status: null,
-    answer: null,
-    error: ended.signal.aborted
-      ? `There was no response within ${answerWithinMilliseconds / 1000} seconds.`
-      : whyBroken(error),
-  }))
+  const outcome = await post(url, { ...request, redirect: 'manual', signal: ended.signal }, env).catch(
+    (error: unknown) => ({
+      status: null,
+      answer: null,
+      error: ended.signal.aborted
+        ? `There was no response within ${answerWithinMilliseconds / 1000} seconds.`
+        : whyBroken(error),
+    }),
+  )
   clearTimeout(timer)
   return { attempted_at, duration_ms: Date.now() - attempted_at.getTime(), ...outcome }
 }

@@ -17,6 +17,10 @@ export const webhookTypes = [
 ] as const
 export type WebhookType = (typeof webhookTypes)[number]
 
+/** The events of a partner's postbacks. */
+export const postbackEvents = ['lead', 'sale', 'commission_approved', 'commission_reversed', 'payout_paid'] as const
+export type PostbackEvent = (typeof postbackEvents)[number]
+
 /** The type of a test message. Every endpoint accepts it. */
 export const testType = 'webhook.test'
 

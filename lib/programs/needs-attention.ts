@@ -96,6 +96,7 @@ export function needsStatement(programId: number) {
         .select((endpoint) => endpoint.fn.countAll<number>().as('n'))
         .whereRef('w.program_id', '=', 'p.id')
         .where('w.disabled_because', '=', 'failures')
+        .where('w.partner_id', 'is', null)
         .where('w.deleted_at', 'is', null)
         .as('endpoints_off'),
       eb

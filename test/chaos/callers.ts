@@ -10,7 +10,7 @@ import { createAdjustment } from '../../lib/money/adjustments.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
 import { createPayoutRun } from '../../lib/money/payout-runs.ts'
 import { askPayout } from '../../lib/money/payouts.ts'
-import { testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
+import { testEndpoint, programOwner } from '../../lib/notifications/webhook-endpoints.ts'
 import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
@@ -104,7 +104,7 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       .values({ program_id: programId, url: 'https://hooks.invalid/', types: sql`'{sale.created}'` })
       .returning('id'),
   )
-  const message = await testEndpoint(db, programId, endpoint?.id ?? 0)
+  const message = await testEndpoint(db, programOwner(programId), endpoint?.id ?? 0)
   const invitation = {
     workspaceId,
     email: `new-${tag}@example.com`,

@@ -10,7 +10,12 @@ import { localAws } from '../../lib/local/environment.ts'
 import { queuesOf } from '../../lib/notifications/channels.ts'
 import { openQueue } from '../../lib/notifications/queue.ts'
 import { type ConsumerTerm, deliverWebhooks } from '../../lib/notifications/webhook-delivery.ts'
-import { changeEndpoint, createEndpoint, replayDeliveries } from '../../lib/notifications/webhook-endpoints.ts'
+import {
+  changeEndpoint,
+  createEndpoint,
+  replayDeliveries,
+  programOwner,
+} from '../../lib/notifications/webhook-endpoints.ts'
 import { relayWebhooks } from '../../lib/notifications/webhook-relay.ts'
 import { createLedgerProgram } from '../support/ledger.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -105,7 +110,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     }
     const url = elsewhere[kind] ?? receiver.urlOf(name, kind as Exclude<Kind, 'down' | 'hidden'>)
     const settings = { url, description: name, types: ['sale.created' as const, 'sale.refunded' as const] }
-    const endpoint = await createEndpoint(db, env, program.programId, settings)
+    const endpoint = await createEndpoint(db, env, programOwner(program.programId), settings)
     receiver.expect(name, endpoint.secret)
     /** The expected events of each sale. */
     const sales = new Map<string, number[]>()
@@ -219,8 +224,8 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     if (rows.length === 0) wrong.push(`no try at ${name} was recorded`)
     for (const { ending } of rows) if (!endings[kind].test(ending)) wrong.push(`a try at ${name} ended with ${ending}`)
     if (kind === 'ok' || kind === 'slow') continue
-    await changeEndpoint(db, env, program.programId, endpointId, { url: receiver.urlOf(name, 'ok') })
-    await replayDeliveries(db, program.programId, endpointId, { failedOnly: true })
+    await changeEndpoint(db, env, programOwner(program.programId), endpointId, { url: receiver.urlOf(name, 'ok') })
+    await replayDeliveries(db, programOwner(program.programId), endpointId, { failedOnly: true })
   }
   for (let round = 0; (await letTimePass()) > 0; round++) {
     if (round === 12) {

@@ -56,7 +56,7 @@ select (
     where "s"."program_id" = "n"."program_id" and "s"."notification_id" = "n"."id")) as "events_ignored", (
   select count(*) as "n"
   from "webhook_endpoints" as "w"
-  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $8 and "w"."deleted_at" is null) as "endpoints_off", (
+  where "w"."program_id" = "p"."id" and "w"."disabled_because" = $8 and "w"."partner_id" is null and "w"."deleted_at" is null) as "endpoints_off", (
   select count(distinct "f"."rule") as "n"
   from "audit_findings" as "f"
   where "f"."program_id" = "p"."id") as "rules_broken", not exists (

@@ -6,8 +6,8 @@ import { Webhook } from 'standardwebhooks'
 
 /**
  * A process that receives webhooks like an integrator's server, and verifies each with the Standard Webhooks library.
- * The path names the receiver and its behavior: `/<name>/ok`, `500`, `300ms`, `slow`, `hang`, `redirect`, `long`. It
- * reports each webhook to the parent, which sends the secrets.
+ * The path names the receiver and its behavior: `/<name>/ok`, `500`, `down` (refuses each address once), `300ms`,
+ * `slow`, `hang`, `redirect`, `long`. It reports each webhook to the parent, which sends the secrets.
  */
 const secrets = new Map<string, string>()
 process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {
@@ -27,18 +27,26 @@ function isSigned(name: string, body: string, headers: IncomingMessage['headers'
   }
 }
 
+/** The addresses that `down` has refused. */
+const refused = new Set<string>()
+
 const server = createServer((incoming, outgoing) => {
   void (async () => {
     const chunks: Buffer[] = []
     for await (const chunk of incoming) chunks.push(chunk as Buffer)
     const body = Buffer.concat(chunks).toString()
-    const [, name = '', behaviour] = (incoming.url ?? '').split('/')
+    const { pathname, search } = new URL(incoming.url ?? '', 'http://x')
+    const [, name = '', behaviour] = pathname.split('/')
+    const isDown = behaviour === 'down' && !refused.has(incoming.url ?? '')
+    refused.add(incoming.url ?? '')
     const signed = isSigned(name, body, incoming.headers)
     process.send?.({
       name,
       behaviour,
       signed,
       at: Date.now(),
+      method: incoming.method,
+      search,
       id: incoming.headers['webhook-id'],
       headers: incoming.headers,
       body,
@@ -47,7 +55,7 @@ const server = createServer((incoming, outgoing) => {
     if (behaviour === '300ms') await sleep(300)
     if (behaviour === 'slow') await sleep(700)
     if (behaviour === 'redirect') outgoing.setHeader('location', 'http://169.254.169.254/latest/meta-data/')
-    outgoing.statusCode = behaviour === '500' ? 500 : behaviour === 'redirect' ? 302 : 200
+    outgoing.statusCode = isDown || behaviour === '500' ? 500 : behaviour === 'redirect' ? 302 : 200
     outgoing.end(behaviour === 'long' ? 'x'.repeat(100_000) : `${behaviour}: ${body.length} bytes`)
   })()
 })

@@ -9,6 +9,8 @@ export interface ReceivedWebhook {
   /** Whether the Standard Webhooks library verified it. */
   signed: boolean
   at: number
+  method: string
+  search: string
   id: string
   headers: Record<string, string>
   body: string
@@ -16,7 +18,7 @@ export interface ReceivedWebhook {
 
 export interface Receiver {
   /** The address of an endpoint with this name and behavior. */
-  urlOf(name: string, behaviour: 'ok' | '500' | '300ms' | 'slow' | 'hang' | 'redirect' | 'long'): string
+  urlOf(name: string, behaviour: 'ok' | '500' | 'down' | '300ms' | 'slow' | 'hang' | 'redirect' | 'long'): string
   /** Sends the process the secret for a name. */
   expect(name: string, secret: string): void
   received: ReceivedWebhook[]

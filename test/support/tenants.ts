@@ -13,8 +13,8 @@ import { createCode } from '../../lib/programs/codes.ts'
 import { createGroup } from '../../lib/programs/groups.ts'
 import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
-import { createEndpoint, testEndpoint } from '../../lib/notifications/webhook-endpoints.ts'
-import { webhookId } from '../../lib/notifications/webhook-types.ts'
+import { createEndpoint, testEndpoint, programOwner } from '../../lib/notifications/webhook-endpoints.ts'
+import { postbackEvents, webhookId } from '../../lib/notifications/webhook-types.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
 import { startStack } from './stack.ts'
 
@@ -125,8 +125,13 @@ export async function startTenants() {
       byOwner: true,
     })
     const hooks = { url: 'https://hooks.example.com/secret-hook', description: '', types: ['sale.created' as const] }
-    const endpoint = await createEndpoint(stack.db, stack.environment, programId, hooks)
-    const message = await testEndpoint(stack.db, programId, endpoint.id)
+    const endpoint = await createEndpoint(stack.db, stack.environment, programOwner(programId), hooks)
+    const message = await testEndpoint(stack.db, programOwner(programId), endpoint.id)
+    const partner = { programId, partnerId }
+    const template = 'https://secret-postback.example.com/?to={sub1}'
+    const asked = { url: template, method: 'GET' as const, types: [...postbackEvents], description: '' }
+    const postback = await createEndpoint(stack.db, stack.environment, partner, asked)
+    const postbackMessage = await testEndpoint(stack.db, partner, postback.id)
     const connection = await createConnection(stack.db, programId, { processor: 'paddle', livemode: true })
     const group = await createGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
     await changeJoinPage(stack.db, programId, { is_open: true, slug: 'secret-slug', terms: 'Be true.' })
@@ -221,6 +226,8 @@ export async function startTenants() {
       ':eventId': 'evt_1',
       ':endpointId': String(endpoint.id),
       ':messageId': String(message),
+      ':postbackId': String(postback.id),
+      ':postbackMessageId': String(postbackMessage),
       ':connectionId': connection,
       ':provider': 'paypal',
       ':batchId': String(batch.rows[0]?.id),

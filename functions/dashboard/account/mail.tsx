@@ -92,6 +92,7 @@ const choicesForm = z.object({
   payout_due: frequencyField,
   review: frequencyField,
   trouble: frequencyField,
+  postback: frequencyField,
 })
 
 pages.post(address, requireViewer, form(choicesForm, address), async (c) => {

@@ -119,6 +119,7 @@ export function partnerNav(viewer: Viewer): NavGroup[] {
         { href: '/partner', label: 'Earnings', icon: 'earnings', isTab: true },
         { href: '/partner/links', label: 'Links', icon: 'links', isTab: true },
         { href: '/partner/campaigns', label: 'Campaigns', icon: 'campaigns' },
+        { href: '/partner/postbacks', label: 'Postbacks', icon: 'webhooks' },
         {
           href: '/partner/notifications',
           label: 'Notifications',

@@ -4,6 +4,7 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import {
   findEndpoint,
   listEndpointsWithLatest,
+  programOwner,
   replayDeliveries,
   type WebhookEndpoint,
 } from '../../../lib/notifications/webhook-endpoints.ts'
@@ -12,20 +13,19 @@ import {
   isPlace,
   listProgramDeliveries,
   placeOf,
-  type WebhookAttempt,
   type WebhookDelivery,
 } from '../../../lib/notifications/webhook-log.ts'
 import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { idInPath, positiveInteger } from '../components/address.ts'
-import { Badge, Card, Copy, LinkButton } from '../components/blocks.tsx'
+import { Card, Copy, LinkButton } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { formatNumber, Time } from '../components/format.tsx'
+import { Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { type Choice, programList, stateIn } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { TableCard } from '../components/table.tsx'
 import {
+  Attempts,
   deliveryAddress,
   DeliveryState,
   deliveryStates,
@@ -54,7 +54,7 @@ programList(pages, '/webhooks/deliveries', 'webhook:list', (c) => {
     query: { status, type, endpoint: endpointId?.toString() },
     cursor: { of: placeOf, parse: (text = '') => (isPlace(text) ? text : undefined) },
     read: (part) => listProgramDeliveries(c.get('db'), programId, { ...part, status, type, endpointId }),
-    more: () => listEndpointsWithLatest(c.get('db'), programId),
+    more: () => listEndpointsWithLatest(c.get('db'), programOwner(programId)),
     show: (_, endpoints: WebhookEndpoint[] = []) => ({
       lead: 'Webhooks sent to your server in the last 30 days, and its responses.',
       views: <WebhookViews programId={programId} current="deliveries" />,
@@ -140,8 +140,8 @@ pages.get('/webhooks/:endpointId/deliveries/:messageId', requireProgram('webhook
   const program = c.get('program')
   const path = pathOf(c)
   const [endpoint, delivery] = await Promise.all([
-    findEndpoint(c.get('db'), program.id, path.endpoint_id),
-    findDelivery(c.get('db'), program.id, path.endpoint_id, path.message_id),
+    findEndpoint(c.get('db'), programOwner(program.id), path.endpoint_id),
+    findDelivery(c.get('db'), programOwner(program.id), path.endpoint_id, path.message_id),
   ])
   const address = deliveryAddress(program.id, path)
   const manages = may(program.roles, 'webhook:manage')
@@ -204,47 +204,13 @@ function Request({ endpoint, delivery }: { endpoint: WebhookEndpoint; delivery: 
   )
 }
 
-function Attempts({ endpoint, attempts }: { endpoint: WebhookEndpoint; attempts: WebhookAttempt[] }) {
-  return (
-    <TableCard
-      title="Attempts"
-      caption="Attempts, newest first"
-      rows={attempts.toReversed()}
-      columns={[
-        { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
-        { label: 'Duration', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
-        { label: 'Response', cell: (attempt) => <Answer attempt={attempt} /> },
-      ]}
-      none={
-        endpoint.url === null
-          ? 'The command svc listen fetches it and forwards it on its own machine, so no attempts are recorded here.'
-          : 'None yet.'
-      }
-    />
-  )
-}
-
-function Answer({ attempt: { status, error, answer } }: { attempt: WebhookAttempt }) {
-  if (status === null) return <span class="bad">{error}</span>
-  return (
-    <div class="stack tight">
-      <span>
-        <Badge tone={status >= 200 && status < 300 ? 'good' : 'bad'}>{status}</Badge>
-      </span>
-      {answer && (
-        <details class="more">
-          <summary>Response body</summary>
-          <pre class="wrap">{answer}</pre>
-        </details>
-      )}
-    </div>
-  )
-}
-
 pages.post('/webhooks/:endpointId/deliveries/:messageId/replay', requireProgram('webhook:manage'), async (c) => {
   const path = pathOf(c)
   const { programId, endpoint_id, message_id: messageId } = path
-  const replayed = await replayDeliveries(c.get('db'), programId, endpoint_id, { messageId, failedOnly: false })
+  const replayed = await replayDeliveries(c.get('db'), programOwner(programId), endpoint_id, {
+    messageId,
+    failedOnly: false,
+  })
   await sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
   const text = replayed === 0 ? "The delivery is already pending, so it isn't sent again." : 'It will be sent again.'
   return redirectWith(c, deliveryAddress(programId, path), text)

@@ -1,9 +1,9 @@
-import type { ProgramDelivery, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
+import type { ProgramDelivery, WebhookAttempt, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
 import type { WebhookEndpoint } from '../../../lib/notifications/webhook-endpoints.ts'
-import { Segments } from '../components/blocks.tsx'
+import { Badge, Card, Copy, Segments } from '../components/blocks.tsx'
 import { formatNumber, Time } from '../components/format.tsx'
 import { StateBadge, type States } from '../components/list.tsx'
-import type { Column } from '../components/table.tsx'
+import { type Column, TableCard } from '../components/table.tsx'
 
 export const webhooksOf = (programId: number) => `/programs/${programId}/webhooks`
 export const endpointAddress = (programId: number, endpointId: number) => `${webhooksOf(programId)}/${endpointId}`
@@ -70,6 +70,80 @@ export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
             </>
           )}
         </span>
+      )}
+    </div>
+  )
+}
+
+/** Whether the endpoint is enabled. If not, shows since when and why. */
+export function EndpointState({ endpoint }: { endpoint: WebhookEndpoint }) {
+  const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
+  if (off) {
+    return (
+      <div class="stack tight">
+        <span>
+          <Badge tone={because === 'failures' ? 'bad' : 'plain'}>Disabled</Badge> since <Time at={off} />
+        </span>
+        <span class="small muted">
+          {because === 'failures' ? 'Disabled because every attempt failed for five days.' : 'Disabled by hand.'}
+        </span>
+      </div>
+    )
+  }
+  if (!failing) return <Badge tone="good">Enabled</Badge>
+  return (
+    <span>
+      <Badge tone="warn">Failing</Badge> since <Time at={failing} />
+    </span>
+  )
+}
+
+/** A new secret, which is shown once. */
+export function SigningSecret({ secret }: { secret: string }) {
+  return (
+    <Card title="Secret">
+      <p>
+        Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is
+        explained in the <a href="/docs">documentation</a>.
+      </p>
+      <Copy text={secret} label="Webhook secret" />
+    </Card>
+  )
+}
+
+/** The attempts of a delivery, each with its response. */
+export function Attempts({ endpoint, attempts }: { endpoint: WebhookEndpoint; attempts: WebhookAttempt[] }) {
+  return (
+    <TableCard
+      title="Attempts"
+      caption="Attempts, newest first"
+      rows={attempts.toReversed()}
+      columns={[
+        { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
+        { label: 'Duration', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
+        { label: 'Response', cell: (attempt) => <Answer attempt={attempt} /> },
+      ]}
+      none={
+        endpoint.url === null
+          ? 'The command svc listen fetches it and forwards it on its own machine, so no attempts are recorded here.'
+          : 'None yet.'
+      }
+    />
+  )
+}
+
+function Answer({ attempt: { status, error, answer } }: { attempt: WebhookAttempt }) {
+  if (status === null) return <span class="bad">{error}</span>
+  return (
+    <div class="stack tight">
+      <span>
+        <Badge tone={status >= 200 && status < 300 ? 'good' : 'bad'}>{status}</Badge>
+      </span>
+      {answer && (
+        <details class="more">
+          <summary>Response body</summary>
+          <pre class="wrap">{answer}</pre>
+        </details>
       )}
     </div>
   )

@@ -10,6 +10,7 @@ import {
   findEndpoint,
   listEndpointsWithLatest,
   createEndpoint,
+  programOwner,
   replayDeliveries,
   rotateSecret,
   rotationHours,
@@ -20,7 +21,7 @@ import { listProgramDeliveries } from '../../../lib/notifications/webhook-log.ts
 import { webhookPayloads } from '../../../lib/api/webhook-payloads.ts'
 import { type WebhookType, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { addressOf, idInPath, momentOf } from '../components/address.ts'
-import { Badge, Card, Copy, Empty } from '../components/blocks.tsx'
+import { Badge, Card, Empty } from '../components/blocks.tsx'
 import { Field, FieldError, Form, FormDetails, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { emptyForm, form, FormRefusal, optionalText, shortText, useForm } from '../components/form.ts'
@@ -34,7 +35,9 @@ import {
   deliveryStates,
   deliveryTimeColumn,
   endpointAddress,
+  EndpointState,
   missingEndpoint,
+  SigningSecret,
   targetOf,
   webhooksOf,
   WebhookViews,
@@ -49,7 +52,7 @@ const endpointPage = (c: ProgramContext) => endpointAddress(c.get('program').id,
 
 pages.get('/webhooks', requireProgram('webhook:list'), async (c) => {
   const program = c.get('program')
-  const endpoints = await listEndpointsWithLatest(c.get('db'), program.id)
+  const endpoints = await listEndpointsWithLatest(c.get('db'), programOwner(program.id))
   return c.render(
     <ProgramPage
       title="Webhooks"
@@ -106,7 +109,7 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
           ),
         },
         { label: 'Events', cell: wantedBy },
-        { label: 'State', cell: (endpoint) => <State endpoint={endpoint} /> },
+        { label: 'State', cell: (endpoint) => <EndpointState endpoint={endpoint} /> },
         {
           label: 'Last delivery (UTC)',
           cell: ({ id, latest_message_id: messageId, latest_status: status, latest_at: at }) =>
@@ -124,29 +127,6 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
 }
 
 const wantedBy = ({ types }: WebhookEndpoint) => (types.length === webhookTypes.length ? 'all' : types.join(', '))
-
-/** Whether the endpoint is enabled. If not, shows since when and why. */
-function State({ endpoint }: { endpoint: WebhookEndpoint }) {
-  const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
-  if (off) {
-    return (
-      <div class="stack tight">
-        <span>
-          <Badge tone={because === 'failures' ? 'bad' : 'plain'}>Disabled</Badge> since <Time at={off} />
-        </span>
-        <span class="small muted">
-          {because === 'failures' ? 'Disabled because every attempt failed for five days.' : 'Disabled by a member.'}
-        </span>
-      </div>
-    )
-  }
-  if (!failing) return <Badge tone="good">Enabled</Badge>
-  return (
-    <span>
-      <Badge tone="warn">Failing</Badge> since <Time at={failing} />
-    </span>
-  )
-}
 
 function EndpointFields({ endpoint }: { endpoint?: WebhookEndpoint }) {
   return (
@@ -216,7 +196,7 @@ pages.post('/webhooks', requireProgram('webhook:manage'), form(endpointForm, web
   const settings = settingsIn(c.req.valid('form'))
   return await showSecret(
     c,
-    await createEndpoint(c.get('db'), c.env, c.get('program').id, settings).catch(refuseAddress),
+    await createEndpoint(c.get('db'), c.env, programOwner(c.get('program').id), settings).catch(refuseAddress),
   )
 })
 
@@ -236,7 +216,7 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, secret?: st
   const program = c.get('program')
   const db = c.get('db')
   const [endpoint, deliveries] = await Promise.all([
-    findEndpoint(db, program.id, endpointId),
+    findEndpoint(db, programOwner(program.id), endpointId),
     listProgramDeliveries(db, program.id, { endpointId, limit: newest }),
   ])
   const address = endpointAddress(program.id, endpoint.id)
@@ -249,7 +229,7 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, secret?: st
       current="/webhooks"
       lead={
         <>
-          <code class="break">{targetOf(endpoint)}</code> <State endpoint={endpoint} />
+          <code class="break">{targetOf(endpoint)}</code> <EndpointState endpoint={endpoint} />
         </>
       }
       actions={
@@ -259,7 +239,7 @@ async function renderEndpoint(c: ProgramContext, endpointId: number, secret?: st
         </>
       }
     >
-      {secret !== undefined && <Secret secret={secret} />}
+      {secret !== undefined && <SigningSecret secret={secret} />}
       <TableCard
         title="Deliveries"
         aside={deliveries.length === newest && <a href={allDeliveries}>All deliveries</a>}
@@ -295,18 +275,6 @@ function OnOff({ address, isOff }: { address: string; isOff: boolean }) {
       confirm="Disable this endpoint? Nothing is sent to it while it is disabled, and events during that time are not sent later."
       text="Disable"
     />
-  )
-}
-
-function Secret({ secret }: { secret: string }) {
-  return (
-    <Card title="Secret">
-      <p>
-        Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is
-        explained in the <a href="/docs">documentation</a>.
-      </p>
-      <Copy text={secret} label="Webhook secret" />
-    </Card>
   )
 }
 
@@ -389,9 +357,9 @@ const wake = (c: ProgramContext) => sendSoon(c.env, [{ program_id: c.get('progra
 pages.post('/webhooks/:endpointId', requireProgram('webhook:manage'), form(endpointForm, endpointPage), async (c) => {
   const { url, ...others } = settingsIn(c.req.valid('form'))
   const { id: programId } = c.get('program')
-  const before = await findEndpoint(c.get('db'), programId, endpointIn(c))
+  const before = await findEndpoint(c.get('db'), programOwner(programId), endpointIn(c))
   const changes = url === before.url ? others : { ...others, url }
-  await changeEndpoint(c.get('db'), c.env, programId, before.id, changes).catch(refuseAddress)
+  await changeEndpoint(c.get('db'), c.env, programOwner(programId), before.id, changes).catch(refuseAddress)
   await wake(c)
   return redirectWith(c, endpointPage(c), 'Saved. The settings apply to events from now on.')
 })
@@ -405,25 +373,25 @@ for (const [verb, enabled, done] of [
   ['off', false, 'The endpoint was disabled.'],
 ] as const) {
   pages.post(`/webhooks/:endpointId/${verb}`, requireProgram('webhook:manage'), async (c) => {
-    await changeEndpoint(c.get('db'), c.env, c.get('program').id, endpointIn(c), { enabled })
+    await changeEndpoint(c.get('db'), c.env, programOwner(c.get('program').id), endpointIn(c), { enabled })
     if (enabled) await wake(c)
     return redirectWith(c, endpointPage(c), done)
   })
 }
 
 pages.post('/webhooks/:endpointId/rotate', requireProgram('webhook:manage'), async (c) => {
-  return await showSecret(c, await rotateSecret(c.get('db'), c.env, c.get('program').id, endpointIn(c)))
+  return await showSecret(c, await rotateSecret(c.get('db'), c.env, programOwner(c.get('program').id), endpointIn(c)))
 })
 
 pages.post('/webhooks/:endpointId/delete', requireProgram('webhook:manage'), async (c) => {
-  await deleteEndpoint(c.get('db'), c.get('program').id, endpointIn(c))
+  await deleteEndpoint(c.get('db'), programOwner(c.get('program').id), endpointIn(c))
   return redirectWith(c, webhooksPage(c), 'The endpoint was deleted.')
 })
 
 pages.post('/webhooks/:endpointId/test', requireProgram('webhook:manage'), async (c) => {
   const { id: programId } = c.get('program')
   const endpointId = endpointIn(c)
-  const messageId = await testEndpoint(c.get('db'), programId, endpointId)
+  const messageId = await testEndpoint(c.get('db'), programOwner(programId), endpointId)
   await wake(c)
   const delivery = deliveryAddress(programId, { endpoint_id: endpointId, message_id: messageId })
   return redirectWith(c, delivery, 'A test event is on its way.')
@@ -455,7 +423,7 @@ pages.post(
     const { since, until, which } = c.req.valid('form')
     if (since && until && since >= until) throw new FormRefusal({ until: 'Choose a time after the start.' })
     const range = { since, until, failedOnly: which === 'failed' }
-    const replayed = await replayDeliveries(c.get('db'), c.get('program').id, endpointIn(c), range)
+    const replayed = await replayDeliveries(c.get('db'), programOwner(c.get('program').id), endpointIn(c), range)
     await wake(c)
     return redirectWith(c, endpointPage(c), repliesOf(replayed))
   },

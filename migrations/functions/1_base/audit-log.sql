@@ -374,7 +374,7 @@ begin
   return null;
 end $$;
 create or replace trigger webhook_endpoints_audit after insert or update on webhook_endpoints
-  for each row execute function audit_webhook_endpoint();
+  for each row when (new.partner_id is null) execute function audit_webhook_endpoint();
 
 create or replace function audit_partner_group() returns trigger language plpgsql as $$
 begin

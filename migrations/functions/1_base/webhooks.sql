@@ -25,9 +25,8 @@ $$;
 create or replace function webhook_time(at timestamptz) returns text language sql stable
 return to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 
--- Writes a message for the endpoints that subscribe to its type. The caller has checked that such an endpoint exists. A
--- restored backup contains its own messages.
-create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
+-- Writes a message for the endpoints of a partner, or of the program itself. A restored backup contains its own messages.
+create or replace function write_message(of_program_id bigint, of_partner_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
 declare
   written bigint;
 begin
@@ -37,13 +36,20 @@ begin
   insert into webhook_messages (program_id, type, data) values (of_program_id, of_type, jsonb_strip_nulls(of_data)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
   select e.program_id, e.id, written, d.status, d.next_attempt_at from webhook_endpoints e cross join lateral first_delivery(e.url) d
-  where e.program_id = of_program_id and of_type = any (e.types) and e.disabled_at is null and e.deleted_at is null;
+  where e.program_id = of_program_id and e.partner_id is not distinct from of_partner_id and of_type = any (e.types)
+    and e.disabled_at is null and e.deleted_at is null;
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
     -- The last endpoint with this type was disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
+end $$;
+
+-- Writes a message for the program's endpoints that subscribe to its type. The caller has checked that such an endpoint exists.
+create or replace function write_webhook(of_program_id bigint, of_type text, of_data jsonb) returns void language plpgsql as $$
+begin
+  perform write_message(of_program_id, null, of_type, of_data);
 end $$;
 
 -- Returns whether this transaction wrote a message. The caller then wakes the consumer after the commit.
@@ -85,18 +91,6 @@ begin
   perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', webhook_time(c.hold_until)))
   from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
   where c.program_id = of_program_id and c.id = of_commission_id;
-end $$;
-
--- Reports the reversed amount of a commission and its reason: `refund`, `chargeback`, `rejected` or `corrected`. The amount is
--- negative if a refund failed, a dispute was won, or a sale turned out to be larger.
-create or replace function notify_commission_change(commission commissions, by_cents bigint, because text, of_transaction_id text)
-returns void language plpgsql as $$
-begin
-  if by_cents <> 0 and wants_webhook(commission.program_id, 'commission.reversed') then
-    perform write_webhook(c.program_id, 'commission.reversed', webhook_commission(c, of_transaction_id)
-      || jsonb_build_object('reversed_by_cents', by_cents, 'is_full', c.reversal = 'full', 'reason', because))
-    from commissions c where c.program_id = commission.program_id and c.id = commission.id;
-  end if;
 end $$;
 
 -- Reports a refund of a counted sale, with the total refunded amount. A negative amount returns money to the sale.
@@ -168,12 +162,12 @@ return (
 );
 
 -- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and a second one only after every endpoint's
--- first. A workspace has a limited number of requests at a time. If an endpoint's last attempt failed, it gets one request at a time, with
+-- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. If an endpoint's last attempt failed, it gets one request at a time, with
 -- a pause after each. An endpoint that hasn't answered for a second gets no further requests. Claims end after 45 seconds, in case their
 -- consumer died. If a program has an unclaimed delivery left for an idle endpoint, it gets a row without a delivery.
 create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
-  program_id bigint, endpoint_id bigint, message_id bigint, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb,
-  created_at timestamptz
+  program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer,
+  has_previous_secret boolean, type text, data jsonb, created_at timestamptz
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
@@ -186,9 +180,9 @@ begin
     select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
     from programs p where p.id = any (program_ids) group by p.workspace_id
   ), waiting as (
-    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.place, d.next_attempt_at) as turn_in_workspace
+    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.is_of_partner, d.place, d.next_attempt_at) as turn_in_workspace
     from (
-      select d.*, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
+      select d.*, e.partner_id is not null as is_of_partner, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
       cross join lateral (
         select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
@@ -217,13 +211,13 @@ begin
     where n.turn <= at_most and d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
     returning d.program_id, d.endpoint_id, d.message_id
   )
-  select c.program_id, c.endpoint_id, c.message_id, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
+  select c.program_id, c.endpoint_id, c.message_id, e.partner_id, e.method, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
     m.created_at
   from claimed c
   join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
   join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
   union all
-  select distinct n.program_id, null::bigint, null::bigint, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
+  select distinct n.program_id, null::bigint, null::bigint, null::bigint, null, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
   from due n where (n.turn > at_most or n.turn is null) and n.place = 1
   order by 3;
 end $$;
@@ -299,14 +293,15 @@ begin
   from (select distinct a.program_id from jsonb_to_recordset(attempts) a (program_id bigint)) p;
 end $$;
 
--- Disables an endpoint that has failed for days. Its waiting deliveries fail and can be sent again.
+-- Disables an endpoint that has failed for days, and notifies its program or partner. Its waiting deliveries fail and can be sent again.
 create or replace function disable_webhooks(endpoint webhook_endpoints) returns void language plpgsql as $$
 begin
   update webhook_endpoints e set disabled_at = now(), disabled_because = 'failures'
   where e.program_id = endpoint.program_id and e.id = endpoint.id;
   update webhook_deliveries d set status = 'failed', next_attempt_at = null, claimed_until = null, finished_at = now()
   where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.status = 'pending';
-  perform write_outbox(endpoint.program_id, 'webhook_disabled', 'advertiser', null,
+  perform write_outbox(endpoint.program_id, case when endpoint.partner_id is null then 'webhook_disabled' else 'postback_disabled' end,
+    case when endpoint.partner_id is null then 'advertiser' else 'partner' end, endpoint.partner_id,
     format('webhook:%s:%s', endpoint.id, extract(epoch from endpoint.failing_since)),
     jsonb_build_object('endpoint_id', endpoint.id, 'url', endpoint.url));
 end $$;
@@ -315,14 +310,16 @@ end $$;
 -- `failed_only`. Takes up to 10,000, oldest first, and skips pending ones. Returns their number, or null if the endpoint is unknown or
 -- disabled.
 create or replace function replay_webhooks(
-  of_program_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamptz, until timestamptz, failed_only boolean
+  of_program_id bigint, of_partner_id bigint, of_endpoint_id bigint, of_message_id bigint, since timestamptz, until timestamptz,
+  failed_only boolean
 ) returns integer language plpgsql as $$
 declare
   replayed integer;
   address text;
 begin
   update webhook_endpoints e set rests_until = null
-  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null and e.url is not null
+  where e.program_id = of_program_id and e.partner_id is not distinct from of_partner_id and e.id = of_endpoint_id
+    and e.deleted_at is null and e.disabled_at is null and e.url is not null
   returning e.url into address;
   if not found then
     return null;
@@ -338,19 +335,22 @@ begin
     order by m.id limit 10000
   );
   get diagnostics replayed = row_count;
-  perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
+  if of_partner_id is null then
+    perform write_program_audit(of_program_id, 'webhook.sent_again', address, jsonb_build_object('deliveries', replayed));
+  end if;
   return replayed;
 end $$;
 
 -- Writes a test message for one endpoint, regardless of its types. Returns the message id, or null if the endpoint is
 -- unknown or disabled.
-create or replace function test_webhook(of_program_id bigint, of_endpoint_id bigint) returns bigint language plpgsql as $$
+create or replace function test_webhook(of_program_id bigint, of_partner_id bigint, of_endpoint_id bigint) returns bigint language plpgsql as $$
 declare
   endpoint webhook_endpoints;
   written bigint;
 begin
   update webhook_endpoints e set rests_until = null
-  where e.program_id = of_program_id and e.id = of_endpoint_id and e.deleted_at is null and e.disabled_at is null
+  where e.program_id = of_program_id and e.partner_id is not distinct from of_partner_id and e.id = of_endpoint_id
+    and e.deleted_at is null and e.disabled_at is null
   returning e.* into endpoint;
   if not found then
     return null;
@@ -359,7 +359,9 @@ begin
   values (of_program_id, 'webhook.test', jsonb_build_object('endpoint_id', of_endpoint_id)) returning id into written;
   insert into webhook_deliveries (program_id, endpoint_id, message_id, status, next_attempt_at)
   select of_program_id, of_endpoint_id, written, d.status, d.next_attempt_at from first_delivery(endpoint.url) d;
-  perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
+  if of_partner_id is null then
+    perform write_program_audit(of_program_id, 'webhook.tested', coalesce(endpoint.url, 'svc listen'), null);
+  end if;
   return written;
 end $$;
 

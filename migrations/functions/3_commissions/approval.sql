@@ -41,6 +41,9 @@ begin
         select s.transaction_id from sales s where s.program_id = commission.program_id and s.id = commission.sale_id
       )) || jsonb_build_object('approved_cents', left_cents));
     end if;
+    if wants_webhook(commission.program_id, 'commission_approved') then
+      perform write_commission_postback('commission_approved', commission, left_cents, null);
+    end if;
     -- The audit log records people, keys and early credits, not the end of a hold.
     if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);

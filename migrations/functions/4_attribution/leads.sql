@@ -56,6 +56,10 @@ begin
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
+  if 'lead' = any (terms.webhook_types) then
+    perform write_postback(customer.program_id, customer.partner_id, 'lead', customer.id, null, terms.commission_cents, terms.currency,
+      case when commission_id is null then 'none' else 'pending' end, null);
+  end if;
   if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
     perform notify_commission_created(customer.program_id, commission_id);
   end if;

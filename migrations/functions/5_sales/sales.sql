@@ -201,4 +201,10 @@ begin
   if commission_id is not null and 'commission.created' = any (wanted) then
     perform notify_commission_created(sale.program_id, commission_id);
   end if;
+  if 'sale' = any (wanted) then
+    perform write_postback(sale.program_id, sale.partner_id, 'sale', sale.customer_id, sale.id, coalesce(c.amount_cents - c.reversed_cents, 0),
+      coalesce(c.currency, sale.currency), coalesce(c.status, 'none'), null)
+    from partners r left join commissions c on c.program_id = r.program_id and c.id = commission_id
+    where r.program_id = sale.program_id and r.id = sale.partner_id;
+  end if;
 end $$;

@@ -160,15 +160,7 @@ end $$;
 -- The values of a customer's click, if the latest click was at `clicked_at`. Returns the first click if
 -- the latest one used another link than the customer's. The click id contains the time of the first click.
 create or replace function origin_of_customer(c customers, clicked_at timestamptz) returns jsonb language sql stable
-set plan_cache_mode = force_generic_plan as $$
-  select coalesce((
-    select values_of_click(e) from affiliate_click_events e
-    where e.program_id = (c).program_id and not e.is_test and e.link_id = (c).link_id
-      and e.click_timestamp = any (array[clicked_at, timestamptz 'epoch'
-        + interval '1 millisecond' * substring((c).click_id from '^cust_([0-9]{13})_')::bigint])
-    order by e.customer_id = (c).id desc, e.click_timestamp desc, e.id limit 1
-  ), '{}')
-$$;
+return coalesce((select values_of_click(e) from click_of_customer(c, clicked_at) e), '{}');
 
 -- The figures of one uncounted row, with the empty currency for counts.
 create or replace function figures_of(f uncounted_figures) returns table (metric grouped_metric, currency text, amount bigint)

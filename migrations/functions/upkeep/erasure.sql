@@ -143,6 +143,8 @@ begin
   from sales s
   where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'sale_type'
     and s.program_id = m.program_id and s.id = (m.data->>'sale_id')::bigint;
+  update webhook_messages m set data = m.data - 'campaign'
+  where m.program_id = of_program_id and m.id = any (message_ids) and m.data ? 'campaign';
   update webhook_attempts a set answer = null
   where a.program_id = of_program_id and a.message_id = any (message_ids) and a.answer is not null;
   update processor_events e set fact = jsonb_set(e.fact, '{reversals}', (
