@@ -1362,6 +1362,7 @@ create table program_billing (
   constraint program_billing_series_check CHECK ((series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$'::text)),
   constraint program_billing_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
+CREATE TRIGGER program_billing_audit AFTER INSERT OR UPDATE ON public.program_billing FOR EACH ROW EXECUTE FUNCTION audit_program_billing();
 
 create table program_members (
   program_id bigint not null,
@@ -1621,6 +1622,7 @@ create table tax_form_limits (
   constraint tax_form_limits_pkey PRIMARY KEY (program_id, currency),
   constraint tax_form_limits_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
+CREATE TRIGGER tax_form_limits_audit AFTER INSERT OR DELETE OR UPDATE ON public.tax_form_limits FOR EACH ROW EXECUTE FUNCTION audit_tax_form_limit();
 
 create table tax_forms (
   user_id text not null,
@@ -3604,6 +3606,18 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_program_billing()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(new.program_id, 'program.changed', null, jsonb_build_object('billing_details', jsonb_build_array(
+    nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series), ''),
+    concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series))));
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_program_member()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3644,6 +3658,17 @@ begin
   perform set_config('svc.actor', of_user_id, true);
   perform write_audit(m.workspace_id, null, tg_argv[0], null, null, null)
   from workspace_members m where m.user_id = of_user_id and m.removed_at is null;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.audit_tax_form_limit()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(coalesce(new.program_id, old.program_id), 'program.changed', null, jsonb_build_object(
+    'no_tax_form_above_cents ' || coalesce(new.currency, old.currency), jsonb_build_array(old.above_cents, new.above_cents)));
   return null;
 end $function$
 ;

@@ -20,6 +20,7 @@ import {
   savePayee,
   voidDocument,
 } from '../lib/money/documents.ts'
+import { erasePayee, readPayee as readErasedPayee } from '../lib/money/payees.ts'
 import { createPayoutRun, payByHand, payPayoutRun, readPayoutRun, reopenPayoutRun } from '../lib/money/payout-runs.ts'
 import { askPayout, payPayout, returnPayout } from '../lib/money/payouts.ts'
 import {
@@ -365,10 +366,17 @@ test('payouts above the limit of a year wait for a valid tax form, and the partn
     { partner_id: partnerId, country: 'FR', tax_form: 'w8ben', tax_id_hint: '7890', payments: 1, paid_cents: 1000 },
   ])
   await setTaxFormLimit(db, programId, 'usd', null)
+  const changes = `select details from audit_log where program_id = $1 and action = 'program.changed' and details ?| $2 order by id`
+  const names = ['billing_details', 'no_tax_form_above_cents usd']
+  expect((await sql.query(changes, [programId, names])).rows.map(({ details }) => details)).toEqual([
+    { billing_details: [null, 'Händler GmbH, DE, DE123456789, SB'] },
+    { 'no_tax_form_above_cents usd': [null, 1500] },
+    { 'no_tax_form_above_cents usd': [1500, null] },
+  ])
 })
 
-test('a tax form is stored encrypted, and opening it is in the audit log', async () => {
-  const { programId, partnerIds, people } = await createBilling(1)
+test('a tax form is stored encrypted, opening it is in the audit log, and erasing the account keeps it for the books', async () => {
+  const { programId, partnerIds, people, pay } = await createBilling(1)
   const userId = people[0]?.userId ?? ''
   await saveTaxForm(db, env, userId, w8)
   const { rows } = await sql.query<{ fields: Buffer }>('select fields from tax_forms where user_id = $1', [userId])
@@ -382,6 +390,11 @@ test('a tax form is stored encrypted, and opening it is in the audit log', async
   const logged = `select count(*)::int as count from audit_log where program_id = $1 and action = 'payout.tax_form_opened'`
   expect((await sql.query(logged, [programId])).rows).toEqual([{ count: 1 }])
   expect(taxFormForm.safeParse({ ...w8, kind: 'w9' }).success).toBe(false)
+  await pay(partnerIds[0] ?? 0)
+  await erasePayee(db, env.EMAIL_HASH_KEY, userId)
+  expect((await sql.query('select from tax_forms where user_id = $1', [userId])).rows).toEqual([])
+  const erased = JSON.parse(await readErasedPayee(db, env.EMAIL_HASH_KEY, programId, partnerIds[0] ?? 0))
+  expect(erased.tax_form).toMatchObject({ kind: 'w8ben', tax_id: '1234567890' })
   expect(taxFormForm.safeParse({ ...w8, kind: 'w9', country: 'US', tax_id: '123-45-6789' }).success).toBe(true)
 })
 

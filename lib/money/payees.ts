@@ -4,6 +4,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { seal, unseal } from '../processors/seal.ts'
+import { type TaxFormFields, unsealTaxForm } from './tax-forms.ts'
 
 /** The identity of a partner that a program paid. */
 export interface Payee {
@@ -14,6 +15,8 @@ export interface Payee {
   account_email: string
   /** The addresses that received their payouts. */
   paid_to: string[]
+  /** The payer has to keep the tax form. */
+  tax_form: TaxFormFields | null
 }
 
 const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${partnerId}`
@@ -31,8 +34,10 @@ async function sealPayees(db: Database, secret: string, userId: string): Promise
     kysely
       .selectFrom('partners as r')
       .innerJoin('users as u', 'u.id', 'r.user_id')
+      .leftJoin('tax_forms as f', 'f.user_id', 'u.id')
       .select(['r.program_id', 'r.id', 'r.name', 'r.email', 'r.payout_email'])
       .select(['u.name as account_name', 'u.email as account_email'])
+      .select(sql<string | null>`f.fields::text`.as('sealed_form'))
       .select(
         sql<string[]>`to_jsonb(array(
           select distinct w.payout_address from payouts w
@@ -45,11 +50,11 @@ async function sealPayees(db: Database, secret: string, userId: string): Promise
           and (e.cause = 'payout_paid' or e.balance_after_cents < 0))`,
       ),
   )
-  const sealed = partners.map(async ({ program_id, id, ...payee }) => ({
-    program_id,
-    partner_id: id,
-    identity: await seal(secret, 'payee', rowOf(program_id, id), JSON.stringify(payee satisfies Payee)),
-  }))
+  const sealed = partners.map(async ({ program_id, id, sealed_form: form, ...known }) => {
+    const payee: Payee = { ...known, tax_form: form === null ? null : await unsealTaxForm(secret, userId, form) }
+    const identity = await seal(secret, 'payee', rowOf(program_id, id), JSON.stringify(payee))
+    return { program_id, partner_id: id, identity }
+  })
   return JSON.stringify(await Promise.all(sealed))
 }
 

@@ -105,6 +105,12 @@ export async function readTaxForm(db: Database, userId: string) {
   return { form, held }
 }
 
+/** Decrypts the fields of a person's form. Null if EMAIL_HASH_KEY has changed. */
+export async function unsealTaxForm(secret: string, userId: string, sealed: string): Promise<TaxFormFields | null> {
+  const text = await unseal(secret, 'tax form', userId, sealed)
+  return text === undefined ? null : z.parse(fields, JSON.parse(text))
+}
+
 /** Decrypts the form of a program's partner and writes the reading into the audit log. Refuses with `not_found`. */
 export async function openTaxForm(
   db: Database,
@@ -120,8 +126,8 @@ export async function openTaxForm(
       .where('p.program_id', '=', reader.programId)
       .where('p.id', '=', partnerId),
   )
-  const text = form && (await unseal(env.EMAIL_HASH_KEY, 'tax form', form.user_id, form.fields))
-  if (text === undefined) throw new ApiError('not_found', 'This partner has no readable tax form.')
+  const opened = form && (await unsealTaxForm(env.EMAIL_HASH_KEY, form.user_id, form.fields))
+  if (!opened) throw new ApiError('not_found', 'This partner has no readable tax form.')
   await db.actingAs(reader.userId).query(
     call('write_program_audit', {
       of_program_id: reader.programId,
@@ -130,7 +136,7 @@ export async function openTaxForm(
       of_details: null,
     }),
   )
-  return z.parse(fields, JSON.parse(text))
+  return opened
 }
 
 export type TaxFormLimit = InferResult<ReturnType<typeof limitsStatement>>[number]

@@ -272,6 +272,25 @@ end $$;
 create or replace trigger minimum_payouts_audit after insert or update or delete on minimum_payouts
   for each row execute function audit_minimum_payout();
 
+create or replace function audit_program_billing() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(new.program_id, 'program.changed', null, jsonb_build_object('billing_details', jsonb_build_array(
+    nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series), ''),
+    concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series))));
+  return null;
+end $$;
+create or replace trigger program_billing_audit after insert or update on program_billing
+  for each row execute function audit_program_billing();
+
+create or replace function audit_tax_form_limit() returns trigger language plpgsql as $$
+begin
+  perform write_program_audit(coalesce(new.program_id, old.program_id), 'program.changed', null, jsonb_build_object(
+    'no_tax_form_above_cents ' || coalesce(new.currency, old.currency), jsonb_build_array(old.above_cents, new.above_cents)));
+  return null;
+end $$;
+create or replace trigger tax_form_limits_audit after insert or update or delete on tax_form_limits
+  for each row execute function audit_tax_form_limit();
+
 create or replace function audit_partner() returns trigger language plpgsql as $$
 begin
   if tg_op = 'INSERT' then
