@@ -893,6 +893,7 @@ export interface ProcessorReversals {
   returned_by: string | null;
   returned_event_id: string | null;
   reversal_id: string;
+  total_cents: Int8 | null;
 }
 
 export interface ProcessorSessions {

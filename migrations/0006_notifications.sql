@@ -6,7 +6,7 @@ create domain notification_kind as text check (value in (
   'sale_currency_corrected', 'sale_currency_differs', 'payment_ignored', 'processor_disconnected', 'webhook_disabled', 'postback_disabled'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
-create domain cause_text as text check (length(value) between 1 and 200);
+create domain cause_text as text check (length(value) between 1 and 300);
 
 -- Messages to send, written in the transaction of their event. The consumer copies a row to `notifications` and sets
 -- `delivered_at`. The relay sends undelivered rows again.

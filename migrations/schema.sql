@@ -2,7 +2,7 @@
 
 create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '9999999999999'::bigint)));
 
-create domain cause_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 200)));
+create domain cause_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 300)));
 
 create domain click_count as bigint CHECK ((VALUE > 0));
 
@@ -1320,6 +1320,7 @@ create table processor_reversals (
   charge_id text,
   invoice_id text,
   amount_cents amount_cents not null,
+  total_cents amount_cents,
   currency currency_code not null,
   event_id text,
   returned_event_id text,
@@ -1989,7 +1990,7 @@ CREATE OR REPLACE FUNCTION public.accounts_of(program programs)
  RETURNS text[]
  LANGUAGE sql
  STABLE
-RETURN (ARRAY[(program).processor_account_id, (program).processor_former_account_id] || ARRAY(SELECT c.account_id FROM processor_connections c WHERE (c.program_id = (accounts_of.program).id)))
+RETURN (array_remove(ARRAY[(program).processor_account_id, (program).processor_former_account_id], NULL::text) || ARRAY(SELECT c.account_id FROM processor_connections c WHERE (c.program_id = (accounts_of.program).id) ORDER BY c.account_id))
 ;
 
 CREATE OR REPLACE FUNCTION public.act_as(of_user_id text, form uuid, request uuid)
@@ -3232,17 +3233,17 @@ declare
 begin
   waiting.fact := with_customer_metadata(waiting.account_id, true, waiting.fact);
   ids := payment_ids_of(waiting.fact);
-  sale := sale_of_payments(waiting.account_id, false, ids);
+  sale := sale_of_program(program.id, waiting.account_id, false, ids);
   identified := identify_buyer(waiting.account_id, program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
   waiting.resolution := identified.resolution;
-  if (identified.buyer).id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id then
+  if (identified.buyer).id is null or waiting.fact->>'sale' is not null and sale.id is null then
     return;
   end if;
   perform keep_buyer(identified.buyer, waiting.fact);
   if waiting.fact->>'awaits_payment' = 'true' then
     perform keep_session(program.id, (identified.buyer).id, waiting.fact);
     perform apply_awaited_payment(waiting, (identified.buyer).id, null);
-  elsif sale.customer_id is null then
+  elsif waiting.fact->>'sale' is not null and sale.customer_id is null then
     select (r.sale).* into sale
     from record_sale(sale_of_purchase(waiting, sale, ids_of_payment(waiting.account_id, ids), (identified.buyer).id), true) r;
     perform settle_reversals(sale);
@@ -7581,19 +7582,27 @@ CREATE OR REPLACE FUNCTION public.keep_refund_rise(event processor_events, sale 
 AS $function$
 declare
   ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);
-  total_cents bigint := (event.fact->>'total_cents')::bigint;
-  rise_cents bigint := total_cents - (
-    select coalesce(sum(v.amount_cents), 0) from processor_reversals v
-    where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode
-  );
+  new_total bigint := (event.fact->>'total_cents')::bigint;
+  whole processor_reversals;
+  totals bigint[];
 begin
-  if rise_cents > 0 then
-    insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, currency, event_id)
-    -- Orders of both modes can come to one connection.
-    values (event.account_id, format('%s:%s%s', sale.transaction_id, total_cents, case when not event.livemode then ':test' end), event.livemode,
-      'refund', sale.transaction_id, rise_cents, event.fact->>'currency', event.event_id)
-    on conflict (account_id, reversal_id) do nothing;
+  select v.* into whole from processor_reversals v
+  where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode and v.returned_at is null
+    and v.total_cents > new_total and v.total_cents - v.amount_cents < new_total;
+  if whole.reversal_id is not null then
+    update processor_reversals v set returned_at = now(), returned_event_id = event.event_id
+    where v.account_id = whole.account_id and v.reversal_id = whole.reversal_id;
+    totals := array[whole.total_cents - whole.amount_cents, new_total, whole.total_cents];
+  else
+    select array[coalesce(max(v.total_cents), 0), new_total] into totals from processor_reversals v
+    where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode;
   end if;
+  insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, total_cents, currency, event_id)
+  -- Orders of both modes can come to one connection.
+  select event.account_id, format('%s:%s-%s%s', sale.transaction_id, totals[n], totals[n + 1], case when not event.livemode then ':test' end),
+    event.livemode, 'refund', sale.transaction_id, totals[n + 1] - totals[n], totals[n + 1], event.fact->>'currency', event.event_id
+  from generate_series(1, cardinality(totals) - 1) n where totals[n + 1] > totals[n]
+  on conflict (account_id, reversal_id) do nothing;
 end $function$
 ;
 
@@ -7738,14 +7747,11 @@ CREATE OR REPLACE FUNCTION public.known_transaction(given sales, account_ids tex
 AS $function$
 declare
   of_account_id text;
-  known sales;
 begin
   foreach of_account_id in array account_ids loop
     perform lock_payments(of_account_id, array[given.transaction_id]);
-    known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
-    if known.program_id = given.program_id then
-      given.transaction_id := known.transaction_id;
-    end if;
+    given.transaction_id := coalesce(
+      (sale_of_program(given.program_id, of_account_id, given.is_test, array[given.transaction_id])).transaction_id, given.transaction_id);
   end loop;
   return given.transaction_id;
 end $function$
@@ -8083,9 +8089,9 @@ declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
   customer_ids bigint[];
 begin
-  select array_agg(distinct s.customer_id) into customer_ids from connected_programs(of_account_id) p join sales s on s.program_id = p.id
+  select array_agg(distinct s.customer_id) into customer_ids from programs_of_account(of_account_id) p join sales s on s.program_id = p.id
   where s.transaction_id = any (all_ids) and s.customer_id is not null;
-  perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
+  perform from customers c join programs_of_account(of_account_id) p on p.id = c.program_id
   where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $function$
 ;
@@ -10076,9 +10082,9 @@ declare
 begin
   if event.livemode and awaits_payment then
     perform keep_session(event.program_id, buyer.id, event.fact);
-    if buyer.id is null then
-      event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
-    end if;
+  end if;
+  if event.livemode and buyer.id is null and (awaits_payment or event.fact->>'subscription_id' is not null) then
+    event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   return case
     when buyer.id is null then with_outcome(event, 'ignored', 'unpaid_and_unattributed')
@@ -10899,14 +10905,30 @@ declare
   sale sales;
 begin
   for account_id in
-    select a.id from programs p cross join unnest(connected_accounts(p)) a (id)
+    select a.id from programs p cross join unnest(accounts_of(p)) a (id)
     where p.id = of_program_id and can_have_payment(a.id, processor_id)
   loop
     perform lock_payments(account_id, array[processor_id]);
-    sale := sale_of_payments(account_id, false, array[processor_id]);
+    sale := sale_of_program(of_program_id, account_id, false, array[processor_id]);
     select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
     exit when sale.id is not null;
   end loop;
+  return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.sale_of_program(of_program_id bigint, of_account_id text, of_test boolean, ids text[])
+ RETURNS sales
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  all_ids text[] := ids_of_payment(of_account_id, ids);
+  sale sales;
+begin
+  select s.* into sale from sales s
+  where s.program_id = of_program_id and s.is_test = of_test and s.transaction_id = any (all_ids)
+  order by s.amount_cents = 0, s.processor_event_id is null, s.id limit 1;
   return sale;
 end $function$
 ;
@@ -11263,7 +11285,7 @@ CREATE OR REPLACE FUNCTION public.settle_reversals(sale sales)
 AS $function$
 begin
   perform settle_reversals_of(account_id, sale)
-  from programs p cross join unnest(connected_accounts(p)) account_id where p.id = sale.program_id;
+  from programs p cross join unnest(accounts_of(p)) account_id where p.id = sale.program_id;
 end $function$
 ;
 
@@ -11655,11 +11677,11 @@ begin
     customer_status := 'click';
     return;
   end if;
-  perform lock_given_names(connected_accounts(program), of_customer_key, of_click_id, new_email_hash);
+  perform lock_given_names(accounts_of(program), of_customer_key, of_click_id, new_email_hash);
   settled := settle_browser_lead(program.id, of_customer_key, of_click_id, new_lead_id, new_email_hash, new_mailbox_hash, session_id,
     page_url, additional_data);
   if settled.is_first then
-    perform attribute_to_customer(connected_accounts(program), program.id, (settled.customer).id);
+    perform attribute_to_customer(accounts_of(program), program.id, (settled.customer).id);
     wrote_webhooks := wrote_webhook();
     outbox_ids := written_outbox_ids();
   end if;
@@ -11758,7 +11780,7 @@ declare
   settled record;
 begin
   select k.program_id, use_key(k, 'track') as refusal, window_start(now(), p.cookie_window_days) as valid_after,
-    connected_accounts(p) as account_ids into key
+    accounts_of(p) as account_ids into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
@@ -11827,7 +11849,7 @@ declare
   recorded record;
   stored sales;
 begin
-  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, connected_accounts(p)
+  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, accounts_of(p)
   into program_id, key_refusal, program_matches, program_currency, account_ids
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_refusal is distinct from '' or not program_matches then

@@ -1,5 +1,6 @@
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
+import trackLead from '../functions/track-lead.ts'
 import trackRefund from '../functions/track-refund.ts'
 import trackSale from '../functions/track-sale.ts'
 import { generateApiKey } from '../lib/access/api-keys.ts'
@@ -9,7 +10,7 @@ import { openStripe } from '../lib/processors/stripe/client.ts'
 import { attributeKnownCustomers, countExcludedPayments } from '../lib/processors/known-customers.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 import { explainSale } from '../lib/money/explanation.ts'
-import { changeSecret, disconnectConnection, listConnections } from '../lib/processors/connections.ts'
+import { changeSecret, disconnectConnection, isProcessor, listConnections } from '../lib/processors/connections.ts'
 import { type ProcessorName, processors } from '../lib/processors/processors.ts'
 import { replayWebhookEvent } from '../lib/processors/webhook-events.ts'
 import { addressOf, type ConnectedShop, openConnections, storyOf } from './support/connections.ts'
@@ -20,7 +21,7 @@ const endpoint = await startEndpoint()
 const { db, sql } = endpoint
 const { env, post, connect, connectAgain, send, report, salesOf } = openConnections(endpoint)
 const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
-const names: ProcessorName[] = ['paddle', 'lemonsqueezy', 'polar']
+const names = Object.keys(processors).filter(isProcessor)
 const recorded = { status: 200, body: { outcome: 'recorded' } }
 
 const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000)
@@ -395,6 +396,23 @@ describe('Paddle', () => {
     }
   })
 
+  test('removed custom data of a customer attributes no payment, in any order', async () => {
+    const named = (now: Date) => ({ name: 'customer.updated', data: {}, now })
+    const removed = (now: Date) => ({ name: 'customer.updated', data: { custom_data: null }, now })
+    for (const updates of [
+      [named(inSeconds(1)), removed(inSeconds(2))],
+      [removed(inSeconds(2)), named(inSeconds(1))],
+    ]) {
+      const shop = await connect('paddle')
+      for (const { name, data, now } of updates) await send(shop, changed(shop, name, data, { now }))
+      await send(shop, changed(shop, 'transaction.completed', { custom_data: null }, { now: inSeconds(3) }))
+      expect(await salesOf(shop)).toEqual([])
+      await send(shop, changed(shop, 'customer.updated', {}, { now: inSeconds(4) }))
+      await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+      expect(await salesOf(shop)).toMatchObject([earned])
+    }
+  })
+
   test('negative amounts of prorated items and of credit are read', async () => {
     const shop = await connect('paddle')
     const { data } = Object(changed(shop, 'transaction.completed', {}))
@@ -437,13 +455,38 @@ describe('Lemon Squeezy', () => {
     await report(shop, 'order_created')
     await report(shop, 'order_refunded', { refunded: 5000, now: inSeconds(2) })
     await report(shop, 'order_refunded', { refunded: 3000, now: inSeconds(1) })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 833 }])
     await report(shop, 'order_refunded', { refunded: 12_000, now: inSeconds(3) })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
     const { rows } = await sql.query(
-      `select requested_cents::int as by from refunds where program_id = $1 order by id`,
+      `select requested_cents::int as by from refunds where program_id = $1 and returned_at is null order by id`,
       [shop.programId],
     )
-    expect(rows).toEqual([{ by: 5000 }, { by: 7000 }])
+    // The total that arrived late splits the first rise.
+    expect(rows).toEqual([{ by: 3000 }, { by: 2000 }, { by: 7000 }])
+  })
+
+  test('a refund of the API is one of the rises, even if the totals arrive in the wrong order', async () => {
+    const shop = await connect('lemonsqueezy')
+    const call = await callerOf(shop)
+    await report(shop, 'order_created')
+    await report(shop, 'order_refunded', { refunded: 9000, now: inSeconds(2) })
+    const [sale] = await salesOf(shop)
+    const refund = { transaction_id: sale?.['transaction_id'], refund_amount_cents: 3000 }
+    expect(await call(trackRefund, refund)).toBe(200)
+    await report(shop, 'order_refunded', { refunded: 3000, now: inSeconds(1) })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 9000, reversed: 1500 }])
+  })
+
+  test('a trial creates no sale, and the first payment after it does', async () => {
+    const shop = await connect('lemonsqueezy')
+    const free = { amount: 0, tax: 0 }
+    await report(shop, 'order_created:free')
+    await report(shop, 'subscription_created')
+    await report(shop, 'subscription_payment_success:initial', free)
+    expect(await salesOf(shop)).toEqual([])
+    await report(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
+    expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
   })
 
   test('two refunds within one second are both applied, even before their order', async () => {
@@ -603,6 +646,86 @@ test.each([true, false])(
     expect(await salesOf(shop)).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }])
   },
 )
+
+test.each(names)('%s: a lead attributes earlier payments while the connection is disconnected', async (processor) => {
+  const shop = await connect(processor)
+  const call = await callerOf(shop)
+  const late = { clickId: null, customerKey: 'late' }
+  await report(shop, saleEvent[processor], late)
+  await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created', late)
+  expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, partner_id: null, commission: null }])
+  await disconnectConnection(db, shop.programId, shop.accountId)
+  expect(await call(trackLead, { customer_key: 'late', click_id: shop.clickId })).toBe(200)
+  expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
+  await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
+  // The lead also named the buyer of the subscription, so a renewal belongs to them.
+  await report(shop, renewalEvent[processor], { now: inSeconds(1) })
+  expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
+})
+
+/** Amounts, ids, texts and times at the limits of the database. */
+const extremes: Record<ProcessorName, (story: Story) => object[]> = {
+  paddle: (story) => {
+    const of = (name: string, data: object) => withData(processorFixtures.paddle.events[name]?.(story) ?? {}, data)
+    return [
+      of('transaction.completed', { details: { totals: { total: '99999999999999', tax: '0' } } }),
+      of('transaction.completed', { id: 't'.repeat(255), currency_code: 'ZZZ' }),
+      of('adjustment.updated', { id: 'a'.repeat(255), transaction_id: 't'.repeat(255), currency_code: 'KWD' }),
+      of('adjustment.updated', { id: 'b', transaction_id: 't'.repeat(255), reason: 'x'.repeat(900_000) }),
+      ...['+275760-09-13T00:00:00Z', '-000001-01-01T00:00:00Z', '0000-01-01T00:00:00Z', '9999-12-31T23:59:59Z'].map(
+        (created_at) => of('transaction.completed', { id: `txn_${created_at}`, created_at }),
+      ),
+    ]
+  },
+  lemonsqueezy: (story) => {
+    const of = (name: string, attributes: object) => {
+      const event = Object(processorFixtures.lemonsqueezy.events[name]?.(story))
+      return { ...event, data: { ...event.data, attributes: { ...event.data.attributes, ...attributes } } }
+    }
+    return [
+      of('order_created', { total: 99_999_999_999_999 }),
+      of('order_created', { total: Number.MAX_SAFE_INTEGER, tax: Number.MAX_SAFE_INTEGER }),
+      of('order_refunded', { refunded_amount: 99_999_999_999_999 }),
+      of('subscription_payment_refunded', { currency: 'KWD', subscription_id: 's'.repeat(255) }),
+      of('order_created', { updated_at: '+275760-09-13T00:00:00Z' }),
+    ]
+  },
+  polar: (story) => {
+    const of = (name: string, data: object) => withData(processorFixtures.polar.events[name]?.(story) ?? {}, data)
+    return [
+      of('order.paid', { total_amount: 99_999_999_999_999 }),
+      of('order.paid', { total_amount: 1, net_amount: -99_999_999_999_999, applied_balance_amount: 5 }),
+      of('refund.updated', { amount: 9_999_999_999_999, tax_amount: 9_999_999_999_999 }),
+      of('refund.updated', { id: 'r'.repeat(255), currency: 'kwd', reason: '\ud800' }),
+    ]
+  },
+}
+
+const withData = (event: object, data: object) => ({ ...event, data: { ...Object(event).data, ...data } })
+
+test.each(names)('%s: extreme amounts, ids, texts and times cause no internal error', async (processor) => {
+  const shop = await connect(processor)
+  await report(shop, saleEvent[processor])
+  const recordedSales = await salesOf(shop)
+  for (const event of extremes[processor](storyOf(shop))) {
+    const { status, body } = await send(shop, event)
+    expect(status, JSON.stringify([body, event]).slice(0, 500)).toBeLessThan(500)
+  }
+  const [sale, ...others] = await salesOf(shop)
+  expect([sale]).toEqual(recordedSales)
+  // Custom data of almost a megabyte, and texts that the database cannot store.
+  const lots = Object.fromEntries(Array.from({ length: 25_000 }, (_, at) => [`field_${at}`, '\ud800\u0000']))
+  const odd = { order: 'odd', customerKey: '\udc00' }
+  const event = JSON.stringify(processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop, odd)))
+  const body = event.replace('"svc_click_id"', `${JSON.stringify(lots).slice(1, -1)},"svc_click_id"`)
+  const { headersOf } = processorFixtures[processor]
+  expect(await post(addressOf(shop), body, headersOf(body, shop.secret, new Date()))).toMatchObject(recorded)
+  expect(await salesOf(shop)).toMatchObject([earned, ...others, earned])
+  const tooLarge = `${body}${' '.repeat(1024 * 1024)}`
+  expect(await post(addressOf(shop), tooLarge, headersOf(tooLarge, shop.secret, new Date()))).toMatchObject({
+    status: 413,
+  })
+})
 
 test('connections of one program keep live and test money apart, and share neither payments nor customers', async () => {
   const shop = await connect('paddle')

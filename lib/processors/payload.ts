@@ -102,8 +102,11 @@ export const numericId = z.pipe(
   z.transform((value) => String(value)),
 )
 
-/** A time with its zone as ISO 8601 in milliseconds. */
+const firstTime = Date.parse('0001-01-01T00:00:00Z')
+const endOfTime = Date.UTC(10_000, 0)
+
+/** A time with its zone as ISO 8601 in milliseconds. The database reads years of four digits from 0001 on. */
 export const time = z.pipe(
-  z.string().check(z.refine((text: string) => !Number.isNaN(Date.parse(text)))),
+  z.string().check(z.refine((text: string) => Date.parse(text) >= firstTime && Date.parse(text) < endOfTime)),
   z.transform((text) => new Date(text).toISOString()),
 )

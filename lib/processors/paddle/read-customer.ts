@@ -5,11 +5,15 @@ import type { ProcessorEvent } from '../processor.ts'
 
 const customer = z.looseObject({ id, custom_data: z.optional(z.unknown()) })
 
-/** Reads `customer.created` and `customer.updated`. Their custom data attributes the customer's payments without custom data. */
-export function readCustomer({ object, createdAt }: ProcessorEvent): Fact {
+/**
+ * Reads `customer.created` and `customer.updated`. Their custom data attributes the customer's payments without custom data. An update
+ * without a visitor removes the earlier one, because Paddle does not say what changed.
+ */
+export function readCustomer({ type, object, createdAt }: ProcessorEvent): Fact {
   const read = customer.parse(object)
   const names = namesIn(read.custom_data)
-  if (!namesSomething(names)) return ignored("The customer's custom data contains no visitor.")
+  if (type === 'customer.created' && !namesSomething(names))
+    return ignored("The customer's custom data contains no visitor.")
   return {
     kind: 'customer',
     ...names,

@@ -50,17 +50,17 @@ declare
 begin
   waiting.fact := with_customer_metadata(waiting.account_id, true, waiting.fact);
   ids := payment_ids_of(waiting.fact);
-  sale := sale_of_payments(waiting.account_id, false, ids);
+  sale := sale_of_program(program.id, waiting.account_id, false, ids);
   identified := identify_buyer(waiting.account_id, program, waiting.fact, null, steps_of_source(waiting.fact, 'named'));
   waiting.resolution := identified.resolution;
-  if (identified.buyer).id is null or waiting.fact->>'awaits_payment' = 'false' and sale.program_id is distinct from program.id then
+  if (identified.buyer).id is null or waiting.fact->>'sale' is not null and sale.id is null then
     return;
   end if;
   perform keep_buyer(identified.buyer, waiting.fact);
   if waiting.fact->>'awaits_payment' = 'true' then
     perform keep_session(program.id, (identified.buyer).id, waiting.fact);
     perform apply_awaited_payment(waiting, (identified.buyer).id, null);
-  elsif sale.customer_id is null then
+  elsif waiting.fact->>'sale' is not null and sale.customer_id is null then
     select (r.sale).* into sale
     from record_sale(sale_of_purchase(waiting, sale, ids_of_payment(waiting.account_id, ids), (identified.buyer).id), true) r;
     perform settle_reversals(sale);

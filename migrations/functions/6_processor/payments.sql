@@ -1,8 +1,8 @@
 -- One payment has several ids at the processor: for its checkout session, its charge, its intent and its invoice. A sale is stored under
 -- the id in its first event. processor_payments stores which ids belong to one payment. Each points to the id with the highest rank.
 
--- Ranks an id. Several intents can pay one invoice and one intent can have several charges, so each id covers all ids of lower rank. At Lemon
--- Squeezy an order covers the start of its subscription (`subscription_…`), and that covers the initial invoice (`invoice_…`).
+-- Ranks an id. Several intents can pay one invoice and one intent can have several charges, so each id covers all ids of lower rank. At a
+-- processor with orders, an order covers the start of its subscription (`subscription_…`), and that covers the first invoice (`invoice_…`).
 create or replace function rank_of_id(id text) returns integer language sql immutable
 return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 when 'sub' then -1 when 'inv' then -2 else 0 end;
 
@@ -78,9 +78,9 @@ declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
   customer_ids bigint[];
 begin
-  select array_agg(distinct s.customer_id) into customer_ids from connected_programs(of_account_id) p join sales s on s.program_id = p.id
+  select array_agg(distinct s.customer_id) into customer_ids from programs_of_account(of_account_id) p join sales s on s.program_id = p.id
   where s.transaction_id = any (all_ids) and s.customer_id is not null;
-  perform from customers c join connected_programs(of_account_id) p on p.id = c.program_id
+  perform from customers c join programs_of_account(of_account_id) p on p.id = c.program_id
   where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $$;
 
@@ -96,5 +96,18 @@ begin
   where s.is_test = of_test and s.transaction_id = any (all_ids)
   -- A merged sale has an amount of 0 and comes last.
   order by s.amount_cents = 0, s.processor_event_id is null, s.program_id, s.id limit 1;
+  return sale;
+end $$;
+
+-- Returns the program's sale of a payment that has one of these ids at an account. The account may be disconnected now.
+create or replace function sale_of_program(of_program_id bigint, of_account_id text, of_test boolean, ids text[]) returns sales
+language plpgsql stable as $$
+declare
+  all_ids text[] := ids_of_payment(of_account_id, ids);
+  sale sales;
+begin
+  select s.* into sale from sales s
+  where s.program_id = of_program_id and s.is_test = of_test and s.transaction_id = any (all_ids)
+  order by s.amount_cents = 0, s.processor_event_id is null, s.id limit 1;
   return sale;
 end $$;

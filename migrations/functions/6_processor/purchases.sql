@@ -184,16 +184,17 @@ begin
   end if;
 end $$;
 
--- Logs an unpaid purchase. Stores a live session for its later payment.
+-- Logs an unpaid purchase. Stores a live session for its later payment. A live session or start of a subscription without a known buyer
+-- awaits one, because later payments need its buyer.
 create or replace function record_unpaid(event processor_events, buyer customers) returns processor_events language plpgsql as $$
 declare
   awaits_payment boolean := event.fact->>'awaits_payment' = 'true';
 begin
   if event.livemode and awaits_payment then
     perform keep_session(event.program_id, buyer.id, event.fact);
-    if buyer.id is null then
-      event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
-    end if;
+  end if;
+  if event.livemode and buyer.id is null and (awaits_payment or event.fact->>'subscription_id' is not null) then
+    event.awaits := awaited_names(event.account_id, buyer_names(event.fact));
   end if;
   return case
     when buyer.id is null then with_outcome(event, 'ignored', 'unpaid_and_unattributed')

@@ -89,23 +89,32 @@ begin
   end loop;
 end $$;
 
--- Converts the total of a payment's refunds so far into a refund of the new part.
+-- Converts the total of a payment's refunds so far into refunds. Each rise from one total to the next is one refund. A total that arrives
+-- after a higher one splits that rise: two refunds replace it. So any order has the same refunds, and each equals a refund of the API.
 create or replace function keep_refund_rise(event processor_events, sale sales) returns void language plpgsql as $$
 declare
   ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);
-  total_cents bigint := (event.fact->>'total_cents')::bigint;
-  rise_cents bigint := total_cents - (
-    select coalesce(sum(v.amount_cents), 0) from processor_reversals v
-    where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode
-  );
+  new_total bigint := (event.fact->>'total_cents')::bigint;
+  whole processor_reversals;
+  totals bigint[];
 begin
-  if rise_cents > 0 then
-    insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, currency, event_id)
-    -- Orders of both modes can come to one connection.
-    values (event.account_id, format('%s:%s%s', sale.transaction_id, total_cents, case when not event.livemode then ':test' end), event.livemode,
-      'refund', sale.transaction_id, rise_cents, event.fact->>'currency', event.event_id)
-    on conflict (account_id, reversal_id) do nothing;
+  select v.* into whole from processor_reversals v
+  where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode and v.returned_at is null
+    and v.total_cents > new_total and v.total_cents - v.amount_cents < new_total;
+  if whole.reversal_id is not null then
+    update processor_reversals v set returned_at = now(), returned_event_id = event.event_id
+    where v.account_id = whole.account_id and v.reversal_id = whole.reversal_id;
+    totals := array[whole.total_cents - whole.amount_cents, new_total, whole.total_cents];
+  else
+    select array[coalesce(max(v.total_cents), 0), new_total] into totals from processor_reversals v
+    where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode;
   end if;
+  insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, total_cents, currency, event_id)
+  -- Orders of both modes can come to one connection.
+  select event.account_id, format('%s:%s-%s%s', sale.transaction_id, totals[n], totals[n + 1], case when not event.livemode then ':test' end),
+    event.livemode, 'refund', sale.transaction_id, totals[n + 1] - totals[n], totals[n + 1], event.fact->>'currency', event.event_id
+  from generate_series(1, cardinality(totals) - 1) n where totals[n + 1] > totals[n]
+  on conflict (account_id, reversal_id) do nothing;
 end $$;
 
 -- Corrects a sale with earlier invoices of its payment that create no sale themselves, and with the refund totals that waited for it.
@@ -131,11 +140,11 @@ begin
   end loop;
 end $$;
 
--- Applies the stored facts of a payment to its sale, from each account that the program is connected to.
+-- Applies the stored facts of a payment to its sale, from each account of the program.
 create or replace function settle_reversals(sale sales) returns void language plpgsql as $$
 begin
   perform settle_reversals_of(account_id, sale)
-  from programs p cross join unnest(connected_accounts(p)) account_id where p.id = sale.program_id;
+  from programs p cross join unnest(accounts_of(p)) account_id where p.id = sale.program_id;
 end $$;
 
 -- Applies the facts of a payment that an account reported to its sale: the ids, the other sales, a correcting invoice, refunds and disputes. Their parked

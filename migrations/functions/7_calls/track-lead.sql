@@ -11,7 +11,7 @@ declare
   settled record;
 begin
   select k.program_id, use_key(k, 'track') as refusal, window_start(now(), p.cookie_window_days) as valid_after,
-    connected_accounts(p) as account_ids into key
+    accounts_of(p) as account_ids into key
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   key_refusal := key.refusal;
   program_matches := key.program_id = coalesce(claimed_program_id, key.program_id);
@@ -62,11 +62,11 @@ begin
     customer_status := 'click';
     return;
   end if;
-  perform lock_given_names(connected_accounts(program), of_customer_key, of_click_id, new_email_hash);
+  perform lock_given_names(accounts_of(program), of_customer_key, of_click_id, new_email_hash);
   settled := settle_browser_lead(program.id, of_customer_key, of_click_id, new_lead_id, new_email_hash, new_mailbox_hash, session_id,
     page_url, additional_data);
   if settled.is_first then
-    perform attribute_to_customer(connected_accounts(program), program.id, (settled.customer).id);
+    perform attribute_to_customer(accounts_of(program), program.id, (settled.customer).id);
     wrote_webhooks := wrote_webhook();
     outbox_ids := written_outbox_ids();
   end if;

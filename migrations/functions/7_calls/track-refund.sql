@@ -39,11 +39,11 @@ declare
   sale sales;
 begin
   for account_id in
-    select a.id from programs p cross join unnest(connected_accounts(p)) a (id)
+    select a.id from programs p cross join unnest(accounts_of(p)) a (id)
     where p.id = of_program_id and can_have_payment(a.id, processor_id)
   loop
     perform lock_payments(account_id, array[processor_id]);
-    sale := sale_of_payments(account_id, false, array[processor_id]);
+    sale := sale_of_program(of_program_id, account_id, false, array[processor_id]);
     select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
     exit when sale.id is not null;
   end loop;

@@ -17,7 +17,7 @@ declare
   recorded record;
   stored sales;
 begin
-  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, connected_accounts(p)
+  select k.program_id, use_key(k, 'track'), k.program_id = coalesce(claimed_program_id, k.program_id), p.currency, accounts_of(p)
   into program_id, key_refusal, program_matches, program_currency, account_ids
   from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash;
   if key_refusal is distinct from '' or not program_matches then
@@ -121,14 +121,11 @@ return exists (
 create or replace function known_transaction(given sales, account_ids text[]) returns text language plpgsql as $$
 declare
   of_account_id text;
-  known sales;
 begin
   foreach of_account_id in array account_ids loop
     perform lock_payments(of_account_id, array[given.transaction_id]);
-    known := sale_of_payments(of_account_id, given.is_test, array[given.transaction_id]);
-    if known.program_id = given.program_id then
-      given.transaction_id := known.transaction_id;
-    end if;
+    given.transaction_id := coalesce(
+      (sale_of_program(given.program_id, of_account_id, given.is_test, array[given.transaction_id])).transaction_id, given.transaction_id);
   end loop;
   return given.transaction_id;
 end $$;
