@@ -1,5 +1,5 @@
 import { bodyLimit } from 'hono/body-limit'
-import { createApp, onlyMethods } from '../lib/api/app.ts'
+import { createApp, maxEventBytes, onlyMethods } from '../lib/api/app.ts'
 import { type CountEnv, countSoon } from '../lib/tracking/count-soon.ts'
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
@@ -11,7 +11,7 @@ const paths = ['/:processor/:connection', '/api/v1/webhooks/:processor/:connecti
 const app = createApp<DatabaseEnv & RelayEnv & CountEnv & SecretsEnv>()
 
 const limitDelivery = bodyLimit({
-  maxSize: 1024 * 1024,
+  maxSize: maxEventBytes,
   onError: () => {
     throw new ApiError('payload_too_large', 'The event may be at most 1 MiB.')
   },

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { answered, type Operation, refused } from './operation.ts'
+import { processors, processorTitles } from '../processors/processors.ts'
 import { success, text } from '../response-fields.ts'
 
 const webhookResponse = () =>
@@ -64,7 +65,7 @@ export const processorWebhook = (): Operation => ({
 })
 
 export const exampleConnectionId = `conn_${'a'.repeat(43)}`
-const connectionPath = z.object({ processor: z.enum(['paddle', 'lemonsqueezy', 'polar']), connection: z.string() })
+const connectionPath = z.object({ processor: z.enum(Object.keys(processors)), connection: z.string() })
 
 const businessCreated = {
   event_id: 'evt_01k000000000000000000000000',
@@ -79,7 +80,7 @@ export const connectionWebhook = (): Operation => ({
   id: 'connectionWebhook',
   method: 'post',
   path: '/api/v1/webhooks/{processor}/{connection}',
-  summary: 'Receive an event of Paddle, Lemon Squeezy or Polar',
+  summary: `Receive an event of ${processorTitles('disjunction')}`,
   description:
     "The processor calls this endpoint and signs each delivery with the connection's secret. The program's settings show the URL. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the custom data of the checkout, which Polar calls metadata.",
   auth: 'signature',

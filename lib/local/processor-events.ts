@@ -11,7 +11,7 @@ export interface Story {
   amount: number
   tax: number
   fee: number
-  /** The refunded amount with tax. At Lemon Squeezy, the total of all refunds so far. */
+  /** The refunded amount with tax. If the processor reports only totals, the total of all refunds so far. */
   refunded: number
   currency: string
   now: Date
@@ -37,8 +37,3 @@ export function customData({ programId, clickId, customerKey }: Story): Record<s
 export const taxIn = ({ amount, tax }: Story, part: number) => (amount === 0 ? 0 : Math.round((part * tax) / amount))
 
 export const hmacOf = (key: string, text: string) => createHmac('sha256', key).update(text)
-
-/** Derives a number from a text, because Lemon Squeezy's ids are numbers. */
-export function numberOf(text: string): number {
-  return Number.parseInt(hmacOf('fixture', text).digest('hex').slice(0, 7), 16)
-}

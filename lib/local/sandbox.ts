@@ -127,7 +127,7 @@ const help = `Makes a workspace with a program, an API key, a partner and people
   --commission-duration-months 12                       from the first purchase on
   --minimum-payout-cents 5000                           the smallest payable amount
   --attribute-known-customers                           also payments of Stripe without metadata
-  --processor paddle|lemonsqueezy|polar                 also connected to it
+  ${`--processor ${Object.keys(processors).join('|')}`.padEnd(54)}also connected to it
   --own-account                                         events of Stripe carry no account; one sandbox at a time has them`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */

@@ -7,3 +7,8 @@ import type { Processor } from './processor.ts'
 export const processors = { paddle, lemonsqueezy, polar } satisfies Record<string, Processor>
 
 export type ProcessorName = keyof typeof processors
+
+/** Lists the processors for people: "Paddle, Lemon Squeezy and Polar". */
+export const processorTitles = (type: 'conjunction' | 'disjunction') =>
+  // British English has no comma before the last item.
+  new Intl.ListFormat('en-GB', { type }).format(Object.values(processors).map(({ title }) => title))

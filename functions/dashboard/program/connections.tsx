@@ -11,7 +11,7 @@ import {
   listLatestDeliveries,
   processorSecret,
 } from '../../../lib/processors/connections.ts'
-import { processors } from '../../../lib/processors/processors.ts'
+import { processors, processorTitles } from '../../../lib/processors/processors.ts'
 import { reasonText } from '../../../lib/processor-reasons.ts'
 import { Badge, Card, Copy, Empty } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
@@ -22,7 +22,7 @@ import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 
-/** Connects a program to Paddle, Lemon Squeezy and Polar. */
+/** Connects a program to processors other than Stripe. */
 export const pages = createProgramPages()
 
 const route = '/settings/connections'
@@ -41,7 +41,7 @@ pages.get(route, requireProgram('processor:manage'), async (c) => {
     <ProgramPage
       title="Payment connections"
       current="/settings"
-      lead="Sales, renewals, refunds and chargebacks from Paddle, Lemon Squeezy and Polar."
+      lead={`Sales, renewals, refunds and chargebacks from ${processorTitles('conjunction')}.`}
     >
       <Card>
         {connections.length === 0 ? (
@@ -80,7 +80,7 @@ pages.get(route, requireProgram('processor:manage'), async (c) => {
           <Field
             name="mode"
             label="Mode"
-            hint="Sales in a sandbox are test data. For Lemon Squeezy, choose live mode, because it marks test payments itself."
+            hint="Sales in a sandbox are test data. If the processor marks test payments itself, choose live mode."
             options={[
               ['live', 'Live mode'],
               ['sandbox', 'Sandbox'],

@@ -82,7 +82,7 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
             name="commission_base"
             label="Commission is paid on"
             value={settings.commission_base ?? 'net'}
-            hint="Applies to payments that a processor reports. Stripe and Lemon Squeezy don't report fees."
+            hint="Applies to payments whose processor reports its fee."
             options={[
               ['net', 'the amount without tax'],
               ['net_of_fees', "the amount without tax and the processor's fee"],

@@ -7,7 +7,7 @@ import type { Database } from '../../../lib/database.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { isProcessor } from '../../../lib/processors/connections.ts'
-import { processors } from '../../../lib/processors/processors.ts'
+import { processors, processorTitles } from '../../../lib/processors/processors.ts'
 import { type Integration, later, readIntegration } from '../../../lib/tracking/status.ts'
 import { testCode } from '../../../lib/tracking/test-links.ts'
 import { Badge, Card, Copy, LinkButton } from '../components/blocks.tsx'
@@ -270,7 +270,7 @@ function State({ step, isDone, program, integration }: StateProps) {
     return (
       <p class="muted small">
         Connect <a href={settings}>Stripe</a> or{' '}
-        <a href={connectionsAddress(program.id)}>Paddle, Lemon Squeezy or Polar</a>, or{' '}
+        <a href={connectionsAddress(program.id)}>{processorTitles('disjunction')}</a>, or{' '}
         <a href="/docs/html">have your server send each sale</a>: the first sale completes this step.
       </p>
     )

@@ -11,6 +11,7 @@ import {
   type StoredSettings,
   updateProgram,
 } from '../../../lib/programs/programs.ts'
+import { processorTitles } from '../../../lib/processors/processors.ts'
 import { readConnectionState } from '../../../lib/processors/stripe/connection-state.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { programOfClickId } from '../../../lib/tracking/clicks.ts'
@@ -101,7 +102,7 @@ async function renderSettings(c: ProgramContext, asked: string | undefined, crea
             attributesKnown={settings.attribute_known_customers}
             state={stripe}
           />
-          <Card title="Paddle, Lemon Squeezy and Polar">
+          <Card title={processorTitles('conjunction')}>
             <p class="muted">Connect the processor that sells for you through a separate webhook.</p>
             <div class="row">
               <LinkButton href={connectionsAddress(programId)} text="Payment connections" />
