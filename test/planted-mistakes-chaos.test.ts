@@ -37,7 +37,7 @@ interface Mistake {
 
 const mistakes: Record<string, Mistake> = {
   'a refunded total that is read before the lock': {
-    known: [1],
+    known: [2],
     functions: {
       track_refund: `declare
         seen bigint := (select s.refunded_cents from sales s join api_keys k on k.program_id = s.program_id
@@ -157,7 +157,7 @@ const mistakes: Record<string, Mistake> = {
     },
   },
   'a payout run that leaves its payments in the balance': {
-    known: [6],
+    known: [1, 7],
     functions: {
       post_payout: `if payout.payout_run_id is null then
           intact();
@@ -168,7 +168,7 @@ const mistakes: Record<string, Mistake> = {
     },
   },
   'a held commission that is credited': { known: [2], functions: common.heldIsCredited },
-  'a rejection that releases the commission': { known: [10, 16], steps: 40, functions: common.rejectionReleases },
+  'a rejection that releases the commission': { known: [16, 24], steps: 40, functions: common.rejectionReleases },
   'a deduction that is added': { known: [6], functions: common.deductionIsAdded },
   'a repeated request that makes another adjustment': {
     known: [25, 26, 27],

@@ -7,7 +7,7 @@ import type { Desk } from './desk.ts'
 import type { Payment } from './objects.ts'
 
 /** An amount that a partner earned or, if negative, owes. */
-interface Amount {
+export interface Amount {
   partner: number
   currency: string
   cents: bigint

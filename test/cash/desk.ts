@@ -6,10 +6,10 @@ import type { Service } from '../chaos/bundle.ts'
 import { seeded } from '../chaos/random.ts'
 import { createShops, type TestShop } from '../support/shops.ts'
 import { addAccount, addOwner, findJoined, join } from '../support/joined-partner.ts'
-import { checkBooks } from './books.ts'
+import { type Amount, checkBooks } from './books.ts'
 import { buyersOf, type Call, type History, playPlan, promotionOf } from './history.ts'
 import { type Expected, expectedOf } from './oracle.ts'
-import { refundObject } from './objects.ts'
+import { type Payment, refundObject } from './objects.ts'
 import type { Plan, PurchasePlan, RulePlan } from './plan.ts'
 
 const day = 86_400
@@ -131,23 +131,26 @@ export async function runPlan(given: Desk, plan: Plan, order: number): Promise<O
     isRejected: (payment) => history.purchaseOf(payment).held === 'rejected',
   })
   const found = await look(desk, shop.programId)
+  const isCredited = (payment: Payment) => plan.hold_days === 0 && history.purchaseOf(payment).held !== 'waiting'
+  const adjustments = plan.adjustments.map(({ partner, amount }) => ({
+    partner: partners[partner] ?? 0,
+    currency: plan.currency,
+    cents: BigInt(amount),
+  }))
   if (plan.isPaid)
     wrong.push(
       ...(await checkBooks(desk, {
         programId: shop.programId,
         isReturned: plan.seed % 2 === 0,
-        credits: expected.flatMap(({ payment, partner, net }) => {
-          const isCredited = plan.hold_days === 0 && history.purchaseOf(payment).held !== 'waiting'
-          return partner === null ? [] : [{ partner, currency: payment.currency, cents: net, payment, isCredited }]
-        }),
-        adjustments: plan.adjustments.map(({ partner, amount }) => ({
-          partner: partners[partner] ?? 0,
-          currency: plan.currency,
-          cents: BigInt(amount),
-        })),
+        credits: expected.flatMap(({ payment, partner, net }) =>
+          partner === null
+            ? []
+            : [{ partner, currency: payment.currency, cents: net, payment, isCredited: isCredited(payment) }],
+        ),
+        adjustments,
       })),
     )
-  wrong.push(...compare(expected, found, history, partners))
+  wrong.push(...compare(expected, found, isCredited, adjustments))
   const name = (text: string) =>
     text
       .replaceAll(history.account.settings.tag, '~')
@@ -249,10 +252,7 @@ async function open(desk: Desk, plan: Plan) {
     const code = partner === null ? undefined : codes[partner]
     if (code === undefined) clickIds.push(null)
     else {
-      const click = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${code}` })
-      const { status, body } = await send(desk, service.trackClick, click, { 'user-agent': agentOf(purchases) })
-      if (status !== 200 || body.click_id === undefined) throw new Error(`A click got the answer ${status}.`)
-      clickIds.push(body.click_id)
+      clickIds.push(await click(desk, code, agentOf(purchases)))
     }
   }
   const { key, keyHash, hint } = await generateApiKey()
@@ -307,11 +307,25 @@ async function open(desk: Desk, plan: Plan) {
   for (const [id, session] of history.account.askedSessions) stripe.objects.set(id, session)
   for (const [intent, invoice] of history.account.invoiceOfIntent) stripe.invoices.set(intent, invoice)
   for (const [charge, refunds] of history.account.refundsOfCharge) stripe.refunds.set(charge, refunds.map(refundObject))
-  for (const lead of history.leads) {
-    const { status } = await send(desk, service.trackLead, JSON.stringify(lead), { authorization: `Bearer ${key}` })
+  await recordLeads(desk, history.leads, key)
+  return { shop, start, history, key, partners, changeRules }
+}
+
+/** Clicks a partner's link. Returns the click id. */
+export async function click(desk: Desk, code: string, agent: string): Promise<string> {
+  const link = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${code}` })
+  const { status, body } = await send(desk, desk.service.trackClick, link, { 'user-agent': agent })
+  if (status !== 200 || body.click_id === undefined) throw new Error(`A click got the answer ${status}.`)
+  return body.click_id
+}
+
+export async function recordLeads(desk: Desk, leads: History['leads'], key: string): Promise<void> {
+  for (const lead of leads) {
+    const { status } = await send(desk, desk.service.trackLead, JSON.stringify(lead), {
+      authorization: `Bearer ${key}`,
+    })
     if (status !== 200) throw new Error(`A lead got the answer ${status}.`)
   }
-  return { shop, start, history, key, partners, changeRules }
 }
 
 const asRules = (rule: RulePlan | null, plan: Plan) =>
@@ -330,7 +344,7 @@ const asRules = (rule: RulePlan | null, plan: Plan) =>
 const agentOf = (purchases: PurchasePlan[]) =>
   purchases.some(({ held }) => held !== null) ? 'Googlebot/2.1 (+http://www.google.com/bot.html)' : 'Mozilla/5.0'
 
-async function onlyShop(sql: pg.Client): Promise<TestShop> {
+export async function onlyShop(sql: pg.Client): Promise<TestShop> {
   const [shop] = await createShops(sql, 1)
   if (!shop) throw new Error('The shop is missing.')
   return shop
@@ -341,19 +355,25 @@ interface Answer {
   body: { outcome?: string; reason?: string | null; click_id?: string; status?: string; error?: { code: string } }
 }
 
-async function send(desk: Desk, app: App, body: string, headers: Record<string, string> = {}): Promise<Answer> {
+export async function send(
+  desk: Desk,
+  app: App,
+  body: string,
+  headers: Record<string, string> = {},
+  path = '/',
+): Promise<Answer> {
   const init = { method: 'POST', body, headers: { 'content-type': 'application/json', ...headers } }
   const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} }
-  const response = await app.request('/', init, desk.env, context as never)
+  const response = await app.request(path, init, desk.env, context as never)
   return { status: response.status, body: (await response.json()) as Answer['body'] }
 }
 
-/** Makes the integrator's call. Returns false if a refund's sale is unknown, so that it is repeated. */
-async function makeCall(desk: Desk, { kind, ...body }: Call, key: string, wrong: string[]): Promise<boolean> {
+/** Makes the integrator's call. Returns false if it must be repeated: without an answer, or if a refund's sale is unknown. */
+export async function makeCall(desk: Desk, { kind, ...body }: Call, key: string, wrong: string[]): Promise<boolean> {
   const { trackSale, trackLead, trackRefund } = desk.service
   const app = { sale: trackSale, lead: trackLead, refund: trackRefund }[kind]
   const answer = await send(desk, app, JSON.stringify(body), { authorization: `Bearer ${key}` })
-  if (kind === 'refund' && answer.status === 404) return false
+  if (answer.status === 503 || (kind === 'refund' && answer.status === 404)) return false
   if (answer.status !== 200 && answer.status !== 409)
     wrong.push(`a ${kind} call was answered ${answer.status} ${answer.body.error?.code}`)
   return true
@@ -377,7 +397,7 @@ interface Found {
   balances: Map<string, bigint>
 }
 
-async function look({ sql }: Desk, programId: number): Promise<Found> {
+export async function look({ sql }: Desk, programId: number): Promise<Found> {
   const { rows } = await sql.query<Record<string, string | number | null>>(
     `select s.transaction_id, s.partner_id, s.amount_cents, s.commission_base_cents as base_cents, s.refunded_cents, s.currency,
       c.partner_id as commission_partner_id,
@@ -419,8 +439,16 @@ function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
   return worth.length > 0 ? worth : reported.slice(0, 1)
 }
 
-/** Lists the differences from the cash. */
-function compare(expected: Expected[], found: Found, { plan, purchaseOf }: History, partners: number[]): string[] {
+/**
+ * Lists the differences from the cash. `isCredited` says whether a payment's commission is in the balance, and
+ * `adjustments` lists the other amounts in balances.
+ */
+export function compare(
+  expected: Expected[],
+  found: Found,
+  isCredited: (payment: Payment) => boolean,
+  adjustments: Amount[] = [],
+): string[] {
   const wrong: string[] = []
   for (const one of expected) {
     const { payment, partner, amount, base, reversed, net } = one
@@ -453,12 +481,11 @@ function compare(expected: Expected[], found: Found, { plan, purchaseOf }: Histo
   const owed = new Map<string, bigint>()
   for (const { payment, partner, net } of expected) {
     const name = `partner ${partner} ${payment.currency}`
-    const isCredited = plan.hold_days === 0 && purchaseOf(payment).held !== 'waiting'
-    if (partner !== null && isCredited) owed.set(name, (owed.get(name) ?? 0n) + net)
+    if (partner !== null && isCredited(payment)) owed.set(name, (owed.get(name) ?? 0n) + net)
   }
-  for (const { partner, amount } of plan.adjustments) {
-    const name = `partner ${partners[partner]} ${plan.currency}`
-    owed.set(name, (owed.get(name) ?? 0n) + BigInt(amount))
+  for (const { partner, currency, cents } of adjustments) {
+    const name = `partner ${partner} ${currency}`
+    owed.set(name, (owed.get(name) ?? 0n) + cents)
   }
   for (const name of new Set([...owed.keys(), ...found.balances.keys()])) {
     const is = found.balances.get(name) ?? 0n
@@ -469,7 +496,7 @@ function compare(expected: Expected[], found: Found, { plan, purchaseOf }: Histo
 }
 
 /** The stored rows, without names and without the payment id that happened to come first. */
-function endOf(expected: Expected[], found: Found): string[] {
+export function endOf(expected: Expected[], found: Found): string[] {
   const ofPayments = expected.flatMap((one) =>
     salesOf(one, found)
       .filter(({ amount_cents: amount }) => amount > 0n)

@@ -48,6 +48,8 @@ export interface Payment {
   buyer: Buyer
   currency: string
   price: Pick<Price, 'total' | 'untaxed'>
+  /** The processor's fee, if the program excludes it from commissions. */
+  fee?: number
   /** The account's ids of it: invoice, intents, charges and session. */
   ids: string[]
   charges: Charge[]

@@ -1,8 +1,14 @@
 import { commissionOf, halfUp, monthsAfter, reversedOf, sharesOf } from '../support/commission-oracle.ts'
-import type { StripeAccount } from './account.ts'
+import type { Entry } from './account.ts'
 import { minorUnits } from './currencies.ts'
 import type { Payment } from './objects.ts'
 import type { RulePlan } from './plan.ts'
+
+/** An account at a processor: its payments, and each movement of their money. */
+export interface Account {
+  payments: Payment[]
+  ledger: Entry[]
+}
 
 /** A program's terms for its partners. */
 export interface Terms {
@@ -39,7 +45,7 @@ export interface Expected {
  *
  *     amount     = received money: charges, and payments outside Stripe
  *     reversed   = min(amount, money taken by refunds and disputes − money returned by failed refunds and disputes)
- *     base       = amount × untaxed / total, half up
+ *     base       = amount × untaxed / total, half up, minus the processor's fee if the program excludes it
  *     commission = base × rate, half up, plus a rule's fixed amount, at most the cap minus the buyer's earlier commissions;
  *                  the sum of its parts if its products have several rules
  *     net        = commission − floor(commission × reversed / amount)
@@ -53,7 +59,7 @@ export interface Expected {
  * If no money arrived, everything is 0. Some programs pay for a number of months only. There, later payments have a
  * commission of 0. The months count from the first payment of a partner's buyer. A rejected commission leaves nothing.
  */
-export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
+export function expectedOf(account: Account, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)
   const cash = new Map(live.map((payment) => [payment, cashOf(account, payment)]))
   const firstOf = new Map<string, number>()
@@ -78,7 +84,9 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     // Without a sale, the payment settled an earlier debt and counts unchanged.
     const total = BigInt(payment.price.total || 1)
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
-    const base = halfUp(arrived * untaxed, total)
+    const fee = BigInt(payment.fee ?? 0)
+    const withFee = halfUp(arrived * untaxed, total)
+    const base = fee > withFee ? 0n : withFee - fee
     const parts = sharesOf(base, terms.partsOf(payment))
     const before = earnedSoFar.get(payment.buyer.customer) ?? 0n
     let commission = 0n
@@ -89,14 +97,14 @@ export function expectedOf(account: StripeAccount, terms: Terms): Expected[] {
     earnedSoFar.set(payment.buyer.customer, before + commission)
     if (terms.isRejected(payment)) return { payment, partner, amount: arrived, base, reversed: gone, net: 0n }
     const net = commission - reversedOf(commission, gone, arrived)
-    if (isPaidFor && parts.every(({ rule }) => rule === null))
+    if (isPaidFor && fee === 0n && parts.every(({ rule }) => rule === null))
       requireNearCash(net, BigInt(terms.commissionBp) * (arrived - gone) * untaxed, 10_000n * total, terms)
     return { payment, partner, amount: arrived, base, reversed: gone, net }
   }
 }
 
 /** The sum of a payment's ledger in minor units: the received amount, and the part that is left. */
-function cashOf(account: StripeAccount, payment: Payment): { arrived: bigint; left: bigint } {
+function cashOf(account: Account, payment: Payment): { arrived: bigint; left: bigint } {
   let arrived = 0n
   let left = 0n
   for (const entry of account.ledger.filter((moved) => moved.payment === payment)) {

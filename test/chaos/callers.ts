@@ -14,11 +14,15 @@ import { testEndpoint, programOwner } from '../../lib/notifications/webhook-endp
 import { webhookId } from '../../lib/notifications/webhook-types.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { inviteMember } from '../../lib/programs/invitations.ts'
+import { changeSecret, createConnection, isProcessor, type SecretsEnv } from '../../lib/processors/connections.ts'
+import { processors } from '../../lib/processors/processors.ts'
 import { createCode } from '../../lib/programs/codes.ts'
 import { createGroup } from '../../lib/programs/groups.ts'
 import { changeJoinPage } from '../../lib/programs/join-page.ts'
 import { addPartner } from '../../lib/programs/partners.ts'
 import { invitePartner } from '../../lib/programs/partner-invitations.ts'
+import { connectionSecret } from './calls.ts'
+import type { Receiver } from './deliveries.ts'
 
 /** The fields of a form by name, each with its offered values. */
 export type Fields = Map<string, string[]>
@@ -33,10 +37,13 @@ export interface Stage {
   tokens: string[]
   /** The ids in addresses, for example `:programId`. */
   ids: Record<string, string>
+  receiver: Receiver
 }
 
 /** The prefix of the stage's own sales, which don't count as sales of hostile calls. */
 export const stagedSale = 'staged-'
+
+type StageEnv = SessionEnv & SecretsEnv & { STRIPE_WEBHOOK_SECRET: string }
 
 const cookie = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
 
@@ -44,7 +51,7 @@ const cookie = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}
  * Creates a stage through the running service. Hostile calls remove people and end sessions, so a long run needs a new
  * stage now and then.
  */
-export async function openStage(baseUrl: string, db: Database, env: SessionEnv): Promise<Stage> {
+export async function openStage(baseUrl: string, db: Database, env: StageEnv): Promise<Stage> {
   const sandbox = await createSandbox(db, env, { hold_days: 0 })
   const { programId, workspaceId, partnerId, partnerCode, apiKey } = sandbox
   const tag = crypto.randomUUID().slice(0, 8)
@@ -144,6 +151,15 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
   const [link] = await db.query(
     kysely.selectFrom('referral_links').select('id').where('program_id', '=', programId).orderBy('id', 'desc').limit(1),
   )
+  const connections = await Promise.all(
+    Object.keys(processors)
+      .filter(isProcessor)
+      .map(async (processor) => {
+        const accountId = await createConnection(db, programId, { processor, livemode: true })
+        await changeSecret(db, env, programId, accountId, connectionSecret)
+        return { processor, accountId }
+      }),
+  )
   const [[key], [memberInvitation], [partnerInvitation], [session]] = await db.batch([
     kysely.selectFrom('api_keys').select('id').where('program_id', '=', programId),
     kysely.selectFrom('workspace_invitations').select('id').where('workspace_id', '=', workspaceId),
@@ -158,6 +174,13 @@ export async function openStage(baseUrl: string, db: Database, env: SessionEnv):
       nobody: undefined,
     },
     emails: people.map(({ email }) => email),
+    receiver: {
+      programId,
+      account: sandbox.connectedAccountId,
+      stripeSecret: env.STRIPE_WEBHOOK_SECRET,
+      connections,
+      clickId: String(click_id),
+    },
     tokens: [memberToken, partnerToken?.token ?? '', applied.token],
     ids: {
       ':programId': String(programId),

@@ -1,4 +1,6 @@
 import { Stripe } from 'stripe'
+import { processorFixtures } from '../../lib/local/processor-fixture.ts'
+import type { ProcessorName } from '../../lib/processors/processors.ts'
 import { webhookSecret } from './world.ts'
 
 /** Posts once. Status 0 means no answer. */
@@ -31,10 +33,23 @@ export async function untilKnown<Answer extends { status: number }>(
   throw new Error('A call has no known outcome after sixty attempts.')
 }
 
-/** Delivers an event until it is accepted, as Stripe does. */
-export async function deliver(event: object): Promise<void> {
+/** A connection of a program to a processor other than Stripe. */
+export interface Connection {
+  processor: ProcessorName
+  accountId: string
+}
+
+export const connectionSecret = 'secret-of-chaos'
+
+/** Delivers an event until it is accepted, as processors do: to Stripe's endpoint, or to a connection. */
+export async function deliver(event: object, connection?: Connection): Promise<void> {
   const payload = JSON.stringify(event)
   const response = await untilKnown(() => {
+    if (connection) {
+      const { processor, accountId } = connection
+      const headers = processorFixtures[processor].headersOf(payload, connectionSecret, new Date())
+      return post(`/api/v1/webhooks/${processor}/${accountId}`, payload, headers)
+    }
     const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: webhookSecret })
     return post('/api/v1/webhooks/stripe', payload, { 'stripe-signature': signature })
   }, isKnown)

@@ -1,8 +1,11 @@
+import type { Story } from '../../lib/local/processor-events.ts'
+import { processorFixtures } from '../../lib/local/processor-fixture.ts'
 import { checkoutSession, refund as stripeRefund, stripeEvent } from '../../lib/local/stripe-events.ts'
+import type { ProcessorName } from '../../lib/processors/processors.ts'
 import { leadCommissionCents, type ModelSale, partnerOfClick, untouched } from './model.ts'
-import { deliver } from './calls.ts'
+import { type Connection, connectionSecret, deliver } from './calls.ts'
 import { currencies, type History, people, type Step } from './history.ts'
-import { patiently } from './world.ts'
+import { emailHashKey, patiently } from './world.ts'
 
 const key = (person: number) => `person-${person}`
 
@@ -46,35 +49,90 @@ export function sell(history: History): Step {
   }
 }
 
-/** A sale and its refund as Stripe reports them: repeatedly, concurrently, in any order. */
+/** A payment's reports by a processor, and the ids of its sale and its refund. */
+interface Reports {
+  id: string
+  refundId: string
+  /** The payment, and its refund if there is one. */
+  events: object[]
+  /** The connection that receives them. Stripe needs none. */
+  connection?: Connection
+}
+
+function byStripe(history: History, person: number, amount: number, refunded: number): Reports {
+  const id = `pi_${history.program.programId}_${history.name('payment')}`
+  const shop = { ...history.shop, clickId: history.clickIds[person] ?? null, customerKey: key(person) }
+  const paid = checkoutSession(shop, { id: `cs_${id}`, total: amount, payment_intent: id })
+  const events = [stripeEvent(shop, `evt_paid_${id}`, 'checkout.session.completed', paid)]
+  if (refunded > 0) {
+    const object = stripeRefund(shop, { id: `re_${id}`, amount: refunded, payment_intent: id })
+    events.push(stripeEvent(shop, `evt_refund_${id}`, 'refund.created', object))
+  }
+  return { id, refundId: `re_${id}`, events }
+}
+
+/** The events of a payment and of its refund, by processor. */
+const reportedBy: Record<ProcessorName, [paid: string, refunded: string]> = {
+  paddle: ['transaction.completed', 'adjustment.updated'],
+  lemonsqueezy: ['order_created', 'order_refunded'],
+  polar: ['order.paid', 'refund.updated'],
+}
+
+function byConnection(
+  history: History,
+  connection: Connection,
+  person: number,
+  amount: number,
+  refunded: number,
+): Reports {
+  const { programId } = history.program
+  const story: Story = {
+    order: `${programId}-${history.name('payment')}`,
+    programId,
+    clickId: history.clickIds[person] ?? null,
+    customerKey: key(person),
+    email: null,
+    amount,
+    tax: 0,
+    fee: 0,
+    refunded,
+    currency: 'usd',
+    now: new Date(),
+    isTest: false,
+  }
+  const { processor } = connection
+  const events = reportedBy[processor]
+    .slice(0, refunded > 0 ? 2 : 1)
+    .map((name) => processorFixtures[processor].events[name]?.(story) ?? {})
+  const { data } = Object(events[0])
+  return { id: String(data.id), refundId: `refund of ${story.order}`, events, connection }
+}
+
+/**
+ * A sale and its refund as a processor reports them: repeatedly, concurrently, in any order, and sometimes while the
+ * connection is disconnected.
+ */
 export function sellByProcessor(history: History): Step {
   const person = history.person()
   const amount = history.random.integer(2, 100_000)
-  const id = `pi_${history.program.programId}_${history.name('payment')}`
   const refunded = history.random.chance(0.5)
     ? history.random.chance(0.3)
       ? amount
       : history.random.integer(1, amount - 1)
     : 0
-  const shop = { ...history.shop, clickId: history.clickIds[person] ?? null, customerKey: key(person) }
-  const paid = checkoutSession(shop, { id: `cs_${id}`, total: amount, payment_intent: id })
-  const events = [
-    stripeEvent(shop, `evt_paid_${id}`, 'checkout.session.completed', paid),
-    ...(refunded > 0
-      ? [
-          stripeEvent(
-            shop,
-            `evt_refund_${id}`,
-            'refund.created',
-            stripeRefund(shop, { id: `re_${id}`, amount: refunded, payment_intent: id }),
-          ),
-        ]
-      : []),
-  ]
+  // The amount also chooses the processor. Another draw would change the histories that find planted mistakes.
+  const connection = history.connections[amount % (history.connections.length + 1)]
+  const { id, refundId, events } = connection
+    ? byConnection(history, connection, person, amount, refunded)
+    : byStripe(history, person, amount, refunded)
+  const isDisconnected = connection !== undefined && amount % 5 === 0
   return {
     touches: [`sale:${id}`],
+    alone: isDisconnected,
     run: async () => {
-      await Promise.all(events.map((event) => history.calls(() => deliver(event))))
+      if (isDisconnected) await disconnect(history, connection)
+      await Promise.all(events.map((event) => history.calls(() => deliver(event, connection))))
+      if (isDisconnected) await reconnect(history, connection)
       const commission = await history.commissionOf(id, { customer: person, amount, currency: 'usd' })
       const sale: ModelSale = {
         id,
@@ -83,12 +141,35 @@ export function sellByProcessor(history: History): Step {
         currency: 'usd',
         refunded: 0,
         refunds: new Set(),
+        isProcessors: true,
         commission,
       }
       history.model.sales.push(sale)
-      if (refunded > 0) history.model.refund(sale, refunded, `re_${id}`)
+      if (refunded > 0) history.model.refund(sale, refunded, refundId)
     },
   }
+}
+
+async function disconnect(history: History, { accountId }: Connection): Promise<void> {
+  const { world, program } = history
+  await history.act(() => world.service.disconnectConnection(world.db, program.programId, accountId))
+}
+
+/** Connects again, and applies the events that waited for it. */
+async function reconnect(history: History, { accountId }: Connection): Promise<void> {
+  const { world, program } = history
+  const { changeSecret, applyParkedEventsFunction } = world.service
+  const keys = { EMAIL_HASH_KEY: emailHashKey }
+  await history.act(() => changeSecret(world.db, keys, program.programId, accountId, connectionSecret))
+  const waiting = async () => {
+    const { rowCount } = await world.pool.query(
+      'select from processor_events where account_id = $1 and waits_for is not null',
+      [accountId],
+    )
+    return rowCount
+  }
+  for (let round = 0; round < 60 && (await patiently(waiting)) !== 0; round++)
+    await history.act(() => applyParkedEventsFunction.scheduled(null, world.env as never))
 }
 
 export function lead(history: History): Step {
@@ -129,7 +210,7 @@ export function lead(history: History): Step {
 }
 
 export function refund(history: History): Step | undefined {
-  const sale = history.random.pick(history.model.sales.filter(({ id }) => !id.startsWith('pi')))
+  const sale = history.random.pick(history.model.sales.filter(({ isProcessors }) => !isProcessors))
   if (!sale) return undefined
   const amount = history.random.chance(0.2)
     ? null
@@ -142,7 +223,7 @@ export function refund(history: History): Step | undefined {
 
 /** Several refunds of the same size at the same moment, so that their order makes no difference. */
 export function burst(history: History): Step | undefined {
-  const sale = history.random.pick(history.model.sales.filter(({ id }) => !id.startsWith('pi')))
+  const sale = history.random.pick(history.model.sales.filter(({ isProcessors }) => !isProcessors))
   if (!sale) return undefined
   const amount = history.random.integer(1, Math.max(1, Math.floor(sale.amount / 2)))
   return refundsAtOnce(

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request as httpRequest } from 'node:http'
 import type { Sandbox } from '../../lib/local/sandbox.ts'
 import { type Fields, type Stage, withIds } from './callers.ts'
+import { makeDelivery } from './deliveries.ts'
 import { type Random, seeded } from './random.ts'
 
 interface Schema {
@@ -29,6 +30,8 @@ interface FuzzRequest {
   path: string
   headers: Record<string, string>
   body: string | Uint8Array<ArrayBuffer> | null
+  /** Whether it is a delivery whose signature must be refused. */
+  isForged?: boolean
 }
 
 export interface FuzzResult {
@@ -412,7 +415,15 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
 /** This many requests share a stage: later ones meet removed people and ended sessions. */
 const requestsOfStage = 200
 
-/** Sends `requests` hostile requests, half of them signed in, 24 at a time, and returns the forbidden answers. */
+/** The shares of the kinds of requests: deliveries of processors, and calls of signed-in people. The rest are calls of the API. */
+export interface Shares {
+  deliveries: number
+  signedIn: number
+}
+
+const usualShares: Shares = { deliveries: 0.1, signedIn: 0.45 }
+
+/** Sends `requests` hostile requests, 24 at a time, and returns the forbidden answers. */
 export async function fuzz(options: {
   baseUrl: string
   document: ApiDocument
@@ -428,8 +439,9 @@ export async function fuzz(options: {
   openStage: () => Promise<Stage>
   /** The fields of each route's form. Other routes get the fields of any form. */
   forms: Map<string, Fields>
+  shares?: Shares
 }): Promise<FuzzResult> {
-  const { baseUrl, document, sandbox, seed, forms } = options
+  const { baseUrl, document, sandbox, seed, forms, shares = usualShares } = options
   const pages = options.routes.filter((route) => !/ \/(api\/v1|api\/tracking|js|docs|healthz|packages)/.test(route))
   const stages = new Map<number, Promise<Stage>>()
   const result: FuzzResult = { wrong: [], statuses: {}, saleIds: new Set(), slowest_ms: 0 }
@@ -439,11 +451,15 @@ export async function fuzz(options: {
     const stageNumber = Math.floor(number / requestsOfStage)
     if (!stages.has(stageNumber)) stages.set(stageNumber, options.openStage())
     const stage = await stages.get(stageNumber)
-    // Uses the ids of the stage, with its own or another program's key.
-    const request =
-      stage && random.chance(0.5)
-        ? makeSignedInRequest(baseUrl, pages, forms, stage, random)
-        : makeRequest(document, stage && random.chance(0.6) ? stage.sandbox : sandbox, stage?.ids ?? {}, random)
+    if (!stage) throw new Error('The stage is missing.')
+    const kind = random.next()
+    const request: FuzzRequest =
+      kind < shares.deliveries
+        ? { method: 'POST', ...makeDelivery(stage.receiver, random, () => oddValue(random)) }
+        : kind < shares.deliveries + shares.signedIn
+          ? makeSignedInRequest(baseUrl, pages, forms, stage, random)
+          : // Uses the ids of the stage, with its own or another program's key.
+            makeRequest(document, random.chance(0.6) ? stage.sandbox : sandbox, stage.ids, random)
     const complain = (what: string) => {
       if (result.wrong.length < 100)
         result.wrong.push(
@@ -456,6 +472,7 @@ export async function fuzz(options: {
       result.slowest_ms = Math.max(result.slowest_ms, performance.now() - started)
       result.statuses[status] = (result.statuses[status] ?? 0) + 1
       if (status >= 500) complain(`${status} ${text.slice(0, 200)}`)
+      if (request.isForged && status < 400) complain('accepts a wrong signature')
       if (status >= 400 && inside.test(text)) complain(`shows its inside: ${text.slice(0, 300)}`)
       if (request.path.startsWith('/api/v1/track/sale') && status === 200 && request.method === 'POST')
         result.saleIds.add((JSON.parse(text) as { sale_id: number }).sale_id)

@@ -11,7 +11,7 @@ import {
   untouched,
   isOpen,
 } from './model.ts'
-import { isKnown, post, untilKnown } from './calls.ts'
+import { type Connection, isKnown, post, untilKnown } from './calls.ts'
 import { type Random, seeded } from './random.ts'
 import { patiently, type World } from './world.ts'
 
@@ -39,6 +39,8 @@ export class History {
   readonly leads = new Set<number>()
   readonly runs: number[] = []
   readonly shop: Shop
+  /** Connections of the program to the other processors. */
+  readonly connections: Connection[] = []
   /** The possible rules of a sale in this wave: those at its start, and those that one of its steps creates. */
   possibleRules: Map<string, ModelRule[]>[] = [new Map()]
   #made = 0

@@ -55,6 +55,8 @@ export interface ModelSale {
   refunded: number
   /** The keys of its refunds. */
   refunds: Set<string>
+  /** Whether a payment processor reported it and reports its refunds. */
+  isProcessors?: true
   commission: ModelCommission | undefined
 }
 

@@ -1,5 +1,8 @@
+import { isProcessor } from '../../lib/processors/connections.ts'
+import { type ProcessorName, processors } from '../../lib/processors/processors.ts'
 import { findDifferences } from '../../lib/commands/audit.ts'
 import { createLedgerProgram, keepWebhooks } from '../support/ledger.ts'
+import { type Connection, connectionSecret } from './calls.ts'
 import { commissionBp, leadCommissionCents, storedMoney } from './model.ts'
 import { burst, lead, refund, sell, sellByProcessor } from './customer-steps.ts'
 import { History, people, type Step } from './history.ts'
@@ -17,7 +20,7 @@ import {
   payRun,
   reject,
 } from './program-steps.ts'
-import { patiently, type World } from './world.ts'
+import { emailHashKey, patiently, type World } from './world.ts'
 
 const atOnce = 12
 
@@ -65,8 +68,17 @@ async function begin(world: World, seed: number): Promise<History> {
       history.shop.account,
     ]),
   )
+  for (const processor of Object.keys(processors).filter(isProcessor))
+    history.connections.push(await patiently(() => connect(world, program.programId, processor)))
   history.clickIds.push(...(await Promise.all(Array.from({ length: people }, (_, person) => history.click(person)))))
   return history
+}
+
+async function connect(world: World, programId: number, processor: ProcessorName): Promise<Connection> {
+  const { createConnection, changeSecret } = world.service
+  const accountId = await createConnection(world.db, programId, { processor, livemode: true })
+  await changeSecret(world.db, { EMAIL_HASH_KEY: emailHashKey }, programId, accountId, connectionSecret)
+  return { processor, accountId }
 }
 
 /**

@@ -90,7 +90,8 @@ console.log(
   color.dim(`${seeds - throughWorkerd} in this process, Postgres killed ${kills.length} times, ${seconds()} s`),
 )
 
-const tracking = ['track-click', 'track-lead', 'track-sale', 'track-refund', 'processor-webhook', 'relay-outbox']
+const received = ['processor-webhook', 'connection-webhook']
+const tracking = ['track-click', 'track-lead', 'track-sale', 'track-refund', ...received, 'relay-outbox']
 const workers = await stand.startFunctions(faultyQueue.url, tracking)
 const world = openWorld({ ...worldOptions, baseUrl: workers.baseUrl })
 const random = seeded(firstSeed, 5)

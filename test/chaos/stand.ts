@@ -9,7 +9,7 @@ import { startLocalStripe } from '../../lib/local/stripe.ts'
 import { bundleFunctions, startWorkers } from '../../lib/local/workers.ts'
 import { readTestFunctions } from '../support/functions.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
-import { patiently, webhookSecret } from './world.ts'
+import { emailHashKey, patiently, webhookSecret } from './world.ts'
 
 /** Starts a separate Postgres and its surroundings for the commands: the tests' shared one must not be killed. */
 export async function startStand() {
@@ -51,7 +51,11 @@ export async function startStand() {
       const functions = readTestFunctions()
         .filter(({ name }) => names === 'all' || names.includes(name))
         .map((entry) => ({ ...entry, rateLimits: [] }))
-      const environment = localEnvironment(addresses, { ...generateSecrets(), STRIPE_WEBHOOK_SECRET: webhookSecret })
+      const environment = localEnvironment(addresses, {
+        ...generateSecrets(),
+        STRIPE_WEBHOOK_SECRET: webhookSecret,
+        EMAIL_HASH_KEY: emailHashKey,
+      })
       const workers = await startWorkers({
         functions,
         modules: await bundleFunctions(functions, { shared: true }),

@@ -7,6 +7,8 @@ import type { Service } from './bundle.ts'
 import type { Random } from './random.ts'
 
 export const webhookSecret = 'whsec_chaos'
+/** Encrypts the secrets of connections, in this process and in workerd. */
+export const emailHashKey = 'chaos'
 
 /** The addresses of the world's parts, and its fault rate. */
 export interface WorldOptions {
@@ -83,7 +85,7 @@ export function openWorld(options: WorldOptions): World {
   const env = {
     DATABASE_URL: databaseUrl,
     NEON_ENDPOINT: neonEndpoint,
-    EMAIL_HASH_KEY: 'chaos',
+    EMAIL_HASH_KEY: emailHashKey,
     STRIPE_SECRET_KEY: 'sk_test_chaos',
     STRIPE_WEBHOOK_SECRET: webhookSecret,
     STRIPE_API_URL: options.stripeApiUrl,
@@ -108,6 +110,8 @@ export function openWorld(options: WorldOptions): World {
     '/api/v1/track/refund': service.trackRefund,
     '/api/v1/webhooks/stripe': service.processorWebhook,
   }
+  const appAt = (path: string) =>
+    apps[path] ?? (path.startsWith('/api/v1/webhooks/') ? service.connectionWebhook : undefined)
 
   /** Runs a function that can be killed at each of its database requests. */
   async function mortal<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -137,7 +141,7 @@ export function openWorld(options: WorldOptions): World {
         },
         passThroughOnException() {},
       }
-      const answer = await apps[url.pathname]?.fetch(new Request(url, init), bindings, context as never)
+      const answer = await appAt(url.pathname)?.fetch(new Request(url, init), bindings, context as never)
       if (!answer) throw new Error(`No function answers ${url.pathname}.`)
       return answer
     })
