@@ -73,7 +73,7 @@ app.get(statementPath, countReader, async (c) => {
   const programId = idOf(c.req.param('programId'))
   const month = c.req.param('month')
   const range = monthRange(month)
-  if (!range) throw new ApiError('invalid_request', 'Give a month such as 2026-01.')
+  if (!range) throw new ApiError('invalid_request', 'Enter a month such as 2026-01.')
   const { partner, currency = '' } = c.req.query()
   const of: StatementOf =
     isMember && partner !== undefined ? { programId, partnerId: idOf(partner) } : { userId, programId }

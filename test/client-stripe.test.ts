@@ -172,7 +172,7 @@ const stripe: StripeApi = {
   },
   paymentIntents: { retrieve: () => Promise.reject(new Error('It no longer says what it was for.')) },
 }
-/** The earlier API, in which the payment intent names the invoice. */
+/** In earlier API versions, the payment intent contains the invoice. */
 const olderStripe: StripeApi = {
   paymentIntents: { retrieve: async (id) => ({ id, invoice: id === 'pi_invoice' ? { id: 'in_1' } : null }) },
 }

@@ -524,7 +524,7 @@ describe('Lemon Squeezy', () => {
     ])
   })
 
-  test('a renewal that arrives between its order and the start of its subscription is attributed', async () => {
+  test('a renewal is attributed if it arrives between the order and the start of the subscription', async () => {
     const shop = await connect('lemonsqueezy')
     await report(shop, 'order_created')
     await report(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })

@@ -234,7 +234,7 @@ test('dead letters can be sent back after the cause is fixed', async () => {
     }),
   )
   const waiting = queue.deadLetters().length
-  // Messages that were read become visible again after a second.
+  // A message becomes visible again a second after it was read.
   await sleep(1100)
   expect(await redriveDeadLetters(client, queue.deadLetterUrl, queue.url)).toBe(waiting)
   expect(queue.deadLetters()).toEqual([])

@@ -181,7 +181,7 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
   )
 })
 
-test('a dispute of a payment without a sale is found by the payment', async () => {
+test('the explanation finds a dispute by its payment, even without a sale', async () => {
   const shop = await createShop(sql)
   await report(shop, 'dp_1', 5000)
   const explained = await explain(shop, 'pi_1')
@@ -420,7 +420,7 @@ describe('a payment without a sale explains the reason', () => {
   })
 })
 
-test('the explanation shows the decision at the time, whatever the program changed since', async () => {
+test('the explanation shows the original decision, even after a change of settings', async () => {
   const shop = await createShop(sql)
   // In reality too, the id of the click is created before the customer's row.
   await sql.query(`update customers set last_click_at = created_at - interval '14 ms' where program_id = $1`, [

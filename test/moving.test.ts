@@ -106,7 +106,7 @@ test.for(['=cmd|calc!a0@example.com', '+hyperlink(a1)@example.com', 'a\u202eb@ex
   },
 )
 
-test('an import is planned row by row, applied, repeated without a change, and undone to the row', async () => {
+test('an import is planned and applied row by row, has no effect when repeated, and can be undone completely', async () => {
   const { shop, call } = await startCaller()
   const before = await contents(sql, shop.programId)
   const planned = await call('POST', '', { source: 'rewardful', files })

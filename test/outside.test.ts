@@ -139,7 +139,7 @@ test('an answer that unpacks to 100 MB is neither unpacked nor stored', async ()
   expect(process.memoryUsage.rss() - before).toBeLessThan(50 * 1024 * 1024)
 })
 
-test('a slow answer is cut off after ten seconds', async () => {
+test('a slow response is cut off after ten seconds', async () => {
   const begun = Promise.withResolvers<void>()
   let drip: NodeJS.Timeout | undefined
   answer = (_, response) => {

@@ -385,7 +385,7 @@ describe('test sale', () => {
     expect(await api.call(salePath, sale, options)).toMatchObject({ status: 200, body: { commission_cents: 2000 } })
   })
 
-  test('binds no key to a click', async () => {
+  test("doesn't bind a key to a click", async () => {
     const click_id = await api.click(program)
     const { body } = await api.call(salePath, { ...newSale(), click_id, additional_data }, key)
     expect(body).toMatchObject({ attributed: true, test_mode: true })

@@ -163,7 +163,7 @@ test.each([
   expect(await codes()).toEqual(before)
 })
 
-test('a recovery code signs in once, in any spelling, and new ones replace the old', async () => {
+test('a recovery code works once, in any spelling, and new codes replace the old ones', async () => {
   const { email, recoveryCodes, token } = await personWithCodes()
   const [first = '', second = ''] = recoveryCodes
   expect(recoveryCodes.join('')).toMatch(/^[-0-9a-hjkmnp-tv-z]+$/)

@@ -81,15 +81,21 @@ export function requireActiveKey<State extends KeyState>(
   scope: KeyScope = 'track',
 ): asserts state is State {
   if (state?.key_refusal === 'revoked') {
-    throw new ApiError('api_key_retired', 'This API key was revoked. Create a new one in the dashboard and use that.')
+    throw new ApiError(
+      'api_key_retired',
+      'This API key was revoked. Create a new one in the dashboard and use it instead.',
+    )
   }
   if (state?.key_refusal === 'expired') {
-    throw new ApiError('api_key_expired', 'This API key has expired. Create a new one in the dashboard and use that.')
+    throw new ApiError(
+      'api_key_expired',
+      'This API key has expired. Create a new one in the dashboard and use it instead.',
+    )
   }
   if (state?.key_refusal === 'scope') {
     throw new ApiError(
       'insufficient_scope',
-      `This call needs an API key with the scope ${scope}. Create one in the dashboard and use that.`,
+      `This call needs an API key with the scope ${scope}. Create one in the dashboard and use it instead.`,
       { data: { needed_scope: scope } },
     )
   }

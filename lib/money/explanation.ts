@@ -70,7 +70,7 @@ const ofPayment: Record<string, Record<string, string>> = {
     not_tried: 'This was not needed, because the payment has its own metadata.',
   },
   program: {
-    named: 'The metadata names this program.',
+    named: 'The metadata contains this program.',
     by_click: 'The click id belongs to this program.',
     not_connected: 'The program in the metadata is not connected to this Stripe account.',
     by_code: 'The promotion code belongs to this program.',

@@ -5,7 +5,7 @@
 const codePattern = /^svc-test-([1-9]\d{0,14})$/i
 const clickIdPattern = /^cust_\d{13}_\d{20}0([1-9]\d{0,14})$/
 
-/** How many days a browser keeps a test click's id, and how many days a customer's sales are tests after a test lead. */
+/** The number of days for which a browser keeps a test click id. After a test lead, the customer's sales are tests for as long. */
 export const testDays = 1
 
 /** Returns the partner code of a program's test link. */

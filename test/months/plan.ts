@@ -15,7 +15,7 @@ export const daysInAll = 30
  */
 const [releasedBuyer, rejectedBuyer] = [1, 2]
 
-/** The program's own terms from some day on, for sales without a rule. */
+/** The program's terms from a given day on. They apply to sales without a rule. */
 export interface Terms {
   commission_bp: number
   commission_duration_months: number | null

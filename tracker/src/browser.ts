@@ -146,7 +146,7 @@ try {
         const { cookie_set, click_id, cookie_window_days } = await response.json()
         // A refusal is final, and answered with 200 too. After 429, 5xx or no answer, the next page sends the click again.
         if (response.ok) delete store[clickKey]
-        // The visitor revoked it while the click was on its way. The proxy's response has set the cookies.
+        // The visitor revoked consent while the click was being sent, and the proxy's response set the cookies again.
         if (SVC_REVOKES && !consented) return svc.revokeConsent()
         // A proxy on the page's own domain sets the cookie itself. That cookie lasts longer, so the script keeps it.
         if (click_id)

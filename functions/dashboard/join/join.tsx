@@ -31,7 +31,7 @@ import { Answers, PlainText } from './plain-text.tsx'
 /** The public page for applications to a program, and the page of the confirmation link. */
 export const pages = createPages()
 
-/** The most applications in a quarter of an hour from one address. */
+/** The maximum number of applications from one address in a quarter of an hour. */
 const applicationsPerAddress = 20
 
 /** A signed-in person with a verified address applies with their account. */
