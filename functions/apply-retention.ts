@@ -5,6 +5,7 @@ import type { DatabaseEnv } from '../lib/database.ts'
 import { deleteOldNotifications } from '../lib/notifications/notification-list.ts'
 import { deleteOldWebhooks } from '../lib/notifications/webhook-log.ts'
 import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/processors/webhook-events.ts'
+import { deleteOldExports } from '../lib/moving/exports.ts'
 import { deleteOldImports } from '../lib/moving/imports.ts'
 import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
@@ -25,6 +26,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
   const webhooks = await deleteOldWebhooks(db, batchSize)
   const applications = await deleteOldApplications(db, batchSize)
   const imports = await deleteOldImports(db)
+  const exported = await deleteOldExports(db)
   const events = await deleteOldWebhookEvents(db, batchSize)
   const payments = events.more ? 0 : await deleteUnsoldPayments(db)
   const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
@@ -36,6 +38,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
     webhooks,
     applications,
     imports,
+    exports: exported,
     payments,
     customers,
     ...(dropped && { dropped }),

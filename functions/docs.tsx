@@ -1,5 +1,6 @@
 import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { figures } from '../lib/api/figures.ts'
+import { kindNames, kindOf, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { webhookPayloads } from '../lib/api/webhook-payloads.ts'
 import { ApiError, errorCodes, type ErrorCode } from '../lib/errors.ts'
 import { pages } from '../tracker/dist/served/docs.js'
@@ -35,6 +36,16 @@ app.get(fontPath, (c) => c.body(font, 200, { 'Content-Type': 'font/woff2', 'Cach
 app.get('/docs/search', (c) => {
   const query = (c.req.query('q') ?? '').slice(0, 100)
   return c.html(<SearchPage query={query} found={search(query)} />)
+})
+
+/** GET /docs/archive/:file, public: the JSON Schema of a line in a file of an archive. */
+app.get('/docs/archive/:file', (c) => {
+  const kind = kindNames.find((name) => c.req.param('file') === `${name}.json`)
+  if (!kind) throw new ApiError('not_found', `There is no such schema. ${c.env.API_BASE_URL}/docs/export lists all.`)
+  return c.body(JSON.stringify(schemaOfKind(kind, c.env.API_BASE_URL), null, 2), 200, {
+    'Content-Type': 'application/schema+json',
+    'Access-Control-Allow-Origin': '*',
+  })
 })
 
 /** GET /docs/:page, public: a page of the documentation, as Markdown if the path ends with `.md`. /docs is the first page. */
@@ -74,7 +85,7 @@ app.get('/llms-full.txt', (c) => {
   const whole = [introduction, ...pages.map(({ markdown }) => markdown)].join('\n\n')
   return text(c.env.API_BASE_URL, `${whole}\n`, 'text/plain')
 })
-for (const path of ['/docs', '/docs.md', '/docs/*', '/llms.txt', '/llms-full.txt'])
+for (const path of ['/docs', '/docs/archive/*', '/docs.md', '/docs/*', '/llms.txt', '/llms-full.txt'])
   app.all(path, onlyMethods('GET', 'HEAD'))
 
 export default app
@@ -119,6 +130,16 @@ function fillIn(page: string, baseUrl: string, table: Table): string {
       table(
         ['Figure', 'Meaning'],
         Object.entries(figures).map(([name, meaning]) => [`\`${name}\``, meaning]),
+      ),
+    )
+    .replace(/(<p>)?\{\{archive\}\}(<\/p>)?/, () =>
+      table(
+        ['File', 'Rows', 'Schema'],
+        kindNames.map((kind) => [
+          `\`data/${kind}.jsonl\``,
+          kindOf(kind).title,
+          `\`${baseUrl}/docs/archive/${kind}.json\``,
+        ]),
       ),
     )
     .replace(/(<p>)?\{\{webhooks\}\}(<\/p>)?/, () =>

@@ -1,4 +1,5 @@
 import { limitBodyTo, maxImportBytes, onlyMethods } from '../lib/api/app.ts'
+import { asExport, exportPath } from '../lib/api/exports.ts'
 import {
   asImport,
   asImportRow,
@@ -11,6 +12,7 @@ import {
 import { accept } from '../lib/api/input.ts'
 import { cursorOf, idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
 import { openDatabase } from '../lib/database.ts'
+import { archiveResponse, createExport } from '../lib/moving/exports.ts'
 import { createProgramApi, known, withIdempotency, withKey, withoutFields } from '../lib/api/program-key.ts'
 import {
   applyImport,
@@ -92,5 +94,19 @@ for (const [act, work] of [
   })
   app.all(`${one}/${act}`, onlyMethods('POST'))
 }
+
+const exports = '/api/v1/exports'
+
+app.post(exports, limitBodyTo(1024), withKey('manage'), withoutFields, withIdempotency, async (c) => {
+  const created = await createExport(c.get('db'), c.get('programId'))
+  return c.json({ success: true, ...asExport(created) }, 201)
+})
+app.all(exports, onlyMethods('POST'))
+
+app.get(`${exports}/:export_id/archive`, withKey('manage'), accept('param', exportPath, known), async (c) => {
+  const { export_id: exportId } = c.req.valid('param')
+  return await archiveResponse(openDatabase(c.env), c.env.EMAIL_HASH_KEY, c.get('programId'), exportId)
+})
+app.all(`${exports}/:export_id/archive`, onlyMethods('GET', 'HEAD'))
 
 export default app

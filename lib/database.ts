@@ -108,6 +108,11 @@ export class Database {
     return this.#after('select act_by_key($1, $2, $3, $4)', [key.keyId, key.programId, request?.token, request?.hash])
   }
 
+  /** Returns the same database for statements that may take this long. */
+  waiting(timeout_ms: number): Database {
+    return new Database(this.#env, timeout_ms, this.#actor)
+  }
+
   #after(text: string, parameters: unknown[]): Database {
     return new Database(this.#env, undefined, { text, parameters })
   }
@@ -153,7 +158,14 @@ export function call<Name extends keyof DatabaseFunctions>(
   args: DatabaseFunctions[Name]['arguments'],
 ): Statement<DatabaseFunctions[Name]['row']> {
   const { text, names } = functionCalls[name]
-  const parameters = names.map((argument) => args[argument])
+  return statementOf(
+    text,
+    names.map((argument) => args[argument]),
+  )
+}
+
+/** Builds a statement from its text, for tables and columns that a list names. The text never contains outside data. */
+export function statementOf<Row = object>(text: string, parameters: unknown[]): Statement<Row> {
   return { compile: () => ({ sql: text, parameters, query: nothing, queryId }) }
 }
 
@@ -193,9 +205,11 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
     const text = await response.text()
     return { ok: response.ok, status: response.status, text: () => text, json: (): unknown => JSON.parse(text) }
   }
-  neonConfig.fetchFunction = (url: string, request: RequestInit) => withTimeout(timeout_ms, send(url, request))
+  // The configuration is shared by all databases of the isolate, so each driver names its own timeout.
+  neonConfig.fetchFunction = (url: string, { within_ms, ...request }: RequestInit & { within_ms: number }) =>
+    withTimeout(within_ms, send(url, request))
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
-  const driver = neon(DATABASE_URL, { fullResults: true })
+  const driver = neon(DATABASE_URL, { fullResults: true, fetchOptions: { within_ms: timeout_ms } })
   const query = ({ text, parameters }: SentStatement) => driver.query(text, parameters)
   return {
     query,

@@ -17,6 +17,8 @@ export const terms = {
   rejected_applications: '1 year',
   webhook_messages: '30 days',
   imports: '2 years',
+  /** Copies of programs for their archives. */
+  exports: '1 day',
   /** Imports that changed nothing or were undone. */
   idle_imports: '30 days',
   /** Endpoints of `svc listen`. */

@@ -176,6 +176,16 @@ export interface Applications {
   verified_at: Timestamp | null;
 }
 
+export interface ArchiveRows {
+  fields: Json;
+  id: Int8;
+  import_id: Int8;
+  kind: string;
+  new_id: Int8 | null;
+  old_id: Int8 | null;
+  program_id: Int8;
+}
+
 export interface AuditFindings {
   broken: number;
   expected: string | null;
@@ -397,6 +407,21 @@ export interface ErasedPayees {
   program_id: Int8;
 }
 
+export interface ExportRows {
+  export_id: Int8;
+  fields: Json;
+  kind: string;
+  place: Int8;
+  program_id: Int8;
+}
+
+export interface Exports {
+  created_at: Generated<Timestamp>;
+  id: Generated<Int8>;
+  program_id: Int8;
+  row_counts: Generated<Json>;
+}
+
 export interface GroupedQuarters {
   currency: string;
   day: Timestamp;
@@ -480,7 +505,7 @@ export interface Imports {
   row_count: Generated<number>;
   sealed_key: Uint8Array | null;
   skip_count: Generated<number>;
-  source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv';
+  source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive';
   state: Generated<'reading' | 'planned' | 'applying' | 'applied' | 'undoing' | 'undone' | 'failed'>;
   undone_at: Timestamp | null;
   update_count: Generated<number>;
@@ -944,11 +969,13 @@ export interface Programs {
   domain: string;
   domain_proven_at: Timestamp | null;
   domain_verified_at: Timestamp | null;
+  former_ids: Generated<ArrayType<Int8>>;
   hold_days: Generated<number>;
   id: Generated<Int8>;
   lead_auth_policy: Generated<'server_verified' | 'browser_allowed'>;
   lead_commission_cents: Generated<Int8>;
   link_params: Generated<string[]>;
+  moved_in_at: Timestamp | null;
   name: string;
   previous_proxy_key_until: Timestamp | null;
   processor_account_id: string | null;
@@ -1271,6 +1298,7 @@ export interface DB {
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
   applications: Applications;
+  archive_rows: ArchiveRows;
   audit_findings: AuditFindings;
   audit_log: AuditLog;
   audits: Audits;
@@ -1288,6 +1316,8 @@ export interface DB {
   document_series: DocumentSeries;
   documents: Documents;
   erased_payees: ErasedPayees;
+  export_rows: ExportRows;
+  exports: Exports;
   grouped_quarters: GroupedQuarters;
   grouped_totals: GroupedTotals;
   idempotency_keys: IdempotencyKeys;
@@ -1404,6 +1434,14 @@ export interface DatabaseFunctions {
   attribute_known_customers: {
     arguments: { of_program_id: number | null }
     row: { attribute_known_customers: (string)[] | null }
+  }
+  begin_archive: {
+    arguments: { of_program_id: number | null; of_import_id: number | null }
+    row: { begin_archive: unknown | null }
+  }
+  begin_export: {
+    arguments: { of_program_id: number | null }
+    row: { export_id: number | null }
   }
   begin_import: {
     arguments: { of_program_id: number | null; of_import_id: number | null; params: (string)[] | null }
@@ -1529,9 +1567,17 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null; kept: string | null; fetched_kept: string | null }
     row: { expire_webhooks: number | null }
   }
+  finish_archive: {
+    arguments: { of_program_id: number | null; of_import_id: number | null }
+    row: { finish_archive: unknown | null }
+  }
   finish_reading: {
     arguments: { of_program_id: number | null; of_import_id: number | null; derives_balances: boolean | null; of_note: string | null }
     row: { finish_reading: unknown | null }
+  }
+  finish_reading_archive: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; why_not: string | null; remark: string | null }
+    row: { finish_reading_archive: unknown | null }
   }
   flag_new_commissions: {
     arguments: { at_most: number | null }
@@ -1783,6 +1829,8 @@ export const functionCalls: {
   ask_for_payout_address: { text: 'select ask_for_payout_address($1)', names: ['of_program_id'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
+  begin_archive: { text: 'select begin_archive($1, $2)', names: ['of_program_id', 'of_import_id'] },
+  begin_export: { text: 'select * from begin_export($1)', names: ['of_program_id'] },
   begin_import: { text: 'select * from begin_import($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'params'] },
   begin_undo: { text: 'select * from begin_undo($1, $2)', names: ['of_program_id', 'of_import_id'] },
   cancel_payout: { text: 'select * from cancel_payout($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_payout_id'] },
@@ -1814,7 +1862,9 @@ export const functionCalls: {
   expire_applications: { text: 'select expire_applications($1, $2, $3)', names: ['max_rows', 'unconfirmed_kept', 'rejected_kept'] },
   expire_unsold_payments: { text: 'select expire_unsold_payments($1)', names: ['kept'] },
   expire_webhooks: { text: 'select expire_webhooks($1, $2, $3)', names: ['max_rows', 'kept', 'fetched_kept'] },
+  finish_archive: { text: 'select finish_archive($1, $2)', names: ['of_program_id', 'of_import_id'] },
   finish_reading: { text: 'select finish_reading($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'derives_balances', 'of_note'] },
+  finish_reading_archive: { text: 'select finish_reading_archive($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'why_not', 'remark'] },
   flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },

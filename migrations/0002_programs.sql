@@ -63,6 +63,10 @@ create table programs (
   -- Further parameters besides `aff` that carry a partner's code in old links, for the tracker tag.
   link_params text[] not null default '{}' check (cardinality(link_params) <= 10 and array_to_string(link_params, '') ~ '^[A-Za-z0-9_-]*$'),
   created_at timestamptz not null default now(),
+  -- When an archive of another program filled this one. Earlier notifications and the earlier audit log stayed there.
+  moved_in_at timestamptz,
+  -- The ids of that program, and of those that it was filled from before.
+  former_ids bigint[] not null default '{}' check (cardinality(former_ids) <= 20),
   -- When its workspace was deleted.
   deleted_at timestamptz,
   constraint programs_workspace_key unique (id, workspace_id)

@@ -1,4 +1,4 @@
--- Imports from another affiliate service: their rows, the plan for each row, and the imported past.
+-- Imports from another affiliate service: their rows, the plan for each row, and the imported past. Then archives of whole programs.
 
 create type import_kind as enum ('group', 'partner', 'link', 'code', 'customer', 'balance', 'commission');
 create type import_outcome as enum ('create', 'update', 'skip', 'error');
@@ -7,7 +7,7 @@ create table imports (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
   source text not null
-    constraint imports_source check (source in ('rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv')),
+    constraint imports_source check (source in ('rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv', 'archive')),
   state text not null default 'reading'
     constraint imports_state check (state in ('reading', 'planned', 'applying', 'applied', 'undoing', 'undone', 'failed')),
   -- The reason of the failure and its remedy.
@@ -94,3 +94,45 @@ create table imported_commissions (
 );
 create index imported_commissions_partner_idx on imported_commissions (program_id, partner_id, id);
 create index imported_commissions_customer_idx on imported_commissions (program_id, customer_id) where customer_id is not null;
+
+-- The rows of an archive of another program (lib/moving/archive-kinds.ts), until the import applies them all at once.
+create table archive_rows (
+  program_id bigint not null,
+  import_id bigint not null,
+  -- In the order of the archive.
+  id bigint not null,
+  -- The archive's file.
+  kind text not null check (length(kind) <= 60),
+  -- The id in the archive and the new id, if rows of this kind have one.
+  old_id bigint,
+  new_id bigint,
+  fields jsonb not null,
+  primary key (program_id, import_id, id),
+  constraint archive_rows_old_id_key unique (program_id, import_id, kind, old_id),
+  check (num_nulls(old_id, new_id) in (0, 2)),
+  foreign key (program_id, import_id) references imports (program_id, id) on delete cascade
+);
+create index archive_rows_kind_idx on archive_rows (program_id, import_id, kind, id);
+
+-- Exports of a program.
+create table exports (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  -- The number of rows of each kind.
+  row_counts jsonb not null default '{}',
+  created_at timestamptz not null default now(),
+  primary key (program_id, id)
+);
+create index exports_created_idx on exports (created_at);
+
+-- The rows of a program at one moment, for a day. The archive is written from this copy, because a download takes longer than a transaction
+-- may, and the rows of an archive must agree with each other.
+create table export_rows (
+  program_id bigint not null,
+  export_id bigint not null,
+  kind text not null,
+  place bigint not null,
+  fields json not null,
+  primary key (program_id, export_id, kind, place),
+  foreign key (program_id, export_id) references exports (program_id, id) on delete cascade
+);

@@ -244,6 +244,22 @@ CREATE INDEX applications_user_idx ON public.applications USING btree (user_id) 
 CREATE UNIQUE INDEX applications_waiting_key ON public.applications USING btree (program_id, email) WHERE (status = 'waiting'::text);
 CREATE TRIGGER applications_audit AFTER UPDATE OF status ON public.applications FOR EACH ROW WHEN (((old.status = 'waiting'::text) AND (new.status = ANY (ARRAY['approved'::text, 'rejected'::text])))) EXECUTE FUNCTION audit_application();
 
+create table archive_rows (
+  program_id bigint not null,
+  import_id bigint not null,
+  id bigint not null,
+  kind text not null,
+  old_id bigint,
+  new_id bigint,
+  fields jsonb not null,
+  constraint archive_rows_pkey PRIMARY KEY (program_id, import_id, id),
+  constraint archive_rows_old_id_key UNIQUE (program_id, import_id, kind, old_id),
+  constraint archive_rows_check CHECK ((num_nulls(old_id, new_id) = ANY (ARRAY[0, 2]))),
+  constraint archive_rows_kind_check CHECK ((length(kind) <= 60)),
+  constraint archive_rows_program_id_import_id_fkey FOREIGN KEY (program_id, import_id) REFERENCES imports(program_id, id) ON DELETE CASCADE
+);
+CREATE INDEX archive_rows_kind_idx ON public.archive_rows USING btree (program_id, import_id, kind, id);
+
 create table audit_findings (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -597,6 +613,26 @@ create table erased_payees (
 );
 CREATE INDEX erased_payees_erased_idx ON public.erased_payees USING btree (erased_at);
 
+create table export_rows (
+  program_id bigint not null,
+  export_id bigint not null,
+  kind text not null,
+  place bigint not null,
+  fields json not null,
+  constraint export_rows_pkey PRIMARY KEY (program_id, export_id, kind, place),
+  constraint export_rows_program_id_export_id_fkey FOREIGN KEY (program_id, export_id) REFERENCES exports(program_id, id) ON DELETE CASCADE
+);
+
+create table exports (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  row_counts jsonb not null default '{}'::jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint exports_pkey PRIMARY KEY (program_id, id),
+  constraint exports_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE INDEX exports_created_idx ON public.exports USING btree (created_at);
+
 create table grouped_quarters (
   program_id bigint not null,
   grouping_name grouping_name not null,
@@ -721,7 +757,7 @@ create table imports (
   constraint imports_pkey PRIMARY KEY (program_id, id),
   constraint imports_check CHECK (((state = 'reading'::text) OR (num_nonnulls(sealed_key, "position") = 0))),
   constraint imports_problem_check CHECK ((length(problem) <= 1000)),
-  constraint imports_source CHECK ((source = ANY (ARRAY['rewardful'::text, 'tolt'::text, 'firstpromoter'::text, 'partnerstack'::text, 'tapfiliate'::text, 'dub'::text, 'csv'::text]))),
+  constraint imports_source CHECK ((source = ANY (ARRAY['rewardful'::text, 'tolt'::text, 'firstpromoter'::text, 'partnerstack'::text, 'tapfiliate'::text, 'dub'::text, 'csv'::text, 'archive'::text]))),
   constraint imports_state CHECK ((state = ANY (ARRAY['reading'::text, 'planned'::text, 'applying'::text, 'applied'::text, 'undoing'::text, 'undone'::text, 'failed'::text]))),
   constraint imports_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
@@ -1420,6 +1456,8 @@ create table programs (
   previous_proxy_key_until timestamp with time zone,
   link_params text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
+  moved_in_at timestamp with time zone,
+  former_ids bigint[] not null default '{}'::bigint[],
   deleted_at timestamp with time zone,
   constraint programs_pkey PRIMARY KEY (id),
   constraint programs_workspace_key UNIQUE (id, workspace_id),
@@ -1432,6 +1470,7 @@ create table programs (
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
   constraint programs_cookie_window_days_check CHECK (((cookie_window_days >= 1) AND (cookie_window_days <= 730))),
   constraint programs_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
+  constraint programs_former_ids_check CHECK ((cardinality(former_ids) <= 20)),
   constraint programs_hold_days_check CHECK (((hold_days >= 0) AND (hold_days <= 365))),
   constraint programs_lead_auth_policy_check CHECK ((lead_auth_policy = ANY (ARRAY['server_verified'::text, 'browser_allowed'::text]))),
   constraint programs_link_params_check CHECK (((cardinality(link_params) <= 10) AND (array_to_string(link_params, ''::text) ~ '^[A-Za-z0-9_-]*$'::text))),
@@ -3148,6 +3187,47 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.archived_choice(row_of archive_rows, among terms_choice)
+ RETURNS terms_choice
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN ((among IS NOT NULL) OR ((among).rules_version IS NOT NULL)) THEN ROW((among).rules_version, archived_id(row_of, 'groups'::text, (among).group_id), (among).commission_bp, (among).commission_months)::terms_choice ELSE NULL::terms_choice END
+;
+
+CREATE OR REPLACE FUNCTION public.archived_id(row_of archive_rows, of_kind text, named bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  found_id bigint;
+begin
+  if named is null then
+    return null;
+  end if;
+  select a.new_id into found_id from archive_rows a
+  where a.program_id = row_of.program_id and a.import_id = row_of.import_id and a.kind = of_kind and a.old_id = named;
+  if found_id is null then
+    perform refuse_archive(format('%s names a row of %s that the archive does not have.', row_of.kind, of_kind));
+  end if;
+  return found_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.archived_resolution(row_of archive_rows, resolution jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN (jsonb_typeof((resolution -> 'link_id'::text)) = 'number'::text) THEN (resolution || jsonb_build_object('link_id', archived_id(row_of, 'links'::text, ((resolution ->> 'link_id'::text))::bigint))) ELSE resolution END
+;
+
+CREATE OR REPLACE FUNCTION public.archived_terms(row_of archive_rows, terms line_terms[])
+ RETURNS line_terms[]
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT array_agg(ROW(archived_id(archived_terms.row_of, 'rules'::text, t.rule_id), t.commission_bp, t.commission_months, t.fixed_cents, t.cap_cents, t.weight)::line_terms ORDER BY t.place) AS array_agg FROM unnest(archived_terms.terms) WITH ORDINALITY t(rule_id, commission_bp, commission_months, fixed_cents, cap_cents, weight, place))
+;
+
 CREATE OR REPLACE FUNCTION public.ask_for_payout_address(of_program_id bigint)
  RETURNS integer
  LANGUAGE plpgsql
@@ -3738,6 +3818,38 @@ CREATE OR REPLACE FUNCTION public.awaits_comparison(commission commissions)
 RETURN (EXISTS (SELECT FROM (partners r CROSS JOIN LATERAL hashes_of_buyer((awaits_comparison.commission).program_id, (awaits_comparison.commission).customer_id, (awaits_comparison.commission).sale_id) b(hashes)) WHERE ((r.program_id = (awaits_comparison.commission).program_id) AND (r.id = (awaits_comparison.commission).partner_id) AND (r.email_hashes IS NULL) AND (b.hashes <> '{}'::bytea[]))))
 ;
 
+CREATE OR REPLACE FUNCTION public.begin_archive(of_program_id bigint, of_import_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from programs p where p.id = of_program_id for no key update;
+  perform from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'applying' and i.source = 'archive' for update;
+  if not found then
+    raise exception 'the archive is not being applied' using errcode = 'program_limit_exceeded', constraint = 'archive_applied';
+  elsif not is_unused(of_program_id) then
+    perform refuse_archive('This program already has partners, rules or sales. Create a program and import the archive there.');
+  end if;
+  perform set_config('svc.restoring', 'on', true);
+  delete from minimum_payouts m where m.program_id = of_program_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.begin_export(of_program_id bigint, OUT export_id bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock(hashtextextended('export', of_program_id));
+  if (select count(*) from exports e where e.program_id = of_program_id and e.created_at > now() - interval '1 hour') >= 6 then
+    raise exception 'too many exports' using errcode = 'program_limit_exceeded', constraint = 'exports_per_hour';
+  end if;
+  delete from export_rows r where r.program_id = of_program_id;
+  insert into exports (program_id) values (of_program_id) returning id into export_id;
+  perform write_program_audit(of_program_id, 'program.exported', export_id::text, null);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.begin_import(of_program_id bigint, of_import_id bigint, params text[], OUT was text)
  RETURNS text
  LANGUAGE plpgsql
@@ -3752,8 +3864,10 @@ begin
   end if;
   perform write_program_audit(of_program_id, 'import.applied', of_import_id::text, jsonb_build_object('source', import.source, 'rows', (
     select coalesce(jsonb_object_agg(k.kind, k.rows), '{}') from (
-      select r.kind, count(*) as rows from import_rows r
+      select r.kind::text, count(*) as rows from import_rows r
       where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome in ('create', 'update') group by r.kind
+      union all
+      select r.kind, count(*) from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id group by r.kind
     ) k)));
   perform set_config('svc.importing', 'on', true);
   update imports i set state = 'applying', added_params = array(
@@ -3775,6 +3889,9 @@ begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id for update;
   was := import.state;
   if was is null or was not in ('applying', 'applied') then
+    return;
+  elsif import.source = 'archive' then
+    was := 'archive';
     return;
   elsif exists (
     select from adjustments a where a.program_id = of_program_id and a.import_id = of_import_id and is_paid_out(a)
@@ -4655,6 +4772,13 @@ AS $function$
   select p.* from processor_connections c join programs p on p.id = c.program_id
   where c.account_id = of_account_id and c.disconnected_at is null
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.contradiction_in_money(of_program_id bigint)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT c.what FROM (SELECT ('the refunds of sale '::text || (s.transaction_id)::text) AS what FROM (sales s LEFT JOIN (SELECT r_1.sale_id, sum((r_1.applied_cents)::bigint) AS sum FROM refunds r_1 WHERE ((r_1.program_id = contradiction_in_money.of_program_id) AND (r_1.returned_at IS NULL)) GROUP BY r_1.sale_id) r ON ((r.sale_id = s.id))) WHERE ((s.program_id = contradiction_in_money.of_program_id) AND ((s.refunded_cents)::numeric <> COALESCE(r.sum, (0)::numeric))) UNION ALL SELECT ('commission of sale '::text || (s.transaction_id)::text) FROM (commissions m JOIN sales s ON (((s.program_id = m.program_id) AND (s.id = m.sale_id)))) WHERE ((m.program_id = contradiction_in_money.of_program_id) AND ((((m.partner_id IS DISTINCT FROM s.partner_id) OR (m.customer_id IS DISTINCT FROM s.customer_id)) OR ((m.currency)::text IS DISTINCT FROM (s.currency)::text)) OR ((m.rejected_at IS NULL) AND ((m.amount_cents)::bigint > 0) AND ((m.reversed_cents)::numeric <> div(((m.amount_cents)::numeric * (s.refunded_cents)::numeric), (s.amount_cents)::numeric))) OR ((m.amount_cents)::numeric > ((s.commission_base_cents)::numeric + COALESCE((SELECT sum(t.fixed_cents) AS sum FROM unnest(s.terms_by_line) t(rule_id, commission_bp, commission_months, fixed_cents, cap_cents, weight)), (s.commission_fixed_cents)::numeric, (0)::numeric))))) UNION ALL SELECT 'a commission and its entries in the balance'::text FROM (commissions m LEFT JOIN (SELECT e_1.commission_id, sum(e_1.amount_cents) AS sum FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.commission_id) e ON ((e.commission_id = m.id))) WHERE ((m.program_id = contradiction_in_money.of_program_id) AND CASE WHEN (m.credited_at IS NULL) THEN (e.sum IS NOT NULL) ELSE (e.sum IS DISTINCT FROM (((m.amount_cents)::bigint - (m.reversed_cents)::bigint))::numeric) END) UNION ALL SELECT 'an adjustment and its entry in the balance'::text FROM (adjustments a LEFT JOIN (SELECT e_1.adjustment_id, sum(e_1.amount_cents) AS sum, count(*) AS count FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.adjustment_id) e ON ((e.adjustment_id = a.id))) WHERE ((a.program_id = contradiction_in_money.of_program_id) AND ((e.sum IS DISTINCT FROM (a.amount_cents)::numeric) OR (e.count IS DISTINCT FROM 1))) UNION ALL SELECT 'a payout, its lines and its entry in the balance'::text FROM ((payouts w LEFT JOIN (SELECT e_1.payout_id, sum(e_1.amount_cents) AS sum FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.payout_id) e ON ((e.payout_id = w.id))) LEFT JOIN (SELECT l_1.payout_id, sum(l_1.amount_cents) AS sum FROM payout_lines l_1 WHERE ((l_1.program_id = contradiction_in_money.of_program_id) AND (NOT l_1.is_returned)) GROUP BY l_1.payout_id) l ON ((l.payout_id = w.id))) WHERE ((w.program_id = contradiction_in_money.of_program_id) AND ((COALESCE((- e.sum), (0)::numeric) IS DISTINCT FROM (CASE w.status WHEN 'paid'::text THEN (w.amount_cents)::bigint ELSE (0)::bigint END)::numeric) OR (COALESCE(l.sum, (0)::numeric) IS DISTINCT FROM (CASE w.status WHEN 'paid'::text THEN (w.amount_cents)::bigint ELSE (0)::bigint END)::numeric))) UNION ALL SELECT 'the payout lines of an entry'::text FROM (balance_entries e JOIN (SELECT l_1.partner_id, l_1.currency, l_1.entry_number, sum(l_1.amount_cents) AS sum, min(l_1.amount_cents) AS min, max(l_1.amount_cents) AS max FROM payout_lines l_1 WHERE ((l_1.program_id = contradiction_in_money.of_program_id) AND (NOT l_1.is_returned)) GROUP BY l_1.partner_id, l_1.currency, l_1.entry_number) l USING (partner_id, currency, entry_number)) WHERE ((e.program_id = contradiction_in_money.of_program_id) AND ((e.payout_id IS NOT NULL) OR (abs(l.sum) > (abs(e.amount_cents))::numeric) OR ((l.min < 0) AND (e.amount_cents > 0)) OR ((l.max > 0) AND (e.amount_cents < 0)))) UNION ALL SELECT 'a balance and its entries'::text FROM (balances b LEFT JOIN (SELECT e_1.partner_id, e_1.currency, count(*) AS count FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.partner_id, e_1.currency) e USING (partner_id, currency)) WHERE ((b.program_id = contradiction_in_money.of_program_id) AND (b.entry_count <> COALESCE(e.count, (0)::bigint))) UNION ALL SELECT 'open payouts and their balance'::text FROM payable_balances p WHERE ((p.program_id = contradiction_in_money.of_program_id) AND (p.payable_cents < 0) AND (p.open_cents > 0) AND (EXISTS (SELECT FROM payouts w WHERE ((w.program_id = p.program_id) AND (w.partner_id = p.partner_id) AND ((w.currency)::text = (p.currency)::text) AND (w.status = ANY (ARRAY['requested'::text, 'in_run'::text])))))) UNION ALL SELECT 'a payout run and its payouts'::text FROM payout_runs r WHERE ((r.program_id = contradiction_in_money.of_program_id) AND (r.payments <> (SELECT count(*) AS count FROM payouts w WHERE ((w.program_id = r.program_id) AND (w.payout_run_id = r.id)))))) c LIMIT 1)
 ;
 
 CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
@@ -5620,6 +5744,52 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.derive_from_archive(of_program_id bigint, of_import_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, provisional)
+  select c.program_id, l.at, l.id, c.id, case when not l.provisional then c.customer_key end, l.provisional from customers c
+  cross join lateral (values (c.signup_date, c.lead_event_id, false), (c.provisional_lead_at, c.provisional_lead_event_id, true)) l (at, id, provisional)
+  where c.program_id = of_program_id and l.id is not null and (l.provisional or c.imported_at is null or l.at > c.imported_at);
+  insert into customer_origins (program_id, customer_id, origin)
+  select r.program_id, r.new_id, r.fields->'origin' from archive_rows r
+  where r.program_id = of_program_id and r.import_id = of_import_id and r.kind = 'customers' and jsonb_typeof(r.fields->'origin') = 'object';
+  insert into customers_expired as e (program_id, up_to)
+  select r.program_id, (r.fields->>'clicks_expired_until')::timestamptz from archive_rows r
+  where r.program_id = of_program_id and r.import_id = of_import_id and r.kind = 'program' and r.fields->>'clicks_expired_until' is not null
+  on conflict (program_id) do update set up_to = greatest(e.up_to, excluded.up_to);
+  insert into uncounted_clicks (program_id, link_id, clicked_at, event_id, is_bot)
+  select e.program_id, e.link_id, e.click_timestamp, e.id, e.device_type is not distinct from 'bot' from affiliate_click_events e
+  where e.program_id = of_program_id and not e.is_test and e.link_id is not null;
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, leads, conversions)
+  select c.program_id, c.id, coalesce(k.partner_id, c.partner_id), f.code_id, c.last_click_at, f.at, f.leads, f.conversions from customers c
+  cross join lateral (values (c.signup_date, 1, 0, null), (c.first_purchase_date, 0, 1, c.code_id)) f (at, leads, conversions, code_id)
+  left join partner_codes k on k.program_id = c.program_id and k.id = f.code_id
+  where c.program_id = of_program_id and f.at is not null and (c.imported_at is null or f.at > c.imported_at);
+  insert into uncounted_figures (program_id, customer_id, partner_id, code_id, clicked_at, at, currency, sales, revenue_cents, commission_cents,
+    refunded_cents)
+  select of_program_id, m.customer_id, m.partner_id, m.code_id, c.last_click_at, m.at, m.currency, m.sales, m.revenue, m.commission, m.refunded
+  from (
+    select s.customer_id, s.partner_id, s.code_id, s.sale_date as at, s.currency, 1 as sales, s.amount_cents as revenue, 0 as commission,
+      s.refunded_cents as refunded
+    from sales s where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
+    union all
+    select m.customer_id, m.partner_id, m.code_id, m.created_at, m.currency, 0, 0, m.amount_cents - m.reversed_cents, 0
+    from commissions m where m.program_id = of_program_id
+  ) m
+  join customers c on c.program_id = of_program_id and c.id = m.customer_id;
+  insert into daily_totals (program_id, day, slot, leads, conversions)
+  select f.program_id, utc_day(f.at), 64 * hour_of_day(f.at) + 1, sum(f.leads), sum(f.conversions)
+  from uncounted_figures f where f.program_id = of_program_id and f.currency is null group by 1, 2, 3;
+  insert into daily_money (program_id, day, currency, slot, sales, revenue_cents, commission_cents, refunded_cents)
+  select f.program_id, utc_day(f.at), f.currency, 64 * hour_of_day(f.at) + 1, sum(f.sales), sum(f.revenue_cents), sum(f.commission_cents),
+    sum(f.refunded_cents)
+  from uncounted_figures f where f.program_id = of_program_id and f.currency is not null group by 1, 2, 3, 4;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.details_of(commission commissions, of_transaction_id text)
  RETURNS jsonb
  LANGUAGE sql
@@ -6464,6 +6634,38 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.finish_archive(of_program_id bigint, of_import_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  contradiction text;
+begin
+  if exists (
+    select from customers c where c.program_id = of_program_id and c.imported_at is null
+      and least(c.signup_date, c.provisional_lead_at) < timestamptz '2020-01-01 00:00+00'
+  ) then
+    perform refuse_archive('A lead is older than 2020, when no such service existed.');
+  elsif exists (
+    select from customers c
+    left join referral_links l on l.program_id = c.program_id and l.id = c.link_id
+    left join partner_codes k on k.program_id = c.program_id and k.id = c.code_id
+    where c.program_id = of_program_id and c.partner_id is distinct from coalesce(l.partner_id, k.partner_id, c.partner_id)
+  ) then
+    perform refuse_archive('A customer has another partner than their link or code.');
+  end if;
+  contradiction := contradiction_in_money(of_program_id);
+  if contradiction is not null then
+    perform refuse_archive(format('The amounts do not add up: %s.', contradiction));
+  end if;
+  perform derive_from_archive(of_program_id, of_import_id);
+  update programs p set moved_in_at = now() where p.id = of_program_id;
+  update imports i set state = 'applied', applied_at = now(), applied_count = i.row_count
+  where i.program_id = of_program_id and i.id = of_import_id;
+  delete from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.finish_reading(of_program_id bigint, of_import_id bigint, derives_balances boolean, of_note text)
  RETURNS void
  LANGUAGE plpgsql
@@ -6497,6 +6699,28 @@ begin
   ) u;
   get diagnostics derived = row_count;
   perform count_import_rows(of_program_id, of_import_id, '{}', '{}', derived, 0);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, remark text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  why_not := coalesce(why_not, case when not is_unused(of_program_id) then
+    'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.' end);
+  update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
+    state = case when why_not is null then 'planned' else 'failed' end
+  where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
+  if why_not is not null then
+    delete from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id;
+    return;
+  end if;
+  update imports i set row_count = k.rows, create_count = k.rows
+  from (select count(*) as rows from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id) k
+  where i.program_id = of_program_id and i.id = of_import_id;
+  -- Without statistics, each row that names another one would read the whole table.
+  execute 'analyze (skip_locked) archive_rows';
 end $function$
 ;
 
@@ -7378,6 +7602,13 @@ CREATE OR REPLACE FUNCTION public.is_reopenable(run payout_runs)
  LANGUAGE sql
  STABLE
 RETURN (COALESCE(((run).paid_at > (now() - '24:00:00'::interval)), false) AND (NOT (EXISTS (SELECT FROM payout_runs r WHERE ((r.program_id = (is_reopenable.run).program_id) AND (r.id > (is_reopenable.run).id))))) AND (NOT (EXISTS (SELECT FROM payout_batches b WHERE ((b.program_id = (is_reopenable.run).program_id) AND (b.payout_run_id = (is_reopenable.run).id) AND (b.status <> 'stopped'::text))))))
+;
+
+CREATE OR REPLACE FUNCTION public.is_unused(of_program_id bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (NOT (EXISTS (SELECT FROM partners r WHERE (r.program_id = is_unused.of_program_id) UNION ALL SELECT FROM partner_groups g WHERE (g.program_id = is_unused.of_program_id) UNION ALL SELECT FROM commission_rules c WHERE (c.program_id = is_unused.of_program_id) UNION ALL SELECT FROM referral_links l WHERE (l.program_id = is_unused.of_program_id) UNION ALL SELECT FROM sales s WHERE ((s.program_id = is_unused.of_program_id) AND (NOT s.is_test)))))
 ;
 
 CREATE OR REPLACE FUNCTION public.issue_document(payout payouts, of_payment_number integer)
@@ -8638,11 +8869,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.names_program(fact jsonb, of_program_id bigint)
+CREATE OR REPLACE FUNCTION public.names_program(fact jsonb, program programs)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN CASE WHEN ((fact ->> 'program_id'::text) IS NOT NULL) THEN (of_program_id = ((fact ->> 'program_id'::text))::bigint) ELSE (EXISTS (SELECT FROM customers c WHERE ((c.program_id = names_program.of_program_id) AND (c.click_id = (names_program.fact ->> 'click_id'::text))))) END
+RETURN CASE WHEN ((fact ->> 'program_id'::text) IS NOT NULL) THEN (((fact ->> 'program_id'::text))::bigint = ANY (((program).former_ids || (program).id))) ELSE (EXISTS (SELECT FROM customers c WHERE ((c.program_id = (names_program.program).id) AND (c.click_id = (names_program.fact ->> 'click_id'::text))))) END
 ;
 
 CREATE OR REPLACE FUNCTION public.new_reversals(sale sales, reported processor_reversals[])
@@ -8678,6 +8909,10 @@ CREATE OR REPLACE FUNCTION public.note_balance_of_payout()
  LANGUAGE plpgsql
 AS $function$
 begin
+  -- A restored payout keeps its number.
+  if current_setting('svc.restoring', true) = 'on' then
+    return new;
+  end if;
   select coalesce(max(b.entry_count), 0) into new.created_at_entry_number from balances b
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;
@@ -8987,7 +9222,7 @@ begin
   if event.fact->>'kind' = 'purchase' then
     -- A connection belongs to one program, so its renewals need not name it.
     select p.id into event.program_id from former_programs(event.account_id) p
-    where names_program(event.fact, p.id) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
+    where names_program(event.fact, p) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else
     select s.program_id into event.program_id from former_programs(event.account_id) p join sales s on s.program_id = p.id
     where s.is_test = not event.livemode
@@ -9570,7 +9805,8 @@ AS $function$
 declare
   program programs;
 begin
-  select p.* into program from connected_programs(of_account_id) p where names_program(fact, p.id) limit 1;
+  select p.* into program from connected_programs(of_account_id) p where names_program(fact, p)
+  order by p.id::text = fact->>'program_id' desc limit 1;
   return program;
 end $function$
 ;
@@ -10263,6 +10499,15 @@ begin
     raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
   end if;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_archive(why text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception '%', why using errcode = 'data_exception', constraint = 'archive_refused';
 end $function$
 ;
 

@@ -133,6 +133,8 @@ describe('every example fits its schema', () => {
   )('%s: answers with %s', ([, status, operation]) => {
     const { content } = documented(operation).responses[status] ?? { content: {} }
     for (const [type, { examples = {} }] of Object.entries(content)) {
+      // The bytes of an archive have no example. test/archives.test.ts reads one.
+      if (type === 'application/zip') continue
       expect(Object.keys(examples)).not.toEqual([])
       for (const example of Object.values(examples)) {
         const value = '$ref' in example ? document.components.examples[nameIn(example)]?.value : example.value

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once as nextEvent } from 'node:events'
 import { afterAll, expect, test } from 'vitest'
 import imports from '../functions/imports.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
@@ -13,6 +15,7 @@ import { contents } from './support/moved.ts'
 import { readPartnerDetails } from '../lib/programs/partner-details.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { bill } from './support/payments.ts'
+import { bareEnvironment } from './support/spawned.ts'
 import { serviceFiles } from './support/service-files.ts'
 import { startServices } from './support/services.ts'
 import { createShop, type TestShop } from './support/shops.ts'
@@ -285,6 +288,53 @@ test('an interrupted import is continued by its request or by the schedule', asy
   await continueImports(db, env, 60)
   expect((await call('GET', `/${id}`)).body).toMatchObject({ state: 'applied', counts: first.body.counts })
   expect(await audits(shop)).toEqual([])
+})
+
+const applyInChild = `
+  import { Database } from './lib/database.ts'
+  import { applyImport } from './lib/moving/imports.ts'
+  const [programId, importId] = process.argv.slice(1).map(Number)
+  await applyImport(new Database(process.env), { EMAIL_HASH_KEY: 'test' }, programId, importId, 600)`
+
+test('an import whose process is killed is continued, with the result of an import that was not', async () => {
+  const lines = Array.from({ length: 600 }, (_, n) => `${n},Partner ${n},p${n}@example.com,token-${n},1.50,USD`)
+  const content = ['id,name,email,token,balance,currency', ...lines].join('\n')
+  const [killed, whole] = [await startCaller(), await startCaller()]
+  const ids = await Promise.all(
+    [killed, whole].map(async ({ call }) => {
+      const { body } = await call('POST', '', { source: 'csv', files: [{ name: 'partners.csv', content }] })
+      expect(body).toMatchObject({ state: 'planned', counts: { create: 1800 } })
+      return Number(body.import_id)
+    }),
+  )
+  const { DATABASE_URL, NEON_ENDPOINT } = endpoint.env
+  const child = spawn(
+    process.execPath,
+    ['--input-type=module', '-e', applyInChild, String(killed.shop.programId), String(ids[0])],
+    { env: { ...bareEnvironment, DATABASE_URL, NEON_ENDPOINT }, stdio: 'ignore' },
+  )
+  const ended = nextEvent(child, 'exit')
+  await expect.poll(async () => (await killed.call('GET', `/${ids[0]}`)).body.applied_rows).toBeGreaterThan(0)
+  child.kill('SIGKILL')
+  expect(await ended).toEqual([null, 'SIGKILL'])
+  const { state, applied_rows: applied } = (await killed.call('GET', `/${ids[0]}`)).body
+  expect(state).toBe('applying')
+  expect(applied).toBeLessThan(1800)
+  await continueImports(db, env, 60)
+  await whole.call('POST', `/${ids[1]}/apply`)
+  const results = [killed, whole].map(async ({ shop: { programId } }) => {
+    const { rows } = await sql.query(
+      `select r.name, r.email, r.external_id, l.code, b.balance_cents from partners r
+      join referral_links l on l.program_id = r.program_id and l.partner_id = r.id
+      join balances b on b.program_id = r.program_id and b.partner_id = r.id where r.program_id = $1 order by r.id`,
+      [programId],
+    )
+    return rows
+  })
+  const [resumed, expected] = await Promise.all(results)
+  expect(resumed).toEqual(expected)
+  expect(resumed).toHaveLength(600)
+  expect(await audits(killed.shop)).toEqual([])
 })
 
 test('an undo reverses an opening balance that another entry followed, and deletes no other entry', async () => {

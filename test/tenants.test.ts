@@ -377,7 +377,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
   // The other program has no due payouts and no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
   const isNamed = /\/:|^POST .*(preview|adjustments|codes|links)$/.test(route)
-  const success = /^POST .*(partners|groups|imports|webhook-endpoints)$/.test(route) ? 201 : 200
+  const success = /^POST .*(partners|groups|imports|exports|webhook-endpoints)$/.test(route) ? 201 : 200
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : success)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)

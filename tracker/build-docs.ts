@@ -19,7 +19,7 @@ export interface DocsPage {
 
 /** The menu groups with their pages. */
 const groups = {
-  'Get started': ['index', 'html', 'nextjs', 'react', 'test-data', 'migrate', 'migrate-guides'],
+  'Get started': ['index', 'html', 'nextjs', 'react', 'test-data', 'migrate', 'migrate-guides', 'export'],
   'Sales and refunds': [
     'which-way',
     'stripe',

@@ -262,9 +262,9 @@ function responsesOf(operation: Operation): Json {
       description: success.description,
       headers: anyRequestId,
       content: {
-        'application/json': {
+        [success.media ?? 'application/json']: {
           schema: refTo(`${typeName(id)}Answer`),
-          examples: examplesOf(answers, ({ response }) => response),
+          ...(answers.length > 0 && { examples: examplesOf(answers, ({ response }) => response) }),
         },
       },
     },

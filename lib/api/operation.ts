@@ -39,8 +39,8 @@ export interface Operation {
     /** `values` replaces the schema if the schema parses text. */
     fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
   }[]
-  /** `fields` describes fields of the answer. */
-  success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string> }
+  /** `fields` describes fields of the answer, and `media` is its type if it is not JSON. */
+  success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string>; media?: string }
   /** Its own error codes. `openapi.ts` adds those that follow from its input and its callers. */
   errors?: ErrorCode[]
   examples: Example[]

@@ -5,6 +5,7 @@ import { codeOperations } from './codes.ts'
 import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
 import { eventOperations } from './events.ts'
+import { exportOperations } from './exports.ts'
 import { groupOperations } from './groups.ts'
 import { importOperations } from './imports.ts'
 import { linkOperations } from './links.ts'
@@ -47,6 +48,7 @@ export const operations = [
   ...adjustmentOperations(),
   ...reviewOperations(),
   ...importOperations(),
+  ...exportOperations(),
   ...webhookEndpointOperations(),
   groupedPerformance(),
   trackingPerformance(),

@@ -18,20 +18,24 @@ where ($1::bigint is null or a.program_id = $1) and (e.sum, e.count) is distinct
   {
     name: `a manual commission or deduction is in the audit log`,
     query: `-- a manual commission or deduction is in the audit log
+-- The rows of an archive have no notifications and no audit log here.
 select a.program_id, 'adjustment ' || a.id as subject, 'no entry in the audit log' as found, 'partner.adjusted' as expected
 from adjustments a
+join programs p on p.id = a.program_id
 left join (
   select program_id, (details->>'adjustment')::bigint as adjustment_id from audit_log where action = 'partner.adjusted'
 ) l on l.program_id = a.program_id and l.adjustment_id = a.id
-where a.import_id is null and a.created_at > now() - money_kept() and l.adjustment_id is null and ($1::bigint is null or a.program_id = $1)
+where a.import_id is null and a.created_at > greatest(now() - money_kept(), p.moved_in_at) and l.adjustment_id is null and ($1::bigint is null or a.program_id = $1)
 `,
   },
   {
     name: `every manual commission and deduction was reported to the partner`,
     query: `-- every manual commission and deduction was reported to the partner
+-- The rows of an archive have no notifications and no audit log here.
 select a.program_id, 'adjustment ' || a.id as subject, 'no notification' as found, 'a notification' as expected
 from adjustments a
-where ($1::bigint is null or a.program_id = $1) and a.import_id is null and a.created_at >= notifications_begin() and not exists (
+join programs p on p.id = a.program_id
+where ($1::bigint is null or a.program_id = $1) and a.import_id is null and a.created_at >= greatest(notifications_begin(), p.moved_in_at) and not exists (
   select from outbox o where o.program_id = a.program_id and o.kind in ('adjustment_added', 'adjustment_deducted') and o.audience = 'partner'
     and o.cause = 'adjustment:' || a.id and o.partner_id = a.partner_id)
 `,
@@ -55,7 +59,7 @@ where (b.balance_cents, b.entry_count) is distinct from (coalesce(e.sum, 0), coa
   {
     name: `a click event has its customer and link, in its own program`,
     query: `-- a click event has its customer and link, in its own program
--- A customer that only clicked is deleted once its window is over. The event keeps the click id.
+-- A customer that only clicked is deleted once its window is over. The event keeps the click id, and in an archive only that.
 select e.program_id, 'click event ' || e.id as subject, format('customer %s, link %s', e.customer_id, e.link_id) as found,
   'both exist' as expected
 from affiliate_click_events e
@@ -63,7 +67,7 @@ left join customers u on u.program_id = e.program_id and u.id = e.customer_id
 left join referral_links l on l.program_id = e.program_id and l.id = e.link_id
 left join customers_expired x on x.program_id = e.program_id and x.up_to >= e.click_timestamp
 where not e.is_test and ($1::bigint is null or e.program_id = $1)
-  and (l.id is null or u.id is null and (x.program_id is null or e.customer_id is null or e.click_id is null))
+  and (l.id is null or u.id is null and (x.program_id is null or e.click_id is null))
 `,
   },
   {
@@ -295,11 +299,13 @@ where (case when day >= (select coalesce(max(utc_day(since)), '-infinity') from 
   {
     name: `every deduction of a paid commission warned the advertiser`,
     query: `-- every deduction of a paid commission warned the advertiser
+-- The rows of an archive have no notifications and no audit log here.
 select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'no notification' as found, 'a notification' as expected
 from balance_entries e
+join programs p on p.id = e.program_id
 join commissions c on c.program_id = e.program_id and c.id = e.commission_id
 join balance_entries payment on payment.program_id = c.program_id and payment.payout_id = c.payout_id
-where ($1::bigint is null or e.program_id = $1) and e.created_at >= notifications_begin() and e.cause in ('commission_reversed', 'commission_corrected') and e.amount_cents < 0
+where ($1::bigint is null or e.program_id = $1) and e.created_at >= greatest(notifications_begin(), p.moved_in_at) and e.cause in ('commission_reversed', 'commission_corrected') and e.amount_cents < 0
   and e.entry_number > payment.entry_number
   and not exists (
     select from outbox o where o.program_id = e.program_id and o.kind = 'paid_commission_reversed' and o.audience = 'advertiser'
@@ -328,12 +334,14 @@ where coalesce(t.clicks, 0) <> coalesce(d.clicks, 0)
   {
     name: `a commission that was credited before its hold ended is in the audit log`,
     query: `-- a commission that was credited before its hold ended is in the audit log
+-- The rows of an archive have no notifications and no audit log here.
 select c.program_id, 'commission ' || c.id as subject, 'credited at ' || c.credited_at as found, 'not before ' || c.hold_until as expected
 from commissions c
+join programs p on p.id = c.program_id
 left join (
   select program_id, subject from audit_log where action = 'commission.approved'
 ) l on l.program_id = c.program_id and l.subject = c.id::text
-where c.credited_at < c.hold_until and c.credited_at > now() - money_kept() and l.subject is null and ($1::bigint is null or c.program_id = $1)
+where c.credited_at < c.hold_until and c.credited_at > greatest(now() - money_kept(), p.moved_in_at) and l.subject is null and ($1::bigint is null or c.program_id = $1)
 `,
   },
   {
@@ -817,14 +825,16 @@ group by program_id, day, quarter having sum(all_clicks) <> sum(link_clicks)
   {
     name: `a reduced payout was reported in full`,
     query: `-- a reduced payout was reported in full
+-- The rows of an archive have no notifications and no audit log here.
 select w.program_id, 'payout ' || w.id as subject, format('reported %s', coalesce(o.sum, 0)) as found,
   'reduced by ' || w.requested_cents - w.amount_cents as expected
 from payouts w
+join programs p on p.id = w.program_id
 left join (
   select program_id, (payload->>'payout_id')::bigint as id, sum((payload->>'reduced_by_cents')::bigint) from outbox
   where kind = 'payout_reduced' and ($1::bigint is null or program_id = $1) group by 1, 2
 ) o on o.program_id = w.program_id and o.id = w.id
-where ($1::bigint is null or w.program_id = $1) and w.created_at >= notifications_begin() and w.requested_cents - w.amount_cents <> coalesce(o.sum, 0)
+where ($1::bigint is null or w.program_id = $1) and w.created_at >= greatest(notifications_begin(), p.moved_in_at) and w.requested_cents - w.amount_cents <> coalesce(o.sum, 0)
 `,
   },
   {
@@ -835,10 +845,11 @@ where ($1::bigint is null or w.program_id = $1) and w.created_at >= notification
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
   'reported ' || r.deduction_cents as expected
 from refunds r
+join programs p on p.id = r.program_id
 join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id
 left join outbox o on o.program_id = r.program_id and o.cause = 'refund:' || r.id and o.audience = 'partner'
   and o.kind in ('commission_reversed', 'commission_refunded')
-where ($1::bigint is null or r.program_id = $1) and r.created_at >= notifications_begin() and case
+where ($1::bigint is null or r.program_id = $1) and r.created_at >= greatest(notifications_begin(), p.moved_in_at) and case
   when o.id is null then r.deduction_cents > 0 or (c.rejected_at is null and r.applied_cents > 0
     and (r.returned_at is null or r.returned_at > c.created_at + interval '1 minute'))
   else (o.payload->>'amount_cents')::bigint <> r.deduction_cents or o.partner_id <> c.partner_id end
@@ -889,9 +900,11 @@ where m.before_at > l.since and m.refunded - m.refunded_by <> m.reported_before
   {
     name: `every rejection was reported to the partner`,
     query: `-- every rejection was reported to the partner
+-- The rows of an archive have no notifications and no audit log here.
 select c.program_id, 'commission ' || c.id as subject, 'no notification' as found, 'a notification' as expected
 from commissions c
-where ($1::bigint is null or c.program_id = $1) and c.rejected_at >= notifications_begin() and not exists (
+join programs p on p.id = c.program_id
+where ($1::bigint is null or c.program_id = $1) and c.rejected_at >= greatest(notifications_begin(), p.moved_in_at) and not exists (
   select from outbox o where o.program_id = c.program_id and o.kind = 'commission_reversed' and o.audience = 'partner'
     and o.cause = 'rejection:' || c.id and o.partner_id = c.partner_id)
 `,
@@ -959,7 +972,8 @@ where ($1::bigint is null or c.program_id = $1)
 select s.program_id, 'sale ' || s.id as subject, s.bp || ' basis points' as found, 'a rate that the program had' as expected
 from (
   select s.program_id, s.id, s.created_at, coalesce((s.terms_among).commission_bp, s.commission_bp) as bp from sales s
-  where s.partner_id is not null and s.created_at > audit_log_begins() and not coalesce(s.resolution ? 'partner_left', false)
+  join programs p on p.id = s.program_id
+  where s.partner_id is not null and s.created_at > greatest(audit_log_begins(), p.moved_in_at) and not coalesce(s.resolution ? 'partner_left', false)
     and ($1::bigint is null or s.program_id = $1)
 ) s
 join programs p on p.id = s.program_id
@@ -1096,8 +1110,9 @@ from (
 ) t
 -- A transaction that ran while an endpoint was created or changed may not have seen the endpoint.
 join (
-  select e.program_id, e.id, e.types, greatest(e.created_at, c.changed_at, now() - interval '29 days') + interval '1 minute' as since
+  select e.program_id, e.id, e.types, greatest(e.created_at, c.changed_at, p.moved_in_at, now() - interval '29 days') + interval '1 minute' as since
   from webhook_endpoints e
+  join programs p on p.id = e.program_id
   left join (
     select program_id, max(created_at) as changed_at from audit_log
     where action in ('webhook.changed', 'webhook.enabled') group by program_id

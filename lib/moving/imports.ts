@@ -15,6 +15,7 @@ import {
   type ReadContext,
   readFiles,
 } from './read-files.ts'
+import { applyArchive, planArchive } from './import-archive.ts'
 import { type ImportEnv, keyName, type Position, readPage } from './read-service.ts'
 import { reasonText } from './reasons.ts'
 import type { ReadRow } from './rows.ts'
@@ -77,6 +78,7 @@ export async function importFiles(
     seconds,
   }: { source: Source; files: readonly ImportFile[]; mappings: Mappings; seconds: number },
 ): Promise<Import> {
+  if (source === 'archive') return await importArchive(db, env, programId, importId, files)
   const context = await readContext(db, env, programId, source)
   const understood = JSON.stringify(columnsOfFiles(files, mappings))
   await db.query(
@@ -110,6 +112,23 @@ export async function importFiles(
   if (stored === 0) await noteProblem(db, programId, importId, 'failed', 'The files have no rows below their headings.')
   await finishReading(db, programId, importId, source)
   await continueImport(db, env, { programId, importId, seconds })
+  return await readImport(db, programId, importId)
+}
+
+/** Reads the archive of another program into an import. */
+async function importArchive(
+  db: Database,
+  env: ImportEnv,
+  programId: number,
+  importId: number,
+  files: readonly ImportFile[],
+): Promise<Import> {
+  const [archive, ...others] = files
+  if (!archive || others.length > 0) {
+    await noteProblem(db, programId, importId, 'failed', 'Choose one archive: the ZIP file of an export.')
+  } else if ((await rowsOfDay(db, programId)) >= maxRows.day) {
+    await noteProblem(db, programId, importId, 'failed', tooManyRows)
+  } else await planArchive(db, env.EMAIL_HASH_KEY, programId, importId, archive.content)
   return await readImport(db, programId, importId)
 }
 
@@ -245,6 +264,8 @@ export async function continueImport(
   const until = Date.now() + seconds * 1000
   const rows = { of_program_id: programId, of_import_id: importId }
   await readOn(db, env, programId, importId, until)
+  const { source, state } = await readImport(db, programId, importId)
+  if (source === 'archive') return state === 'applying' ? await applyArchive(db, programId, importId) : undefined
   while (Date.now() < until) {
     const [[planned], [applied], [undone]] = await retryOnce(() =>
       db.batch([
@@ -277,6 +298,12 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
       .where('state', '=', 'reading')
       .where('position', 'is', null)
       .where('created_at', '<', sql<Date>`now() - interval '1 hour'`),
+    kysely
+      .deleteFrom('archive_rows')
+      .using('imports as i')
+      .whereRef('archive_rows.program_id', '=', 'i.program_id')
+      .whereRef('archive_rows.import_id', '=', 'i.id')
+      .where('i.state', '=', 'failed'),
   ])
   for (const one of waiting) await continueImport(db, env, { ...one, seconds })
   return waiting.length
@@ -335,6 +362,12 @@ export async function undoImport(
   const [begun] = await db.query(call('begin_undo', { of_program_id: programId, of_import_id: importId }))
   const was = begun?.was
   if (!was) throw noImport()
+  if (was === 'archive') {
+    throw new ApiError(
+      'conflict',
+      'An archive cannot be undone, because its ledger never loses an entry. Create another program instead.',
+    )
+  }
   if (was === 'paid_out') {
     throw new ApiError(
       'conflict',

@@ -20,7 +20,7 @@ export interface ImportEnv {
 }
 
 /** The lists of each service, in the order in which an import reads them. */
-const listsOf: Record<Exclude<Source, 'csv'>, Record<string, List>> = {
+const listsOf: Record<Exclude<Source, 'csv' | 'archive'>, Record<string, List>> = {
   rewardful,
   tolt,
   firstpromoter,
@@ -59,7 +59,7 @@ export async function readPage(
   until: number,
 ): Promise<{ rows: ReadRow[]; reached: Position | undefined }> {
   const at = position.parse(stored)
-  const list = source === 'csv' ? undefined : Object.values(listsOf[source])[at.list]
+  const list = source === 'csv' || source === 'archive' ? undefined : Object.values(listsOf[source])[at.list]
   if (list === undefined) return { rows: [], reached: undefined }
   const key = await unseal(env.EMAIL_HASH_KEY, 'import key', keyName(programId), sealed)
   if (key === undefined) throw new RefusedByService('The stored key can no longer be read. Start another import.')

@@ -1,5 +1,14 @@
 /** The sources of an import. */
-export const sources = ['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv'] as const
+export const sources = [
+  'rewardful',
+  'tolt',
+  'firstpromoter',
+  'partnerstack',
+  'tapfiliate',
+  'dub',
+  'csv',
+  'archive',
+] as const
 export type Source = (typeof sources)[number]
 
 export interface Service {
@@ -45,4 +54,6 @@ export const services: Record<Source, Service> = {
   },
   dub: { title: 'Dub', params: ['via'], url: 'https://api.dub.co', knowsPaid: true },
   csv: { title: 'a file', params: ['via', 'ref'], knowsPaid: true },
+  // Its settings name its link parameters.
+  archive: { title: 'an archive', params: [], knowsPaid: false },
 }

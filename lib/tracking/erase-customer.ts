@@ -40,6 +40,8 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       })
       .where('program_id', '=', programId)
       .where('customer_id', 'in', known.select('id')),
+    // The copy of the program names the person too.
+    kysely.deleteFrom('export_rows').where('program_id', '=', programId),
     kysely
       .deleteFrom('processor_customers')
       .where('program_id', '=', programId)
@@ -64,7 +66,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, [other], , , metadata, , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  const [, [other], , , metadata, , , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length + sales.length + metadata.length === 0 && !other?.leftovers) {
     throw new ApiError('not_found', 'This program has no such customer. Check the id and the program.')
   }

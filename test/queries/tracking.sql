@@ -123,6 +123,8 @@ where "program_id" = $1 and "customer_id" in (
   select "id"
   from "customers"
   where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4));
+delete from "export_rows"
+where "program_id" = $1;
 delete from "processor_customers"
 where "program_id" = $1 and "customer_id" in (
   select "id"

@@ -14,7 +14,7 @@ type Format = [name: string, headings: string, each: keyof Size, line: (n: numbe
 const paid = (n: number) => (n % 2 ? 'paid' : 'approved')
 
 /** The exports of each service, with headings from its public documentation. */
-const formats: Record<Exclude<Source, 'csv'>, Format[]> = {
+const formats: Record<Exclude<Source, 'csv' | 'archive'>, Format[]> = {
   rewardful: [
     [
       'customers.csv',
@@ -138,7 +138,7 @@ const formats: Record<Exclude<Source, 'csv'>, Format[]> = {
 }
 
 /** Writes a program of this size in the form of a service's export. */
-export function serviceFiles(source: Exclude<Source, 'csv'>, size: Size): ImportFile[] {
+export function serviceFiles(source: Exclude<Source, 'csv' | 'archive'>, size: Size): ImportFile[] {
   const encoder = new TextEncoder()
   return formats[source].map(([name, headings, each, line]) => ({
     name,

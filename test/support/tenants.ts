@@ -7,6 +7,7 @@ import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
 import { sessionCookie } from '../../lib/access/sessions.ts'
 import { connectProvider } from '../../lib/money/payout-connections.ts'
 import { createPayoutRun } from '../../lib/money/payout-runs.ts'
+import { createExport } from '../../lib/moving/exports.ts'
 import { askPayout } from '../../lib/money/payouts.ts'
 import { apply, confirmApplication, findApplication } from '../../lib/programs/applications.ts'
 import { createCode } from '../../lib/programs/codes.ts'
@@ -166,6 +167,7 @@ export async function startTenants() {
       select program_id, id, 1, 'partner', 'secret-import', 'a file', '{}', 'create', 'new' from created returning import_id`,
       [programId],
     )
+    const { id: exportId } = await createExport(stack.db, programId)
     const keys = { client_id: 'secret-client', client_secret: 'secret' }
     const paypal = { provider: 'paypal', livemode: false, keys } as const
     const batch = await stack.sql.query<{ id: string }>(
@@ -211,6 +213,8 @@ export async function startTenants() {
       ':commission_id': String(pending),
       ':import_id': String(imported.rows[0]?.import_id),
       ':importId': String(imported.rows[0]?.import_id),
+      ':export_id': String(exportId),
+      ':exportId': String(exportId),
       ':payout_id': String(payout),
       ':payout_run_id': String(run),
       ':webhook_endpoint_id': String(endpoint.id),

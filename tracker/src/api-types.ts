@@ -1674,7 +1674,7 @@ export interface ApiOperations {
     query: undefined
     body: {
       /** The service that the data comes from, or `csv` for any other service. */
-      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
       /** Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file contains: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`. */
       files?:
         | {
@@ -1695,7 +1695,7 @@ export interface ApiOperations {
     answer: {
       success: true
       import_id: number
-      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
       state: string
       problem: string | null
       files:
@@ -1728,7 +1728,7 @@ export interface ApiOperations {
       success: true
       data: {
         import_id: number
-        source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+        source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
         state: string
         problem: string | null
         files:
@@ -1757,7 +1757,7 @@ export interface ApiOperations {
     answer: {
       success: true
       import_id: number
-      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
       state: string
       problem: string | null
       files:
@@ -1812,7 +1812,7 @@ export interface ApiOperations {
     answer: {
       success: true
       import_id: number
-      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
       state: string
       problem: string | null
       files:
@@ -1839,7 +1839,7 @@ export interface ApiOperations {
     answer: {
       success: true
       import_id: number
-      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv'
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
       state: string
       problem: string | null
       files:
@@ -1858,6 +1858,18 @@ export interface ApiOperations {
       applied_at: string | null
       undone_at: string | null
     }
+  }
+  /** Export the program. */
+  createExport: {
+    query: undefined
+    body: undefined
+    answer: { success: true; export_id: number; rows: Record<string, number>; created_at: string; expires_at: string }
+  }
+  /** Download the archive of an export. */
+  downloadExport: {
+    query: undefined
+    body: undefined
+    answer: unknown
   }
   /** Add a webhook endpoint. */
   createWebhookEndpoint: {

@@ -41,7 +41,7 @@ export function programNav(program: ViewerProgram): NavGroup[] {
         { href: `${base}/applications`, label: 'Applications', icon: 'applications', action: 'partner:list' },
         { href: `${base}/groups`, label: 'Groups', icon: 'groups', action: 'partner:list' },
         { href: `${base}/codes`, label: 'Codes', icon: 'codes', action: 'partner:list' },
-        { href: `${base}/imports`, label: 'Import', icon: 'imports', action: 'partner:manage' },
+        { href: `${base}/imports`, label: 'Import and export', icon: 'imports', action: 'partner:manage' },
       ],
     },
     {

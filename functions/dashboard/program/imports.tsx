@@ -15,6 +15,7 @@ import {
   readImport,
   undoImport,
 } from '../../../lib/moving/imports.ts'
+import { archiveResponse, createExport, type Export, findExport } from '../../../lib/moving/exports.ts'
 import type { FileColumns, ImportFile, Mappings } from '../../../lib/moving/read-files.ts'
 import { services, sources } from '../../../lib/moving/sources.ts'
 import { formatMoney } from '../../../lib/money.ts'
@@ -58,17 +59,22 @@ function State({ state }: { state: string }) {
 
 const titleOf = (source: string) => {
   const known = sources.find((one) => one === source)
+  if (known === 'archive') return 'Program archive'
   return known === undefined || known === 'csv' ? 'CSV files' : services[known].title
 }
 
 pages.get('/imports', requireProgram('partner:manage'), async (c) => {
   const address = importsPage(c)
-  const imports = await listImports(c.get('db'), c.get('program').id, { limit: shownImports })
+  const programId = c.get('program').id
+  const [imports, latest] = await Promise.all([
+    listImports(c.get('db'), programId, { limit: shownImports }),
+    findExport(c.get('db'), programId),
+  ])
   return c.render(
     <ProgramPage
-      title="Import"
+      title="Import and export"
       current="/imports"
-      lead="Bring your partners, links, customers, balances and past commissions from another service."
+      lead="Bring your program from another service, or move it to another instance."
     >
       <Card title="Plan an import">
         <p>
@@ -111,8 +117,43 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
           { label: 'Errors', cell: ({ error }) => formatNumber(error), right: true },
         ]}
       />
+      <ExportCard programId={programId} latest={latest} />
     </ProgramPage>,
   )
+})
+
+function ExportCard({ programId, latest }: { programId: number; latest: Export | undefined }) {
+  const rows = Object.values(latest?.row_counts ?? {}).reduce((sum, one) => sum + one, 0)
+  const address = `/programs/${programId}/exports`
+  return (
+    <Card title="Export">
+      <p>
+        One ZIP archive with the whole program: settings, partners, links, codes, customers, sales, commissions, payouts
+        and the ledger, as JSON lines and CSV. Another instance can import it.{' '}
+        <a href="/docs/export">Contents of the archive</a>
+      </p>
+      {latest && (
+        <p>
+          The copy of <Time at={new Date(latest.created_at)} /> UTC has {formatNumber(rows)} rows. You can download it
+          for a day.
+        </p>
+      )}
+      <div class="row">
+        {latest && <LinkButton href={`${address}/${latest.id}`} text="Download" />}
+        <PostButton action={address} text={latest ? 'Export again' : 'Export'} class={latest ? undefined : 'primary'} />
+      </div>
+    </Card>
+  )
+}
+
+pages.post('/exports', requireProgram('partner:manage'), async (c) => {
+  await createExport(c.get('db'), c.get('program').id)
+  return redirectWith(c, importsPage(c), 'The program was copied. Download the archive.')
+})
+
+pages.get('/exports/:exportId', requireProgram('partner:manage'), async (c) => {
+  const exportId = idInPath(c, 'exportId', 'This program has no such export.')
+  return await archiveResponse(c.get('db'), c.env.EMAIL_HASH_KEY, c.get('program').id, exportId)
 })
 
 function FilesField({ hint }: { hint?: string }) {
@@ -124,7 +165,7 @@ function FilesField({ hint }: { hint?: string }) {
       multiple
       hint={
         hint ??
-        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings.'
+        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings. For a program archive, choose its ZIP file.'
       }
     />
   )
@@ -253,7 +294,9 @@ pages.get('/imports/:importId', requireProgram('partner:manage'), async (c) => {
         {found.files && found.state === 'planned' && (
           <Headings files={found.files} source={found.source} action={importsPage(c)} />
         )}
-        {found.rows > 0 && !works && <Rows found={found} rows={rows} page={page} outcome={outcome} />}
+        {found.rows > 0 && !works && found.source !== 'archive' && (
+          <Rows found={found} rows={rows} page={page} outcome={outcome} />
+        )}
       </div>
     </ProgramPage>,
   )
@@ -299,10 +342,14 @@ function Progress({ found, page }: { found: Import; page: string }) {
             action={`${page}/apply`}
             class="primary"
             text={`Apply ${formatNumber(total)} ${total === 1 ? 'row' : 'rows'}`}
-            confirm="Apply the import? Rows with errors are skipped. No mail is sent."
+            confirm={
+              found.source === 'archive'
+                ? 'Import the archive? This fills the program, and it cannot be undone. No mail is sent.'
+                : 'Apply the import? Rows with errors are skipped. No mail is sent.'
+            }
           />
         )}
-        {(state === 'applied' || state === 'applying') && done > 0 && (
+        {(state === 'applied' || state === 'applying') && done > 0 && found.source !== 'archive' && (
           <PostButton
             action={`${page}/undo`}
             class="danger"

@@ -2,7 +2,8 @@
 select s.program_id, 'sale ' || s.id as subject, s.bp || ' basis points' as found, 'a rate that the program had' as expected
 from (
   select s.program_id, s.id, s.created_at, coalesce((s.terms_among).commission_bp, s.commission_bp) as bp from sales s
-  where s.partner_id is not null and s.created_at > audit_log_begins() and not coalesce(s.resolution ? 'partner_left', false)
+  join programs p on p.id = s.program_id
+  where s.partner_id is not null and s.created_at > greatest(audit_log_begins(), p.moved_in_at) and not coalesce(s.resolution ? 'partner_left', false)
     and ($1::bigint is null or s.program_id = $1)
 ) s
 join programs p on p.id = s.program_id

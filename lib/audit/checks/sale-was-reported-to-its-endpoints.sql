@@ -8,8 +8,9 @@ from (
 ) t
 -- A transaction that ran while an endpoint was created or changed may not have seen the endpoint.
 join (
-  select e.program_id, e.id, e.types, greatest(e.created_at, c.changed_at, now() - interval '29 days') + interval '1 minute' as since
+  select e.program_id, e.id, e.types, greatest(e.created_at, c.changed_at, p.moved_in_at, now() - interval '29 days') + interval '1 minute' as since
   from webhook_endpoints e
+  join programs p on p.id = e.program_id
   left join (
     select program_id, max(created_at) as changed_at from audit_log
     where action in ('webhook.changed', 'webhook.enabled') group by program_id

@@ -3,6 +3,10 @@
 
 create or replace function note_balance_of_payout() returns trigger language plpgsql as $$
 begin
+  -- A restored payout keeps its number.
+  if current_setting('svc.restoring', true) = 'on' then
+    return new;
+  end if;
   select coalesce(max(b.entry_count), 0) into new.created_at_entry_number from balances b
   where b.program_id = new.program_id and b.partner_id = new.partner_id and b.currency = new.currency;
   return new;

@@ -1,8 +1,9 @@
--- Returns whether a purchase names a program by its metadata, or else by its click, because a payment link carries only a click id.
-create or replace function names_program(fact jsonb, of_program_id bigint) returns boolean language sql stable
+-- Returns whether a purchase names a program: by its metadata, which has a former id after a move, or else by its click. A payment link
+-- carries only a click id.
+create or replace function names_program(fact jsonb, program programs) returns boolean language sql stable
 return case
-  when fact->>'program_id' is not null then of_program_id = (fact->>'program_id')::bigint
-  else exists (select from customers c where c.program_id = of_program_id and c.click_id = fact->>'click_id')
+  when fact->>'program_id' is not null then (fact->>'program_id')::bigint = any ((program).former_ids || (program).id)
+  else exists (select from customers c where c.program_id = (program).id and c.click_id = fact->>'click_id')
 end;
 
 -- Returns the program of the account that a purchase names.
@@ -10,7 +11,8 @@ create or replace function program_of_purchase(of_account_id text, fact jsonb) r
 declare
   program programs;
 begin
-  select p.* into program from connected_programs(of_account_id) p where names_program(fact, p.id) limit 1;
+  select p.* into program from connected_programs(of_account_id) p where names_program(fact, p)
+  order by p.id::text = fact->>'program_id' desc limit 1;
   return program;
 end $$;
 
@@ -27,7 +29,7 @@ begin
   if event.fact->>'kind' = 'purchase' then
     -- A connection belongs to one program, so its renewals need not name it.
     select p.id into event.program_id from former_programs(event.account_id) p
-    where names_program(event.fact, p.id) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
+    where names_program(event.fact, p) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else
     select s.program_id into event.program_id from former_programs(event.account_id) p join sales s on s.program_id = p.id
     where s.is_test = not event.livemode

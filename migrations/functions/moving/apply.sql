@@ -13,8 +13,10 @@ begin
   end if;
   perform write_program_audit(of_program_id, 'import.applied', of_import_id::text, jsonb_build_object('source', import.source, 'rows', (
     select coalesce(jsonb_object_agg(k.kind, k.rows), '{}') from (
-      select r.kind, count(*) as rows from import_rows r
+      select r.kind::text, count(*) as rows from import_rows r
       where r.program_id = of_program_id and r.import_id = of_import_id and r.outcome in ('create', 'update') group by r.kind
+      union all
+      select r.kind, count(*) from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id group by r.kind
     ) k)));
   perform set_config('svc.importing', 'on', true);
   update imports i set state = 'applying', added_params = array(

@@ -19,6 +19,9 @@ begin
   was := import.state;
   if was is null or was not in ('applying', 'applied') then
     return;
+  elsif import.source = 'archive' then
+    was := 'archive';
+    return;
   elsif exists (
     select from adjustments a where a.program_id = of_program_id and a.import_id = of_import_id and is_paid_out(a)
   ) then

@@ -5,12 +5,12 @@ import { Argument, type Command, InvalidArgumentError } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
 import { addListOptions, type Column, type ListFlags, printList, type Row } from './lists.ts'
-import { CommandError, type Connection, connect, request } from './service.ts'
-import { day, type Fields, inLines } from './text.ts'
+import { CommandError, type Connection, connect, download, request } from './service.ts'
+import { day, type Fields, green, inLines } from './text.ts'
 
 type Import = ApiOperations['getImport']['answer']
 
-const sources = ['csv', 'rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub'] as const
+const sources = ['csv', 'rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'archive'] as const
 
 const columns: Column<Row<'listImports'>>[] = [
   ['ID', ({ import_id: id }) => id],
@@ -47,12 +47,12 @@ const fieldsOf = ({ import_id: id, source, state, rows, counts, applied_rows: ap
 }
 
 /** The step that a person takes next. */
-function nextStep({ import_id: id, state, counts }: Import): string {
+function nextStep({ import_id: id, source, state, counts }: Import): string {
   if (state === 'planned') {
     const errors = counts.error === 0 ? '' : `Read its errors: svc import rows ${id} --outcome error\n`
     return `${errors}Nothing has changed yet. Apply it: svc import apply ${id}`
   }
-  return state === 'applied' ? `Undo it: svc import undo ${id}` : ''
+  return state === 'applied' && source !== 'archive' ? `Undo it: svc import undo ${id}` : ''
 }
 
 /** The service answers within 15 seconds of work and then goes on by itself. */
@@ -91,6 +91,25 @@ function readFile(path: string) {
   }
 }
 
+/** `svc export`. */
+export function addExport(svc: Command, subcommand: Subcommand, print: Print): void {
+  subcommand(svc, 'export', 'Download the whole program as one archive. The key needs the scope manage.')
+    .argument('[file]', 'The ZIP file to write.', 'program.zip')
+    .addHelpText('after', '\nExamples:\n  $ svc export program.zip')
+    .action(async (file: string, flags: Flags) => {
+      const connection = connect(flags)
+      const headers = { 'idempotency-key': crypto.randomUUID() }
+      const created = await request<ApiOperations['createExport']['answer']>(connection, '/api/v1/exports', {
+        method: 'POST',
+        headers,
+        timeoutSeconds: 600,
+      })
+      await download(connection, `/api/v1/exports/${created.export_id}/archive`, file)
+      const rows = Object.values(created.rows).reduce((sum, one) => sum + one, 0)
+      print(flags, { ...created, file }, `${green('✓')} ${rows} rows are in ${file}.`)
+    })
+}
+
 /** `svc import plan`, `list`, `show`, `rows`, `apply` and `undo`. */
 export function addImports(svc: Command, subcommand: Subcommand, print: Print): void {
   const imports = svc
@@ -105,7 +124,7 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
 
   subcommand(imports, 'plan', 'Read files or a service, and plan the effect of each row. Changes nothing.')
     .addArgument(new Argument('<source>', 'The service that the data comes from.').choices(sources))
-    .argument('[files...]', 'CSV files of its export.')
+    .argument('[files...]', 'CSV files of its export, or the archive of a program.')
     .option('--source-key <key>', "That service's API key, instead of files. Prefer SVC_SOURCE_KEY.")
     .option('--account <id>', 'Its account or program id, if it needs one.')
     .option('--mapping <json>', 'Unrecognized headings by table and field.', asMapping)

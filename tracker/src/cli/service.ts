@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 
 /** The address that the package was built for, or empty if the build does not know it; see build.ts. */
@@ -95,22 +96,46 @@ export function connect(flags: ConnectionFlags): Connection {
   return { apiKey, baseUrl: findBaseUrl(flags) }
 }
 
+interface RequestOptions {
+  body?: object
+  headers?: Record<string, string>
+  method?: string
+  timeoutSeconds?: number
+}
+
 /** Sends one request and returns the answer's JSON. The default method is GET, or POST with a `body`. Throws a CommandError unless it succeeds. */
-export async function request<Data>(
+export async function request<Data>(connection: Connection, path: string, options: RequestOptions = {}): Promise<Data> {
+  const [response, text] = await send(connection, path, options, async (answer) => await answer.text())
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller knows the answer of its path
+  return read(connection.baseUrl + path, response, text) as Data
+}
+
+/** Sends a GET request and writes the answer's bytes to a new file. Throws a CommandError, and leaves no file, unless it succeeds. */
+export async function download(connection: Connection, path: string, file: string): Promise<void> {
+  if (existsSync(file)) {
+    throw new CommandError('file_exists', `The file ${file} exists already.`, 'Give another name.')
+  }
+  try {
+    const [response, text] = await send(connection, path, { timeoutSeconds: 3600 }, async (answer) => {
+      if (!answer.ok || !answer.body) return await answer.text()
+      await writeFile(file, answer.body)
+      return undefined
+    })
+    if (text !== undefined) read(connection.baseUrl + path, response, text)
+  } catch (error) {
+    rmSync(file, { force: true })
+    throw error
+  }
+}
+
+async function send<Result>(
   connection: Connection,
   path: string,
-  {
-    body,
-    headers,
-    method = body ? 'POST' : 'GET',
-    timeoutSeconds = 15,
-  }: { body?: object; headers?: Record<string, string>; method?: string; timeoutSeconds?: number } = {},
-): Promise<Data> {
-  const url = connection.baseUrl + path
-  let response: Response
-  let text: string
+  { body, headers, method = body ? 'POST' : 'GET', timeoutSeconds = 15 }: RequestOptions,
+  take: (response: Response) => Promise<Result>,
+): Promise<[Response, Result]> {
   try {
-    response = await fetch(url, {
+    const response = await fetch(connection.baseUrl + path, {
       method,
       headers: {
         authorization: `Bearer ${connection.apiKey}`,
@@ -121,7 +146,7 @@ export async function request<Data>(
       signal: AbortSignal.timeout(timeoutSeconds * 1000),
       ...(body && { body: JSON.stringify(body) }),
     })
-    text = await response.text()
+    return [response, await take(response)]
   } catch (error) {
     const { name, cause } = error instanceof Error ? error : new Error(String(error))
     const code = cause instanceof Error && 'code' in cause ? cause.code : name
@@ -131,9 +156,11 @@ export async function request<Data>(
       'Check the address (--base-url or SVC_BASE_URL) and your connection, then run the command again.',
     )
   }
+}
+
+function read(url: string, response: Response, text: string): object {
   const answer = parse(text)
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller knows the answer of its path
-  if (response.ok && answer?.success) return answer as Data
+  if (response.ok && answer?.success) return answer
   const { code, message } = answer?.error ?? {}
   if (!code) {
     throw new CommandError(

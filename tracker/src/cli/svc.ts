@@ -1,7 +1,7 @@
 import { styleText } from 'node:util'
 import { confirm, isCancel, password } from '@clack/prompts'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { addImports } from './imports.ts'
+import { addExport, addImports } from './imports.ts'
 import { init } from './init.ts'
 import { addListen } from './listen.ts'
 import { addPerformance } from './performance.ts'
@@ -181,6 +181,7 @@ const webhooks = addResources(svc, subcommand, print).get('webhooks')
 if (webhooks) addWebhooks(webhooks, subcommand, print)
 addRules(svc, subcommand, print)
 addImports(svc, subcommand, print)
+addExport(svc, subcommand, print)
 addListen(svc, subcommand)
 addPerformance(svc, subcommand, print)
 

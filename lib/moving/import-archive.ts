@@ -1,0 +1,153 @@
+import { NeonDbError } from '@neondatabase/serverless'
+import { sql } from 'kysely'
+import { call, type Database, statementOf, violatedConstraint } from '../database.ts'
+import { kysely } from '../kysely.ts'
+import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archive-kinds.ts'
+import { emailKey, patientMilliseconds } from './exports.ts'
+import { type ArchiveRow, readArchive, readManifest, RefusedArchive } from './read-archive.ts'
+
+/** Rows in one database request. */
+const storedAtOnce = 1000
+
+/** The names of customers that only the key of their instance can compute. */
+const keyedFields = { email_hash: null, mailbox_hash: null, email_unverified_since: null }
+
+const otherKey =
+  'This instance has another EMAIL_HASH_KEY, so it cannot find imported customers by their e-mail address. Give it the key of the former instance first, then plan the import again.'
+
+/**
+ * Reads an archive and stores its rows beside the program, which does not change. The import is then planned, or failed with the reason, and
+ * then it keeps no row.
+ */
+export async function planArchive(
+  db: Database,
+  emailHashKey: string,
+  programId: number,
+  importId: number,
+  archive: Uint8Array,
+): Promise<void> {
+  let problem: string | null = null
+  let remark: string | null = null
+  try {
+    const manifest = readManifest(archive)
+    const isOwnKey = manifest.email_key === (await emailKey(emailHashKey))
+    if (!isOwnKey) remark = otherKey
+    let stored = 0
+    for await (const page of readArchive(archive, manifest)) {
+      for (const [kind, rows] of Map.groupBy(page, (row) => row.kind)) {
+        for (let at = 0; at < rows.length; at += storedAtOnce) {
+          const part = rows.slice(at, at + storedAtOnce)
+          const read = isOwnKey || kind !== 'customers' ? part : part.map(withoutKeyedFields)
+          await db.query(storeStatement(programId, importId, kind, stored, read))
+          stored += part.length
+        }
+      }
+    }
+  } catch (error) {
+    problem = problemIn(error)
+  }
+  const finish = call('finish_reading_archive', {
+    of_program_id: programId,
+    of_import_id: importId,
+    why_not: problem,
+    remark,
+  })
+  await db.waiting(patientMilliseconds).query(finish)
+}
+
+const withoutKeyedFields = ({ kind, fields }: ArchiveRow): ArchiveRow => ({
+  kind,
+  fields: { ...fields, ...keyedFields },
+})
+
+const hasId = (kind: Kind) => kind.fields['id'] === 'id'
+
+/** Stores rows of one kind with their new ids. */
+function storeStatement(
+  programId: number,
+  importId: number,
+  name: KindName,
+  stored: number,
+  rows: readonly ArchiveRow[],
+) {
+  const kind = kindOf(name)
+  const newId = hasId(kind)
+    ? sql`(f.fields->>'id')::bigint, nextval(pg_get_serial_sequence(${kind.table}, 'id'))`
+    : sql`null::bigint, null::bigint`
+  const fields = JSON.stringify(rows.map((row) => row.fields))
+  return kysely
+    .insertInto('archive_rows')
+    .columns(['program_id', 'import_id', 'id', 'kind', 'old_id', 'new_id', 'fields'])
+    .expression(
+      sql`select ${programId}::bigint, ${importId}::bigint, ${stored}::bigint + f.place, ${name}::text, ${newId}, f.fields
+        from jsonb_array_elements(${fields}::jsonb) with ordinality f (fields, place)`,
+    )
+}
+
+/**
+ * Applies an archive in one transaction: all its rows with new ids, then the figures that follow from them. If the database refuses a row or
+ * if the money does not add up, nothing of it stays, and the import fails with the reason.
+ */
+export async function applyArchive(db: Database, programId: number, importId: number): Promise<void> {
+  const ids = { of_program_id: programId, of_import_id: importId }
+  const patient = db.waiting(patientMilliseconds)
+  try {
+    await patient.batch([
+      call('begin_archive', ids),
+      settingsStatement(programId, importId),
+      ...kindNames.filter((name) => name !== 'program').map((name) => insertStatement(programId, importId, name)),
+      call('finish_archive', ids),
+    ])
+  } catch (error) {
+    if (violatedConstraint(error) === 'archive_applied') return
+    await patient.query(call('finish_reading_archive', { ...ids, why_not: problemIn(error), remark: null }))
+  }
+}
+
+const rowsOf = (name: KindName) =>
+  `archive_rows r cross join lateral jsonb_populate_record(null::${kindOf(name).table}, r.fields) x
+  where r.program_id = $1 and r.import_id = $2 and r.kind = '${name}'`
+
+/** The program keeps its name and its domain, which its owner has chosen and proven here. */
+const keptSettings = new Set(['id', 'name', 'domain'])
+
+function settingsStatement(programId: number, importId: number) {
+  const { fields, extra, write } = kindOf('program')
+  const columns = Object.keys(fields).filter((field) => !keptSettings.has(field) && extra?.[field] === undefined)
+  return statementOf(
+    `update programs p set ${columns.map((column) => `${column} = ${write?.[column] ?? `x.${column}`}`).join(', ')}
+    from ${rowsOf('program')} and p.id = r.program_id`,
+    [programId, importId],
+  )
+}
+
+function insertStatement(programId: number, importId: number, name: KindName) {
+  const { table, fields, extra, write } = kindOf(name)
+  const values: Record<string, string> = { program_id: 'r.program_id' }
+  for (const [field, type] of Object.entries(fields)) {
+    const referred = referredBy(type)
+    if (type === 'id') values[field] = 'r.new_id'
+    else if (extra?.[field] === undefined)
+      values[field] = referred ? `archived_id(r, '${referred}', x.${field})` : `x.${field}`
+  }
+  Object.assign(values, write)
+  const where = name === 'clicks' ? ` and ${isKeptClick}` : ''
+  return statementOf(
+    `insert into ${table} (${Object.keys(values).join(', ')}) overriding system value
+    select ${Object.values(values).join(', ')} from ${rowsOf(name)}${where} order by r.id`,
+    [programId, importId],
+  )
+}
+
+/** Older clicks belong to months that are deleted here. */
+const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - interval '25 months')`
+
+/** Returns the reason for an error of an archive. Throws other errors. */
+function problemIn(error: unknown): string {
+  if (error instanceof RefusedArchive) return error.message
+  if (error instanceof RangeError) return 'The archive has a value that is nested too deeply. Export the program again.'
+  // A value that the database refuses: of a wrong form, against a constraint, or too large for an index.
+  if (!(error instanceof NeonDbError) || !/^(22|23|54)/.test(error.code ?? '')) throw error
+  if (error.constraint === 'archive_refused') return `${error.message} Export the program again.`
+  return `The rows of the archive contradict each other or are not valid (${error.constraint ?? error.message.slice(0, 200)}). Export the program again.`
+}

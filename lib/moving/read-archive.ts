@@ -1,0 +1,172 @@
+import { sha256 } from '@noble/hashes/sha2.js'
+import { bytesToHex } from '@noble/hashes/utils.js'
+import { Unzip, UnzipInflate, unzipSync } from 'fflate'
+import * as z from 'zod/mini'
+import { accepts, archiveVersion, kindNames, kindOf, type KindName } from './archive-kinds.ts'
+
+/** A reason to refuse an archive, for its owner. */
+export class RefusedArchive extends Error {}
+
+/** A row of an archive, in the order of its file. */
+export interface ArchiveRow {
+  kind: KindName
+  fields: Record<string, unknown>
+}
+
+const most = { manifestBytes: 64 * 1024, rows: 1_000_000, bytes: 1024 ** 3, lineLength: 1024 ** 2 }
+/** Compressed bytes that are unpacked at once. They become at most a thousand times as many. */
+const sliceBytes = 16 * 1024
+
+const size = z.number().check(z.int(), z.minimum(0))
+const manifestSchema = z.object({
+  format: z.literal('program-archive'),
+  version: z.literal(archiveVersion),
+  email_key: z.string().check(z.maxLength(200)),
+  files: z
+    .array(z.object({ name: z.string(), rows: size, bytes: size, sha256: z.string().check(z.length(64)) }))
+    .check(z.maxLength(100)),
+})
+export type ReadManifest = z.output<typeof manifestSchema>
+
+const names = new Map<string, KindName | undefined>(
+  kindNames.flatMap((kind) => [
+    [`data/${kind}.jsonl`, kind] as const,
+    // The same rows for people and spreadsheets. Only their hash is checked.
+    [`csv/${kind}.csv`, undefined] as const,
+  ]),
+)
+
+/** Reads and checks the manifest of an archive. Throws RefusedArchive. */
+export function readManifest(archive: Uint8Array): ReadManifest {
+  let text: Uint8Array | undefined
+  try {
+    // It unpacks nothing else, and no more bytes than the entry declares.
+    const filter = ({ name, originalSize }: { name: string; originalSize: number }) =>
+      name === 'manifest.json' && originalSize <= most.manifestBytes
+    text = unzipSync(archive, { filter })['manifest.json']
+  } catch {
+    throw new RefusedArchive('The file is not a complete ZIP archive. Download it again.')
+  }
+  let manifest: unknown
+  try {
+    manifest = text && JSON.parse(new TextDecoder().decode(text))
+  } catch {
+    manifest = undefined
+  }
+  const version = z.object({ format: z.literal('program-archive'), version: z.number() }).safeParse(manifest)
+  if (!version.success) throw new RefusedArchive('The archive has no readable manifest.json. Export the program again.')
+  if (version.data.version !== archiveVersion) {
+    throw new RefusedArchive(
+      `The archive has version ${version.data.version}, and this instance reads version ${archiveVersion}. Update the older instance, then export again.`,
+    )
+  }
+  const read = manifestSchema.safeParse(manifest)
+  if (!read.success) throw new RefusedArchive('The manifest of the archive is damaged. Export the program again.')
+  checkFiles(read.data)
+  return read.data
+}
+
+function checkFiles({ files }: ReadManifest): void {
+  const given = new Set(files.map(({ name }) => name))
+  const unknown = files.find(({ name }) => !names.has(name))
+  if (unknown) throw new RefusedArchive(`The archive has an unknown file: ${shown(unknown.name)}.`)
+  const missing = kindNames.find((kind) => !given.has(`data/${kind}.jsonl`))
+  if (missing) throw new RefusedArchive(`The archive has no file data/${missing}.jsonl. Export the program again.`)
+  const rows = files.reduce((sum, file) => sum + (names.get(file.name) ? file.rows : 0), 0)
+  if (rows > most.rows) throw new RefusedArchive('The archive has more than 1,000,000 rows, which is too many.')
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
+  if (bytes > most.bytes) throw new RefusedArchive('The files of the archive have more than 1 GiB, which is too large.')
+}
+
+const shown = (name: string) => JSON.stringify(name.slice(0, 100))
+
+/**
+ * Reads the rows of an archive, page by page, and compares each file with the manifest. It holds no more than the rows of one slice. Throws
+ * RefusedArchive, perhaps after it returned rows.
+ */
+export async function* readArchive(archive: Uint8Array, { files }: ReadManifest): AsyncGenerator<ArchiveRow[], void> {
+  let rows: ArchiveRow[] = []
+  const open = new Map(files.map((file) => [file.name, file]))
+  const unzip = new Unzip((entry) => {
+    const { name } = entry
+    const isManifest = name === 'manifest.json'
+    const file = isManifest ? { name, rows: 0, bytes: most.manifestBytes, sha256: '' } : open.get(name)
+    if (!file) throw new RefusedArchive(`The archive has a file that its manifest does not name: ${shown(name)}.`)
+    open.delete(name)
+    const reader = lineReader(names.get(name), (row) => rows.push(row))
+    const hash = sha256.create()
+    let bytes = 0
+    entry.ondata = (error, data, isLast) => {
+      // It also passes on an error that this function threw.
+      if (error) throw error instanceof RefusedArchive ? error : damaged(name)
+      bytes += data.length
+      if (bytes > file.bytes) throw damaged(name)
+      hash.update(data)
+      const read = reader(data, isLast)
+      if (
+        isLast &&
+        !isManifest &&
+        (bytesToHex(hash.digest()) !== file.sha256 || (names.get(name) && read !== file.rows))
+      )
+        throw damaged(name)
+    }
+    entry.start()
+  })
+  unzip.register(UnzipInflate)
+  for (let at = 0; at < archive.length; at += sliceBytes) {
+    const end = Math.min(at + sliceBytes, archive.length)
+    try {
+      unzip.push(archive.subarray(at, end), end === archive.length)
+    } catch (error) {
+      throw error instanceof RefusedArchive ? error : damaged('archive')
+    }
+    if (rows.length > 0) yield rows
+    rows = []
+  }
+  const [missing] = open.keys()
+  if (missing !== undefined) throw damaged(missing)
+}
+
+const damaged = (name: string) =>
+  new RefusedArchive(`The archive is damaged: ${shown(name)} differs from the manifest. Download it again.`)
+
+/** Returns a function that takes the next bytes of a file and returns the number of lines so far. Files without a kind have no lines. */
+function lineReader(kind: KindName | undefined, take: (row: ArchiveRow) => void) {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  let rest = ''
+  let read = 0
+  return (data: Uint8Array, isLast: boolean): number => {
+    if (kind === undefined) return 0
+    try {
+      rest += decoder.decode(data, { stream: !isLast })
+    } catch {
+      throw damaged(`data/${kind}.jsonl`)
+    }
+    const lines = rest.split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > most.lineLength || (isLast && rest !== '')) throw damaged(`data/${kind}.jsonl`)
+    for (const line of lines) {
+      read += 1
+      take({ kind, fields: fieldsIn(kind, line, read) })
+    }
+    return read
+  }
+}
+
+function fieldsIn(kind: KindName, line: string, number: number): Record<string, unknown> {
+  const at = `Line ${number} of data/${kind}.jsonl`
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(line)
+  } catch {
+    throw new RefusedArchive(`${at} is not JSON. Export the program again.`)
+  }
+  const read = z.record(z.string(), z.unknown()).safeParse(parsed)
+  if (!read.success) throw new RefusedArchive(`${at} is not an object. Export the program again.`)
+  const { fields } = kindOf(kind)
+  const unknown = Object.keys(read.data).find((field) => !Object.hasOwn(fields, field))
+  if (unknown !== undefined) throw new RefusedArchive(`${at} has an unknown field: ${shown(unknown)}.`)
+  const wrong = Object.entries(fields).find(([field, type]) => !accepts(type, read.data[field]))
+  if (wrong) throw new RefusedArchive(`${at} has no valid ${wrong[0]}. Export the program again.`)
+  return read.data
+}

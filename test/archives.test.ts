@@ -1,0 +1,377 @@
+import { strFromU8, strToU8, unzipSync, zipSync } from 'fflate'
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { findDifferences } from '../lib/commands/audit.ts'
+import { createDemo } from '../lib/local/demo.ts'
+import { explainSale } from '../lib/money/explanation.ts'
+import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { returnPayout } from '../lib/money/payouts.ts'
+import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
+import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
+import { applyImport, createImport, importFiles } from '../lib/moving/imports.ts'
+import { createProgram, programDefaults } from '../lib/programs/programs.ts'
+import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
+import { startEndpoint } from './support/stack.ts'
+
+const { db, sql } = await startEndpoint()
+const env = { EMAIL_HASH_KEY: 'test', AUTH_SECRET: 'test' }
+
+type Line = Record<string, unknown>
+type Files = Record<string, Uint8Array>
+
+const programId = await demoWithPayouts()
+
+/** The demo program with a paid run, a payment that came back, and an import. */
+async function demoWithPayouts() {
+  const demo = await createDemo(db, env)
+  const files = [
+    {
+      name: 'partners.csv',
+      content: strToU8('id,name,email,token,balance,currency\n1,Ada,ada@old.example,ada-old,12.50,USD'),
+    },
+    {
+      name: 'commissions.csv',
+      content: strToU8(
+        'Commission ID,Affiliate email,Amount,Currency,Status,Created at\nc1,ada@old.example,9,USD,paid,2025-02-25',
+      ),
+    },
+  ]
+  const importId = await createImport(db, env, demo.programId, 'rewardful')
+  await importFiles(db, env, demo.programId, importId, { source: 'rewardful', files, mappings: {}, seconds: 9 })
+  await applyImport(db, env, demo.programId, importId, 9)
+  const runId = await createPayoutRun(db, demo.programId, crypto.randomUUID())
+  const transfer = { reference: 'transfer 1', paid_on: new Date() }
+  await payPayoutRun(db, demo.programId, Number(runId), transfer)
+  const { rows } = await sql.query('select min(id)::int as id from payouts where payout_run_id = $1', [runId])
+  await returnPayout(db, demo.programId, rows[0].id, 'returned', 'The account is closed.')
+  return demo.programId
+}
+
+async function exported(ofProgramId: number): Promise<Uint8Array> {
+  const created = await createExport(db, ofProgramId)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of writeArchive(db, env.EMAIL_HASH_KEY, ofProgramId, created)) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+const newProgram = async () => {
+  const created = await sql.query(`insert into workspaces (name) values ('Another') returning id`)
+  return await createProgram(db, created.rows[0].id, {
+    ...programDefaults,
+    name: 'Demo program',
+    domain: 'shop.example.com',
+  })
+}
+
+async function importedInto(ofProgramId: number, content: Uint8Array) {
+  const importId = await createImport(db, env, ofProgramId, 'archive')
+  const files = [{ name: 'program.zip', content }]
+  const planned = await importFiles(db, env, ofProgramId, importId, {
+    source: 'archive',
+    files,
+    mappings: {},
+    seconds: 9,
+  })
+  return planned.state === 'planned' ? await applyImport(db, env, ofProgramId, importId, 9) : planned
+}
+
+const linesOf = (files: Files, name: string): Line[] =>
+  strFromU8(files[`data/${name}.jsonl`] ?? new Uint8Array())
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line))
+
+/** The rows of an archive with the place of each row in its file instead of its id, and without the ids of the program. */
+function normalized(archive: Uint8Array): Record<string, Line[]> {
+  const files = unzipSync(archive)
+  const places = new Map<string, number>()
+  for (const name of kindNames) {
+    for (const [place, { id }] of linesOf(files, name).entries()) places.set(`${name} ${String(id)}`, place)
+  }
+  const withPlace = (kind: string, id: unknown) =>
+    typeof id === 'number' ? `${kind} ${places.get(`${kind} ${id}`)}` : id
+  return Object.fromEntries(
+    kindNames.map((name) => [
+      name,
+      linesOf(files, name).map((line) =>
+        Object.fromEntries(
+          Object.entries(line).map(([field, value]) => {
+            const type = kindOf(name).fields[field] ?? ''
+            if (name === 'program' && /id/.test(field)) return [field, 'an id']
+            if (type === 'id') return [field, withPlace(name, value)]
+            const referred = referredBy(type)
+            if (referred) return [field, withPlace(referred, value)]
+            return [field, nested(value, withPlace)]
+          }),
+        ),
+      ),
+    ]),
+  )
+}
+
+function nested(value: unknown, withPlace: (kind: string, id: unknown) => unknown): unknown {
+  return JSON.parse(JSON.stringify(value), (key, inner: unknown) =>
+    key === 'link_id'
+      ? withPlace('links', inner)
+      : key === 'rule_id'
+        ? withPlace('rules', inner)
+        : key === 'group_id'
+          ? withPlace('groups', inner)
+          : inner,
+  )
+}
+
+const archive = await exported(programId)
+const target = await newProgram()
+
+test('an archive fills an empty program of another workspace to the row, and exporting that program gives the same archive', async () => {
+  expect(await importedInto(target, archive)).toMatchObject({ state: 'applied', problem: null })
+  expect(normalized(await exported(target))).toEqual(normalized(archive))
+  expect(await findDifferences(sql)).toEqual([])
+  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+  expect(await findDifferences(sql)).toEqual([])
+  const totals = `select grouping_name, span, starts, currency, sum(clicks) as clicks, sum(leads) as leads, sum(conversions) as conversions,
+      sum(sales) as sales, sum(revenue_cents) as revenue, sum(commission_cents) as commission, sum(refunded_cents) as refunded
+    from grouped_totals where program_id = $1 group by 1, 2, 3, 4 order by 1, 2, 3, 4`
+  expect((await sql.query(totals, [target])).rows).toEqual((await sql.query(totals, [programId])).rows)
+  const log = await sql.query(
+    `select action from audit_log where program_id = $1 and action <> 'program.created' order by id`,
+    [target],
+  )
+  expect(log.rows).toEqual([{ action: 'import.applied' }, { action: 'program.exported' }])
+  const silent =
+    'select (select count(*) from outbox where program_id = $1) as outbox, (select count(*) from webhook_messages where program_id = $1) as webhooks'
+  expect((await sql.query(silent, [target])).rows).toEqual([{ outbox: '0', webhooks: '0' }])
+})
+
+test('the explanation of each imported sale is the same', async () => {
+  const { rows } = await sql.query(
+    'select transaction_id from sales where program_id = $1 and not is_test order by id',
+    [programId],
+  )
+  expect(rows.length).toBeGreaterThan(30)
+  const explained = async (ofProgramId: number) =>
+    await Promise.all(
+      rows.map(async ({ transaction_id }) => {
+        const all = await explainSale(db, { programId: ofProgramId, transaction_id, test: false, withCustomer: true })
+        return JSON.parse(JSON.stringify(all), (key, value: unknown) =>
+          /(^|_)id$/.test(key) && typeof value === 'number'
+            ? 'id'
+            : typeof value === 'string'
+              ? value.replace(/payout \d+/, 'payout')
+              : value,
+        )
+      }),
+    )
+  expect(await explained(target)).toEqual(await explained(programId))
+})
+
+test('an archive has each column of its tables or omits it by name, and its schemas describe its rows', async () => {
+  const files = unzipSync(archive)
+  for (const name of kindNames) {
+    const { table, fields, extra = {}, omitted } = kindOf(name)
+    const columns = await sql.query(
+      `select array_agg(attname::text) as names from pg_attribute where attrelid = $1::regclass and attnum > 0 and not attisdropped`,
+      [table],
+    )
+    const own = Object.keys(fields).filter((field) => !(field in extra))
+    const implied = name === 'program' ? [] : ['program_id']
+    expect([name, ...[...own, ...omitted, ...implied].toSorted()]).toEqual([name, ...columns.rows[0].names.toSorted()])
+    const schema = JSON.parse(JSON.stringify(schemaOfKind(name, 'https://api.example.com')))
+    const rows = linesOf(files, name)
+    const csv = strFromU8(files[`csv/${name}.csv`] ?? new Uint8Array())
+    expect(csv.split('\r\n')[0]).toBe(Object.keys(fields).join(','))
+    for (const row of rows) {
+      expect(Object.keys(row)).toEqual(schema.required)
+      for (const [field, type] of Object.entries(fields))
+        expect([field, accepts(type, row[field])]).toEqual([field, true])
+    }
+  }
+  const text = Object.values(files)
+    .map((file) => strFromU8(file))
+    .join('')
+  for (const secret of ['password', 'token_hash', 'svc_live_', 'ip_address', 'secret'])
+    expect(text).not.toContain(`"${secret}`)
+})
+
+test('a moved program is found by the former id in the metadata of subscriptions, and can move again', async () => {
+  const third = await newProgram()
+  expect(await importedInto(third, await exported(target))).toMatchObject({ state: 'applied' })
+  expect(normalized(await exported(third))).toEqual(normalized(archive))
+  await sql.query(`update programs set processor_account_id = 'acct_moved' where id = $1`, [third])
+  const found = `select (program_of_purchase('acct_moved', jsonb_build_object('program_id', $1::bigint))).id::int as id`
+  for (const id of [programId, target, third]) expect((await sql.query(found, [id])).rows).toEqual([{ id: third }])
+  expect((await sql.query(found, [third + 1000])).rows).toEqual([{ id: null }])
+  expect(await importedInto(third, archive)).toMatchObject({
+    state: 'failed',
+    problem: expect.stringContaining('already has partners'),
+  })
+})
+
+test('an instance with another key for e-mail addresses drops their hashes and says so', async () => {
+  const other = await newProgram()
+  const importId = await createImport(db, env, other, 'archive')
+  const files = [{ name: 'program.zip', content: archive }]
+  const reading = { source: 'archive', files, mappings: {}, seconds: 9 } as const
+  expect(await importFiles(db, { ...env, EMAIL_HASH_KEY: 'other' }, other, importId, reading)).toMatchObject({
+    state: 'planned',
+    problem: expect.stringContaining('EMAIL_HASH_KEY'),
+  })
+  expect(await applyImport(db, env, other, importId, 9)).toMatchObject({ state: 'applied' })
+  const hashes = await sql.query(
+    'select count(email_hash)::int as hashes, count(*)::int as customers from customers where program_id = $1',
+    [other],
+  )
+  expect(hashes.rows).toEqual([{ hashes: 0, customers: linesOf(unzipSync(archive), 'customers').length }])
+  expect(await findDifferences(sql, other)).toEqual([])
+})
+
+const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+
+/** Changes the rows of a kind, and writes a manifest that agrees with them. */
+function forged(kind: KindName, change: (rows: Line[]) => unknown[], settings: Partial<Manifest> = {}): Uint8Array {
+  const files = unzipSync(archive)
+  const rows = change(linesOf(files, kind))
+  const lines = rows.map((row) => (typeof row === 'string' ? row : JSON.stringify(row)))
+  return withFile(
+    files,
+    `data/${kind}.jsonl`,
+    strToU8(lines.map((line) => `${line}\n`).join('')),
+    rows.length,
+    settings,
+  )
+}
+
+function withFile(files: Files, name: string, content: Uint8Array, rows: number, settings: Partial<Manifest> = {}) {
+  const manifest: Manifest = JSON.parse(strFromU8(files['manifest.json'] ?? new Uint8Array()))
+  const others = manifest.files.filter((file) => file.name !== name)
+  const file = { name, rows, bytes: content.length, sha256: sha256(content) }
+  const changed = { ...manifest, files: [...others, file], ...settings }
+  return zipSync({ ...files, [name]: content, 'manifest.json': strToU8(JSON.stringify(changed)) })
+}
+
+const first = (change: Line) => (rows: Line[]) => rows.map((row, place) => (place === 0 ? { ...row, ...change } : row))
+const manifestWith = (change: (manifest: Manifest) => unknown) => {
+  const files = unzipSync(archive)
+  const manifest: Manifest = JSON.parse(strFromU8(files['manifest.json'] ?? new Uint8Array()))
+  change(manifest)
+  return zipSync({ ...files, 'manifest.json': strToU8(JSON.stringify(manifest)) })
+}
+const firstFile =
+  (change: object) =>
+  ({ files }: Manifest) =>
+    Object.assign(files[0] ?? {}, change)
+const flipped = (at: number) => archive.map((byte, place) => (place === at ? byte ^ 0xff : byte))
+const bomb = new Uint8Array(8 * 1024 * 1024)
+const past = '2019-12-31T00:00:00+00:00'
+
+test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
+  ['is cut off', () => archive.subarray(0, archive.length - 300), 'not a complete ZIP'],
+  ['is no archive', () => strToU8('name,email\nAda,ada@example.com'), 'not a complete ZIP'],
+  ['has a damaged file', () => flipped(3000), 'is damaged'],
+  ['has no manifest', () => zipSync({ 'data/partners.jsonl': strToU8('{}') }), 'no readable manifest'],
+  ['has a manifest that is a bomb', () => zipSync({ 'manifest.json': bomb }), 'no readable manifest'],
+  ['has another version', () => manifestWith((manifest) => (manifest.version = 99)), 'has version 99'],
+  ['has another hash', () => manifestWith(firstFile({ sha256: 'a'.repeat(64) })), 'differs from the manifest'],
+  ['has other rows', () => manifestWith(firstFile({ rows: 7 })), 'differs from the manifest'],
+  [
+    'lacks a file',
+    () => manifestWith((manifest) => (manifest.files = manifest.files.slice(1))),
+    'has no file data/program',
+  ],
+  ['has too many rows', () => manifestWith(firstFile({ rows: 1_000_001 })), 'more than 1,000,000 rows'],
+  ['declares too many bytes', () => manifestWith(firstFile({ bytes: 2 ** 31 })), 'more than 1 GiB'],
+  [
+    'unpacks to more than it declares',
+    () => zipSync({ ...unzipSync(archive), 'data/partners.jsonl': bomb }),
+    'is damaged',
+  ],
+  ['has one endless line', () => withFile(unzipSync(archive), 'data/partners.jsonl', bomb, 0), 'is damaged'],
+  ['names a path', () => withFile(unzipSync(archive), '../../etc/passwd', strToU8('x'), 0), 'unknown file'],
+  ['hides a file', () => zipSync({ ...unzipSync(archive), '../evil.jsonl': strToU8('x') }), 'does not name'],
+  ['has a line without JSON', () => forged('partners', (rows) => [...rows, '{"id": 1']), 'is not JSON'],
+  ['has a column of the database', () => forged('partners', first({ user_id: 'user_1' })), 'unknown field'],
+  ['has a zero byte', () => forged('partners', first({ name: 'A\0' })), 'not valid'],
+  ['has a link of another program', () => forged('links', first({ partner_id: 1_000_000 })), 'does not have'],
+  [
+    'has a rule of another program',
+    () => forged('sales', first({ terms_by_line: [{ rule_id: 99_999, weight: 1 }] })),
+    'does not have',
+  ],
+  ['repeats an id', () => forged('partners', (rows) => [...rows, rows[0]]), 'archive_rows_old_id_key'],
+  [
+    'has a click in the future',
+    () => forged('clicks', first({ click_timestamp: '2999-01-01T00:00:00+00:00' })),
+    'no valid click_timestamp',
+  ],
+  [
+    'has an endless time',
+    () => forged('partners', first({ payout_waits_until: 'infinity' })),
+    'no valid payout_waits_until',
+  ],
+  [
+    'has an old lead',
+    () =>
+      forged('customers', (rows) =>
+        rows.map((row) => (row['signup_date'] && !row['imported_at'] ? { ...row, signup_date: past } : row)),
+      ),
+    'older than 2020',
+  ],
+  ['gives a partner a balance', () => forged('balances', first({ balance_cents: 99_999_900 })), 'balances'],
+  [
+    'has entries that do not add up',
+    () => forged('balance_entries', first({ amount_cents: 99_999_900 })),
+    'balance_entries',
+  ],
+  ['leaves an entry out', () => forged('balance_entries', (rows) => rows.slice(1)), 'balance'],
+  [
+    'pays an entry twice',
+    () =>
+      forged('payout_lines', (rows) => [
+        ...rows,
+        { ...rows.findLast((row) => !row['is_returned']), id: 999, payment_number: 9 },
+      ]),
+    'do not add up',
+  ],
+  ['pays nothing', () => forged('payout_lines', () => []), 'do not add up: a payout'],
+  [
+    'raises a commission',
+    () =>
+      forged('commissions', (rows) =>
+        rows.map((row) =>
+          row['credited_at'] === null && row['reversal'] === 'none' && row['kind'] === 'sale'
+            ? { ...row, amount_cents: Number(row['amount_cents']) * 50 }
+            : row,
+        ),
+      ),
+    'do not add up: commission of sale',
+  ],
+  ['changes a refund', () => forged('refunds', first({ applied_cents: 1 })), 'the refunds of sale'],
+  [
+    'has a wrong customer',
+    () => forged('customers', (rows) => rows.map((row) => ({ ...row, partner_id: rows[0]?.['partner_id'] }))),
+    'another partner',
+  ],
+  [
+    'nests lists too deeply',
+    () =>
+      forged('sales', (rows) => [
+        JSON.stringify({ ...rows[0], additional_data: 0 }).replace(
+          '"additional_data":0',
+          `"additional_data":${'['.repeat(50_000)}${']'.repeat(50_000)}`,
+        ),
+      ]),
+    'deeply',
+  ],
+])('an archive that %s is refused, and nothing stays', async (_what, hostile, problem) => {
+  const victim = await newProgram()
+  const { state, problem: why, ...others } = await importedInto(victim, hostile())
+  expect([state, why]).toEqual(['failed', expect.stringContaining(problem)])
+  expect(others).toMatchObject({ done: 0 })
+  const left = kindNames
+    .filter((name) => name !== 'program')
+    .map((name) => `select from ${kindOf(name).table} where program_id = $1`)
+  expect(
+    (await sql.query([...left, 'select from archive_rows where program_id = $1'].join(' union all '), [victim])).rows,
+  ).toEqual([])
+})
