@@ -10,7 +10,7 @@ set plan_cache_mode = force_generic_plan as $$
   order by e.customer_id = (c).id desc, e.click_timestamp desc, e.id limit 1
 $$;
 
--- Writes an event for the partner's endpoints. `of_cents` is negative if money is taken back. The customer's link and its parameters are only
+-- Writes an event for the partner's endpoints. `of_cents` is negative if the commission was reversed. The customer's link and its parameters are only
 -- in the message if the link is the partner's own, because a code can give a sale to another partner. `customer_id` and `sale_id` stay
 -- in the service, for erasure and the sale key.
 create or replace function write_postback(
