@@ -24,15 +24,18 @@ const app = createApp<ReadEnv>()
 
 const missing = () => new ApiError('not_found', 'There is no such document, or you have no access to it.')
 
-const idOf = (text: string): number => {
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw missing()
-  return Number(text)
-}
+const idOf = (text: string): number | undefined => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined)
 
-/** Finds the reader: a member with access to the program's payouts, or any other person. */
-async function readerOf(db: Database, env: ReadEnv, headers: Headers, programId: number | undefined) {
+/** Finds the program, and its reader: a member with access to its payouts, or any other person. Refuses unknown sessions first. */
+async function readerOf(db: Database, env: ReadEnv, headers: Headers, program: string) {
+  const programId = idOf(program)
   const { access } = await findAccess(db, env, headers, programId)
-  return { userId: access.user.id, isMember: access.program !== undefined && may(access.roles, 'payout:list') }
+  if (programId === undefined) throw missing()
+  return {
+    programId,
+    userId: access.user.id,
+    isMember: access.program !== undefined && may(access.roles, 'payout:list'),
+  }
 }
 
 const pdfHeaders = (name: string) => ({
@@ -48,13 +51,8 @@ const pdf = (document: PrintedDocument, name: string) =>
 const documentPath = '/documents/:programId/:documentId'
 app.get(documentPath, countReader, async (c) => {
   const db = openDatabase(c.env)
-  const { userId, isMember } = await readerOf(
-    db,
-    c.env,
-    c.req.raw.headers,
-    Number(c.req.param('programId')) || undefined,
-  )
-  const [programId, documentId] = [idOf(c.req.param('programId')), idOf(c.req.param('documentId'))]
+  const { programId, userId, isMember } = await readerOf(db, c.env, c.req.raw.headers, c.req.param('programId'))
+  const documentId = idOf(c.req.param('documentId')) ?? 0
   const [document] = await db.query(documentStatement(isMember ? { programId } : { userId }, programId, documentId))
   if (!document) throw missing()
   return pdf(printDocument(document), `${document.series}-${document.number}`)
@@ -64,19 +62,13 @@ app.all(documentPath, onlyMethods('GET', 'HEAD'))
 const statementPath = '/documents/:programId/statements/:month'
 app.get(statementPath, countReader, async (c) => {
   const db = openDatabase(c.env)
-  const { userId, isMember } = await readerOf(
-    db,
-    c.env,
-    c.req.raw.headers,
-    Number(c.req.param('programId')) || undefined,
-  )
-  const programId = idOf(c.req.param('programId'))
+  const { programId, userId, isMember } = await readerOf(db, c.env, c.req.raw.headers, c.req.param('programId'))
   const month = c.req.param('month')
   const range = monthRange(month)
   if (!range) throw new ApiError('invalid_request', 'Enter a month such as 2026-01.')
   const { partner, currency = '' } = c.req.query()
   const of: StatementOf =
-    isMember && partner !== undefined ? { programId, partnerId: idOf(partner) } : { userId, programId }
+    isMember && partner !== undefined ? { programId, partnerId: idOf(partner) ?? 0 } : { userId, programId }
   const period = { ...range, currency: isCurrency(currency) ? currency : null }
   const [totals, entries] = await Promise.all([
     readStatementTotals(db, of, period),
