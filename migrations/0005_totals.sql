@@ -53,7 +53,8 @@ create type total_span as enum ('day', 'month');
 
 -- One value in a day or a month (UTC). With a month's row, reads of long ranges skip the rows of its days. Clicks, leads and conversions
 -- are in the row without a currency. Sales and money are in a row for each currency, so that a read of money skips the clicks in the index.
--- In each grouping after `device`, the first 200 values of a day have their own rows. A row with an empty value holds all others. A
+-- In each grouping after `device`, the first 200 values of a day have their own rows, and one address adds at most ten in each count. A row
+-- with an empty value holds all others. A
 -- correction can leave a negative figure.
 create table grouped_totals (
   program_id bigint not null,

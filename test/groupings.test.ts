@@ -632,6 +632,32 @@ test('a day keeps 200 separate values, and all others share one row', async () =
   await setTime(new Date())
 })
 
+test('an address adds ten values of a grouping in a run, over all programs', async () => {
+  const pair = [await createSandbox(db, { AUTH_SECRET: 'secret' }), await createSandbox(db, { AUTH_SECRET: 'secret' })]
+  const click = async (n: number, visitor: number | null) => {
+    const visit = {
+      ...noClick,
+      affiliate_url: 'https://shop.example.com/',
+      partner_code: pair[n % 2]?.partnerCode ?? '',
+    }
+    await recordClick(db, { ...visit, campaign: { sub1: `${visitor} ${n}` }, visitor }, null)
+  }
+  for (const visitor of [1, 2, null]) for (let n = 0; n < 14; n++) await click(n, visitor)
+  while ((await countClicks(db, 1000)) > 0);
+  const { rows } = await sql.query(
+    `select split_part(value, ' ', 1) as visitor, count(*) filter (where value <> '')::int as of_values, sum(clicks)::int as clicks
+    from grouped_totals where program_id = any ($1) and grouping_name = 'sub1' and span = 'day' group by 1 order by 1`,
+    [pair.map((one) => one.programId)],
+  )
+  expect(rows).toEqual([
+    { visitor: '', of_values: 0, clicks: 8 },
+    { visitor: '1', of_values: 10, clicks: 10 },
+    { visitor: '2', of_values: 10, clicks: 10 },
+    { visitor: 'null', of_values: 14, clicks: 14 },
+  ])
+  expect(await findDifferences(sql)).toEqual([])
+})
+
 test('a paid lead and a first purchase only change their own figures', async () => {
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
   const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { Client } from 'pg'
 import { generateApiKey } from '../../lib/access/api-keys.ts'
 import { rateLimits } from '../../lib/api/rate-limits.ts'
+import { campaignNames } from '../../lib/tracking/campaign.ts'
 import { openPool } from '../../lib/commands/postgres.ts'
 import { Database } from '../../lib/database.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
@@ -17,6 +18,10 @@ import { type Result, round } from './result.ts'
 /** The number of measured requests of a route, or fewer if the route allows fewer per minute. */
 const mostMeasured = 300
 const megabyte = 1024 * 1024
+/** An hour of one address is sent in parts, each from its own address, because a box counts clicks every 25 seconds. */
+const partsOfHour = 144
+/** Each program has its own totals by value. */
+const programs = 50
 
 interface Sent {
   path: string
@@ -150,10 +155,25 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
   ]
 }
 
+const hex = (length: number) => randomBytes(length).toString('hex').slice(0, length)
+
+/** A click with ten values that no click had before. It counts once. */
+function richClick({ programId, partnerCode }: Sandbox): Sent {
+  const campaign = campaignNames.map((name) => `${name}=${hex(16)}`).join('&')
+  return json('/api/v1/track/click', {
+    affiliate_url: `https://shop.example.com/?aff=${partnerCode}&${campaign}`,
+    page_url: `https://shop.example.com/${hex(150)}`,
+    referrer_url: `https://${hex(60)}.example.com/`,
+    additional_data: { program_id: programId },
+  })
+}
+
 /**
  * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an
  * hour at the allowed rate: the share of a core, and the growth of the database, the log and the memory. Each route
  * gets its own address. The goals are for all routes together: clicks, leads, and the common budget of everything else.
+ * The disk of clicks and leads is that of a whole hour with the background jobs, because jobs and totals don't grow with
+ * each request.
  */
 export async function abuse(): Promise<Result> {
   const data = mkdtempSync(path.join(tmpdir(), 'svc-abuse-'))
@@ -174,12 +194,11 @@ export async function abuse(): Promise<Result> {
   const postgresPid = Number(readFileSync(path.join(data, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0])
   const sql = new Client({ connectionString: databaseUrl })
   await sql.connect()
-  // Autovacuum would add pages that no route caused.
-  await sql.query('alter system set autovacuum = off')
-  await sql.query('select pg_reload_conf()')
   const pool = openPool(databaseUrl, 2)
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
-  const sandbox = await createSandbox(db, { ...environment, AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
+  const sandboxEnv = { ...environment, AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' }
+  const sandbox = await createSandbox(db, sandboxEnv)
+  const sandboxes = await Promise.all(Array.from({ length: programs }, () => createSandbox(db, sandboxEnv)))
   const pid = served.process.pid ?? NaN
 
   async function send({ path: address, ...sent }: Sent, from: string): Promise<unknown> {
@@ -205,6 +224,55 @@ export async function abuse(): Promise<Result> {
 
   const result: Result = { figures: [], goals: [] }
   const most = { clicks: { ...nothing }, leads: { ...nothing }, budget: { ...nothing } }
+
+  async function counted(): Promise<void> {
+    for (;;) {
+      const { rows } = await sql.query('select from uncounted_clicks union all select from uncounted_figures limit 1')
+      if (rows.length === 0) return
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+    }
+  }
+  /** Sends what one address may send in an hour, and waits for the background jobs. Returns the answers. */
+  async function hourOf(limit: 'clicks' | 'leads', perMinute: number, next: (n: number) => Sent): Promise<unknown[]> {
+    await counted()
+    const before = await read()
+    const ofPart = (60 * perMinute) / partsOfHour
+    const answers: unknown[] = []
+    for (let part = 0; part < partsOfHour; part++)
+      for (let n = 0; n < ofPart; n += 20) {
+        const asked = Array.from({ length: Math.min(20, ofPart - n) }, (_, each) =>
+          send(next(Math.floor(part * ofPart) + n + each), `10.${part}.0.${limit.length}`),
+        )
+        answers.push(...(await Promise.all(asked)))
+      }
+    await counted()
+    const after = await read()
+    most[limit].disk = (after.bytes - before.bytes) / megabyte
+    result.figures.push({
+      route: `an hour of ${limit} with its jobs`,
+      'per minute': perMinute,
+      'recorded of an hour': answers.filter((answer) => typeof answer === 'object').length,
+      'MB of disk per hour': round(most[limit].disk),
+      'MB of log per hour': round((after.logged - before.logged) / megabyte),
+    })
+    return answers
+  }
+  const richClicks = await hourOf('clicks', perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'), (n) =>
+    richClick(sandboxes[n % programs] ?? sandbox),
+  )
+  const richIds = richClicks.flatMap((answer) => (answer as { click_id?: string }).click_id ?? [])
+  await hourOf('leads', perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'), (n) =>
+    json('/api/v1/track/lead', {
+      customer_key: text(255),
+      session_id: text(255),
+      click_id: richIds[n % richIds.length],
+      page_url: `https://shop.example.com/${text(2000)}`,
+    }),
+  )
+  // Autovacuum would add pages that no route caused.
+  await sql.query('alter system set autovacuum = off')
+  await sql.query('select pg_reload_conf()')
+
   for (const [index, { route, perMinute: own = Infinity, limit = 'budget', send: next }] of routesOf(
     sandbox,
     clickIds,
@@ -222,7 +290,7 @@ export async function abuse(): Promise<Result> {
     const after = await read()
     const perHour = (60 * perMinute) / count
     const core = ((after.cpu_us - before.cpu_us) * perHour) / 3.6e9
-    const disk = ((after.bytes - before.bytes) * perHour) / megabyte
+    const disk = limit === 'budget' ? ((after.bytes - before.bytes) * perHour) / megabyte : most[limit].disk
     const log = ((after.logged - before.logged) * perHour) / megabyte
     // Other routes can use up the rest of the common budget, so this is the share of the whole budget.
     const whole = limit === 'budget' ? (budgetPerMinute / cost) * ((after.cpu_us - before.cpu_us) / count / 6e7) : core
@@ -233,7 +301,7 @@ export async function abuse(): Promise<Result> {
       'per minute': round(perMinute),
       'us per request': round((after.cpu_us - before.cpu_us) / count),
       '% of a core': round(100 * core),
-      'MB of disk per hour': round(disk),
+      ...(limit === 'budget' && { 'MB of disk per hour': round(disk) }),
       'MB of log per hour': round(log),
       'MB of memory': round(after.memory_kb / 1024),
     })

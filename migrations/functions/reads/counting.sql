@@ -72,6 +72,10 @@ end $$;
 
 create or replace function max_values_of_day() returns integer language sql immutable return 200;
 
+-- The most values of each grouping that the clicks of one address add in a run of count_clicks. A value takes a kilobyte, and a run takes
+-- place every 25 seconds. So an address that invents values in many programs can't fill the disk.
+create or replace function max_values_of_visitor() returns integer language sql immutable return 10;
+
 -- Sums figures. Replaces values beyond the first 200 of a day and grouping with the empty value.
 create or replace function limit_values(figures grouped_figure[]) returns grouped_figure[] language sql stable as $$
   with summed as materialized (
@@ -242,17 +246,22 @@ begin
   )
   select (select count(*) from taken), (
     select array_agg(row(g.program_id, g.grouping_name, g.metric, '', g.day, g.value, g.quarter, g.clicks)::grouped_figure) from (
-      select t.program_id, v.grouping_name, (case when t.is_bot then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
-        utc_day(t.clicked_at) as day, v.value, quarter_of_day(t.clicked_at) as quarter, count(*) as clicks
-      from taken t
-      join referral_links l on l.id = t.link_id
-      cross join lateral (
-        select values_of_click(e) as origin from affiliate_click_events e
-        where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
-        -- Forces an index lookup of each click.
-        offset 0
-      ) e
-      cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v
+      select t.program_id, t.grouping_name, (case when t.is_bot then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
+        utc_day(t.clicked_at) as day, case when t.place > max_values_of_visitor() then '' else t.value end as value,
+        quarter_of_day(t.clicked_at) as quarter, count(*) as clicks
+      from (
+        select t.program_id, t.clicked_at, t.is_bot, v.grouping_name, v.value, case when v.grouping_name > 'device' and e.visitor is not null
+          then dense_rank() over (partition by e.visitor, v.grouping_name order by t.program_id, v.value) end as place
+        from taken t
+        join referral_links l on l.id = t.link_id
+        cross join lateral (
+          select values_of_click(e) as origin, e.visitor from affiliate_click_events e
+          where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
+          -- Forces an index lookup of each click.
+          offset 0
+        ) e
+        cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v
+      ) t
       group by 1, 2, 3, 4, 5, 6
     ) g
   ) into counted, figures;
