@@ -672,7 +672,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     'partner',
     [
       '',
-      ...'/links /commissions /adjustments /payouts /documents /notifications /invitations /applications /sales/1/t1'.split(
+      ...'/links /postbacks /postbacks/1 /commissions /adjustments /payouts /documents /notifications /invitations /applications /sales/1/t1'.split(
         ' ',
       ),
     ].map((path) => `/partner${path}`),
