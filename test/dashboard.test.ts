@@ -73,6 +73,31 @@ test('a payout above the possible maximum is refused as invalid input', async ()
 
 const shown = async (path: string) => (await get(`/programs/${programId}${path}`, sandbox.dashboardToken)).text
 
+test('a partner adds, tests and reads a postback, and a hostile address is refused at its field', async () => {
+  const [page, token] = [`/partner/postbacks/${programId}`, sandbox.partnerToken]
+  const kept = { method: 'GET', url: 'https://tracker.example.com/?cid={sub1}&e={event}', lead: 'on' }
+  for (const [change, refusal] of [
+    [{ url: 'https://10.0.0.1/?cid={sub1}' }, 'must be a public address'],
+    [{ url: 'https://tracker.example.com/?cid={email}' }, 'contains the unknown placeholder'],
+    [{ url: `https://tracker.example.com/?${'x'.repeat(2000)}` }, 'Use at most 2,000 characters'],
+    [{ method: 'PUT' }, 'Choose a kind'],
+  ] as const)
+    expect(refusalIn((await post(page, { ...kept, ...change }, token)).headers)).toContain(refusal)
+  // The form's values no longer fit into a cookie.
+  await post(page, { ...kept, url: `https://tracker.example.com/?${'x'.repeat(8000)}` }, token)
+  expect((await get(page, token)).text).not.toContain('GET https://tracker')
+  const added = (await post(page, kept, token)).headers.get('location') ?? ''
+  expect(added).toMatch(/^\/partner\/postbacks\/\d+\/\d+$/)
+  const sent = (await post(`${added}/test`, {}, token)).headers.get('location') ?? ''
+  expect((await get(sent, token)).text).toContain('https://tracker.example.com/?cid=test-sub1&amp;e=test')
+  expect((await get(page, token)).text).toContain('GET https://tracker.example.com/')
+  expect(await shown('/webhooks')).not.toContain('tracker.example.com')
+  for (let count = 1; count < 5; count++) await post(page, kept, token)
+  expect((await post(page, kept, token)).status).toBe(409)
+  expect((await post(`${added}/delete`, {}, token)).headers.get('location')).toBe(page)
+  expect((await get(added, token)).status).toBe(404)
+})
+
 test('refunds are shown beside revenue, beside their sale with a link to its explanation, and in the CSV file of events', async () => {
   expect(await shown('')).toMatch(/Revenue<\/dt><dd[^>]*>\$100\.00.*Refunds<\/dt><dd[^>]*>\$25\.00.*?of this revenue/s)
   const sales = await shown('/events?eventType=conversion')
