@@ -224,6 +224,8 @@ export function drawPlan(seed: number, on: readonly Way[]): Plan {
   if (may('products', 0.15)) plan.productRules = [0, 1].map(() => drawProductRules(random))
   if (way === 'paid') plan.hold_days = 0
   if (way === 'zone') plan.duration_months = 3
+  // A credited commission keeps its partner, even if the code of the first purchase arrives later.
+  if (plan.purchases.some(({ code }) => code !== null)) plan.hold_days = 30
   plan.first = plan.rules ? random.integer(0, plan.purchases.length) : plan.purchases.length
   return plan
 }
