@@ -53,6 +53,7 @@ import { pages as customer } from './dashboard/program/customer.tsx'
 import { pages as events } from './dashboard/program/events.tsx'
 import { pages as groups } from './dashboard/program/groups.tsx'
 import { pages as imports } from './dashboard/program/imports.tsx'
+import { pages as sideBySide } from './dashboard/program/side-by-side.tsx'
 import { pages as joinPage } from './dashboard/program/join-page.tsx'
 import { pages as newProgram } from './dashboard/program/new-program.tsx'
 import { pages as notifications } from './dashboard/program/notifications.tsx'
@@ -213,6 +214,7 @@ const allPages = [
   events,
   groups,
   imports,
+  sideBySide,
   joinPage,
   newProgram,
   notifications,

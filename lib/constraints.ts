@@ -31,12 +31,22 @@ const refusals: Record<string, () => ApiError> = {
     }),
   commission_rules_holder_known: () => new ApiError('not_found', 'This program has no such group or partner.'),
   commission_rules_most: () => conflict('There are already 50 rules. End one first.'),
+  former_commissions_partner: () =>
+    new ApiError(
+      'not_found',
+      'The program does not know one of the partners. Import the partners first. Nothing was stored.',
+      {
+        details: [{ field: 'commissions', message: 'must name partners of the program' }],
+      },
+    ),
   adjustments_external_id_key: () =>
     conflict(
       'Another manual commission or deduction of this program has this external_id.',
       'external_id',
       'must be unique in the program',
     ),
+  programs_not_in_shadow_mode: () =>
+    conflict('This program is in shadow mode and credits and pays nothing. Leave shadow mode first.'),
   payouts_not_at_provider: () =>
     conflict('The payment provider is executing this payment. The result will appear here automatically.'),
   payouts_paid_on_open: () =>

@@ -93,6 +93,8 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
         .where('credited_at', 'is', null)
         .where('rejected_at', 'is', null)
         .where('reversal', '<>', 'full')
+        .where('is_shadow', '=', sql.lit(false))
+        .where(sql<boolean>`not in_shadow_mode(program_id)`)
         .as('due'),
     )
     .crossJoin(

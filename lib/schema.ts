@@ -292,6 +292,7 @@ export interface Commissions {
   held_at: Timestamp | null;
   hold_until: Timestamp;
   id: Generated<Int8>;
+  is_shadow: Generated<boolean>;
   kind: 'sale' | 'lead';
   lead_rule_id: Int8 | null;
   paid_at: Timestamp | null;
@@ -985,6 +986,8 @@ export interface Programs {
   proxy_key_number: Generated<number>;
   review_rules: Generated<string[]>;
   rules_version: Generated<number>;
+  shadow_ended_at: Timestamp | null;
+  shadow_since: Timestamp | null;
   webhook_types: string[] | null;
   workspace_id: string;
 }
@@ -1487,6 +1490,10 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null }
     row: { unsettled: JsonValue | null; account_ids: (string)[] | null }
   }
+  compare_partners: {
+    arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; before_gap_cents: number | null; before_partner_id: number | null; before_currency: string | null; max_rows: number | null }
+    row: { partner_id: number | null; partner_name: string | null; currency: string | null; former_commissions: number | null; former_cents: number | null; commissions: number | null; cents: number | null; differences: number | null }
+  }
   confirm_application: {
     arguments: { of_program_id: number | null; of_application_id: number | null; code_digits: string | null; invitation_hash: Uint8Array | null }
     row: { outcome: string | null; is_first: boolean | null; invited: boolean | null }
@@ -1547,6 +1554,10 @@ export interface DatabaseFunctions {
     arguments: { months_kept: number | null }
     row: { drop_click_month: string | null }
   }
+  enter_shadow_mode: {
+    arguments: { of_program_id: number | null }
+    row: { outcome: string | null }
+  }
   erase_events: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
     row: { leftovers: number | null }
@@ -1602,6 +1613,14 @@ export interface DatabaseFunctions {
   known_of_past: {
     arguments: { of_account_id: string | null; past_objects: string | null }
     row: { place: number | null; is_test: boolean | null }
+  }
+  leave_shadow_mode: {
+    arguments: { of_program_id: number | null }
+    row: { leave_shadow_mode: unknown | null }
+  }
+  list_differences: {
+    arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; of_partner_id: number | null; of_reason: string | null; before_us: number | null; before_key: string | null; max_rows: number | null }
+    row: { key: string | null; at: Date | null; at_us: number | null; former_external_id: string | null; former_partner_id: number | null; former_partner_name: string | null; former_currency: string | null; former_payment_id: string | null; former_sale_cents: number | null; former_cents: number | null; former_pays_cents: number | null; commission_id: number | null; transaction_id: string | null; partner_id: number | null; partner_name: string | null; currency: string | null; state: string | null; sale_cents: number | null; base_cents: number | null; fee_cents: number | null; cents: number | null; pays_cents: number | null; reasons: (string)[] | null }
   }
   mail_choices_of: {
     arguments: { of_user_id: string | null }
@@ -1743,6 +1762,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_batch_id: number | null }
     row: { stop_payout_batch: number | null }
   }
+  store_former_commissions: {
+    arguments: { of_program_id: number | null; rows: string | null }
+    row: { store_former_commissions: unknown | null }
+  }
   store_import_page: {
     arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null; was: string | null; reached: string | null }
     row: { store_import_page: unknown | null }
@@ -1842,6 +1865,7 @@ export const functionCalls: {
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
+  compare_partners: { text: 'select * from compare_partners($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'from_time', 'until', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_rows'] },
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4)', names: ['of_program_id', 'of_application_id', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
@@ -1857,6 +1881,7 @@ export const functionCalls: {
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
+  enter_shadow_mode: { text: 'select * from enter_shadow_mode($1)', names: ['of_program_id'] },
   erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   erase_user: { text: 'select * from erase_user($1, $2)', names: ['of_user_id', 'payees'] },
   expire_applications: { text: 'select expire_applications($1, $2, $3)', names: ['max_rows', 'unconfirmed_kept', 'rejected_kept'] },
@@ -1871,6 +1896,8 @@ export const functionCalls: {
   issue_missing_documents: { text: 'select issue_missing_documents($1)', names: ['of_program_id'] },
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'past_objects'] },
+  leave_shadow_mode: { text: 'select leave_shadow_mode($1)', names: ['of_program_id'] },
+  list_differences: { text: 'select * from list_differences($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'from_time', 'until', 'of_partner_id', 'of_reason', 'before_us', 'before_key', 'max_rows'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
@@ -1906,6 +1933,7 @@ export const functionCalls: {
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
+  store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
   store_import_page: { text: 'select store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
   test_webhook: { text: 'select test_webhook($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_endpoint_id'] },

@@ -62,6 +62,10 @@ create table programs (
   previous_proxy_key_until timestamptz,
   -- Further parameters besides `aff` that carry a partner's code in old links, for the tracker tag.
   link_params text[] not null default '{}' check (cardinality(link_params) <= 10 and array_to_string(link_params, '') ~ '^[A-Za-z0-9_-]*$'),
+  -- The last time in shadow mode. Without an end, the program is in shadow mode now: it computes commissions and credits nothing
+  -- (functions/2_ledger/shadow-mode.sql).
+  shadow_since timestamptz,
+  shadow_ended_at timestamptz check (shadow_ended_at >= shadow_since),
   created_at timestamptz not null default now(),
   -- When an archive of another program filled this one. Earlier notifications and the earlier audit log stayed there.
   moved_in_at timestamptz,

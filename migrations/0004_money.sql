@@ -257,6 +257,8 @@ create table commissions (
   lead_rule_id bigint,
   -- The code of its sale.
   code_id bigint,
+  -- Computed in shadow mode. The former service pays it, so it is never credited, partners don't see it, and it counts in no figure.
+  is_shadow boolean not null default false,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -275,7 +277,7 @@ create index commissions_created_idx on commissions (program_id, created_at, id)
 create index commissions_updated_idx on commissions (program_id, updated_at);
 create index commissions_partner_idx on commissions (program_id, partner_id, id);
 create index commissions_due_idx on commissions (hold_until, program_id, id)
-  where credited_at is null and rejected_at is null and reversal <> 'full' and held_at is null;
+  where credited_at is null and rejected_at is null and reversal <> 'full' and held_at is null and not is_shadow;
 create index commissions_review_idx on commissions (program_id, id) where review_reason is not null;
 create index commissions_unchecked_idx on commissions (program_id, id)
   where flags_checked_at is null and credited_at is null and rejected_at is null and reversal <> 'full';

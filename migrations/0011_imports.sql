@@ -93,6 +93,8 @@ create table imported_commissions (
   foreign key (program_id, customer_id) references customers (program_id, id)
 );
 create index imported_commissions_partner_idx on imported_commissions (program_id, partner_id, id);
+-- For the comparison with the program's own commissions.
+create index imported_commissions_earned_idx on imported_commissions (program_id, earned_at);
 create index imported_commissions_customer_idx on imported_commissions (program_id, customer_id) where customer_id is not null;
 
 -- The rows of an archive of another program (lib/moving/archive-kinds.ts), until the import applies them all at once.
@@ -135,4 +137,11 @@ create table export_rows (
   fields json not null,
   primary key (program_id, export_id, kind, place),
   foreign key (program_id, export_id) references exports (program_id, id) on delete cascade
+);
+
+-- A commission of the former service beside the program's own commission for the same sale (functions/moving/comparison.sql).
+create type compared_commission as (
+  key text, at timestamptz, former_external_id text, former_partner_id bigint, former_currency text, former_payment_id text,
+  former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text, partner_id bigint,
+  currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[]
 );

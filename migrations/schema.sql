@@ -350,6 +350,7 @@ CREATE INDEX balance_entries_refund_idx ON public.balance_entries USING btree (p
 CREATE TRIGGER balance_entries_append_only BEFORE DELETE OR UPDATE ON public.balance_entries FOR EACH ROW EXECUTE FUNCTION refuse_ledger_change();
 CREATE TRIGGER balance_entries_chain BEFORE INSERT ON public.balance_entries FOR EACH ROW WHEN ((new.entry_hash IS NULL)) EXECUTE FUNCTION chain_entry();
 CREATE CONSTRAINT TRIGGER balance_entries_have_balance AFTER INSERT ON public.balance_entries DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION require_balance_of_entry();
+CREATE TRIGGER balance_entries_not_in_shadow_mode BEFORE INSERT ON public.balance_entries FOR EACH ROW WHEN (((new.cause = ANY (ARRAY['commission_credited'::text, 'adjusted'::text, 'payout_paid'::text])) OR ((new.cause = 'opening_balance'::text) AND (new.amount_cents > 0)))) EXECUTE FUNCTION refuse_credit_in_shadow_mode();
 
 create table balances (
   program_id bigint not null,
@@ -450,6 +451,7 @@ create table commissions (
   flags_checked_at timestamp with time zone,
   lead_rule_id bigint,
   code_id bigint,
+  is_shadow boolean not null default false,
   status commission_status not null default 'pending'::text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
@@ -463,7 +465,7 @@ create table commissions (
 );
 CREATE INDEX commissions_created_idx ON public.commissions USING btree (program_id, created_at, id);
 CREATE INDEX commissions_customer_idx ON public.commissions USING btree (program_id, customer_id);
-CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text) AND (held_at IS NULL));
+CREATE INDEX commissions_due_idx ON public.commissions USING btree (hold_until, program_id, id) WHERE ((credited_at IS NULL) AND (rejected_at IS NULL) AND ((reversal)::text <> 'full'::text) AND (held_at IS NULL) AND (NOT is_shadow));
 CREATE INDEX commissions_held_idx ON public.commissions USING btree (program_id, id) WHERE (held_at IS NOT NULL);
 CREATE UNIQUE INDEX commissions_lead_key ON public.commissions USING btree (program_id, customer_id) WHERE ((kind)::text = 'lead'::text);
 CREATE INDEX commissions_partner_idx ON public.commissions USING btree (program_id, partner_id, id);
@@ -732,6 +734,7 @@ create table imported_commissions (
   constraint imported_commissions_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 CREATE INDEX imported_commissions_customer_idx ON public.imported_commissions USING btree (program_id, customer_id) WHERE (customer_id IS NOT NULL);
+CREATE INDEX imported_commissions_earned_idx ON public.imported_commissions USING btree (program_id, earned_at);
 CREATE INDEX imported_commissions_partner_idx ON public.imported_commissions USING btree (program_id, partner_id, id);
 
 create table imports (
@@ -1220,6 +1223,7 @@ CREATE UNIQUE INDEX payouts_request_key ON public.payouts USING btree (program_i
 CREATE INDEX payouts_updated_idx ON public.payouts USING btree (program_id, updated_at);
 CREATE TRIGGER payouts_audit AFTER UPDATE OF status ON public.payouts FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND ((new.status = ANY (ARRAY['refused'::text, 'returned'::text, 'failed'::text])) OR ((new.status = 'paid'::text) AND (new.payout_run_id IS NULL))))) EXECUTE FUNCTION audit_payout();
 CREATE TRIGGER payouts_changed BEFORE UPDATE ON public.payouts FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION note_change();
+CREATE TRIGGER payouts_not_in_shadow_mode BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION refuse_credit_in_shadow_mode();
 CREATE TRIGGER payouts_note_balance BEFORE INSERT ON public.payouts FOR EACH ROW EXECUTE FUNCTION note_balance_of_payout();
 CREATE TRIGGER payouts_postbacks AFTER UPDATE ON public.payouts FOR EACH ROW WHEN (((new.status = 'paid'::text) AND (old.status <> 'paid'::text))) EXECUTE FUNCTION send_postback_of_payout();
 CREATE TRIGGER payouts_stay BEFORE DELETE OR UPDATE ON public.payouts FOR EACH ROW EXECUTE FUNCTION keep_payout();
@@ -1455,6 +1459,8 @@ create table programs (
   proxy_key_number integer not null default 0,
   previous_proxy_key_until timestamp with time zone,
   link_params text[] not null default '{}'::text[],
+  shadow_since timestamp with time zone,
+  shadow_ended_at timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   moved_in_at timestamp with time zone,
   former_ids bigint[] not null default '{}'::bigint[],
@@ -1465,6 +1471,7 @@ create table programs (
   constraint programs_attribution_priority_check CHECK ((attribution_priority = ANY (ARRAY['code'::text, 'click'::text]))),
   constraint programs_check CHECK (((domain_proven_at IS NULL) OR (domain_verified_at IS NOT NULL))),
   constraint programs_check1 CHECK ((processor_former_account_id <> processor_account_id)),
+  constraint programs_check2 CHECK ((shadow_ended_at >= shadow_since)),
   constraint programs_commission_base_check CHECK ((commission_base = ANY (ARRAY['net'::text, 'net_of_fees'::text]))),
   constraint programs_commission_bp_check CHECK (((commission_bp >= 0) AND (commission_bp <= 10000))),
   constraint programs_commission_duration_months_check CHECK (((commission_duration_months >= 1) AND (commission_duration_months <= 1200))),
@@ -1973,7 +1980,7 @@ create view payouts_due as
    FROM ((payable_balances p
      JOIN partners r ON (((r.program_id = p.program_id) AND (r.id = p.partner_id))))
      LEFT JOIN minimum_payouts m ON (((m.program_id = p.program_id) AND ((m.currency)::text = (p.currency)::text))))
-  WHERE (p.payable_cents > 0);
+  WHERE ((p.payable_cents > 0) AND (NOT in_shadow_mode(p.program_id)));
 
 create view program_roles as
  SELECT p.id AS program_id,
@@ -2020,7 +2027,7 @@ create view unsettled_partners as
                       WHERE ((b.program_id = r.program_id) AND (b.partner_id = r.id) AND (b.balance_cents > 0)))) THEN 'balance'::text
                     WHEN (EXISTS ( SELECT
                        FROM commissions c
-                      WHERE ((c.program_id = r.program_id) AND (c.partner_id = r.id) AND (c.credited_at IS NULL) AND (c.rejected_at IS NULL) AND ((c.reversal)::text <> 'full'::text)))) THEN 'pending_commission'::text
+                      WHERE ((c.program_id = r.program_id) AND (c.partner_id = r.id) AND (c.credited_at IS NULL) AND (c.rejected_at IS NULL) AND ((c.reversal)::text <> 'full'::text) AND (NOT c.is_shadow)))) THEN 'pending_commission'::text
                     ELSE NULL::text
                 END AS unsettled) u)
   WHERE (u.unsettled IS NOT NULL);
@@ -2530,6 +2537,12 @@ CREATE OR REPLACE FUNCTION public.apply_commission_row(import imports, applied i
  LANGUAGE plpgsql
 AS $function$
 begin
+  if applied.outcome = 'update' then
+    update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint, status = applied.fields->>'status'
+    where c.program_id = import.program_id and c.id = applied.target_id
+    returning jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status) into applied.replaced;
+    return applied;
+  end if;
   insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
     earned_at)
   values (import.program_id, partner_of_row(applied), (
@@ -3126,6 +3139,8 @@ declare
   commission commissions;
   left_cents bigint;
 begin
+  -- Programs that enter shadow mode wait for this, or this sees that they have entered.
+  perform from programs p where p.id = any (program_ids) order by p.id for key share;
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
@@ -3135,6 +3150,7 @@ begin
       select c from commissions c
       where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
         and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+        and not c.is_shadow and not in_shadow_mode(c.program_id)
       order by c.program_id, c.id
       for no key update of c
     ) locked
@@ -3180,7 +3196,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      and not awaits_comparison(c)
+      and not c.is_shadow and not in_shadow_mode(c.program_id) and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := (approve_commissions(program_ids, commission_ids, true)).approved;
@@ -3670,6 +3686,9 @@ declare
 begin
   if tg_op = 'INSERT' then
     perform write_program_audit(new.id, 'program.created', new.name, null);
+    if new.shadow_since is not null then
+      perform write_program_audit(new.id, 'shadow_mode.entered', null, null);
+    end if;
     return null;
   end if;
   if new.processor_account_id is distinct from old.processor_account_id then
@@ -3679,7 +3698,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -4004,8 +4023,7 @@ AS $function$
 declare
   by_cause text := format('correction:%s:%s', commission.id, commission.correction_count);
 begin
-  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-    change_cents, of_code_id => commission.code_id);
+  perform count_commission_change(commission, change_cents);
   perform notify_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
   if commission.credited_at is null then
     return;
@@ -4615,6 +4633,58 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.compare_commissions(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS SETOF compared_commission
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce('former:' || f.id, c.key), coalesce(c.at, f.at), f.external_id, f.partner_id, f.currency, f.payment_id, f.sale_cents,
+    f.amount_cents, f.pays_cents, c.commission_id, c.transaction_id, c.partner_id, c.currency, c.state, c.sale_cents, c.base_cents, c.fee_cents,
+    c.amount_cents, c.pays_cents,
+    case when coalesce(f.pays_cents, 0) = coalesce(c.pays_cents, 0)
+      and (f.pays_cents is null or c.pays_cents is null or f.pays_cents = 0 or (f.partner_id, f.currency) = (c.partner_id, c.currency))
+    then '{}' else difference_reasons(f.partner_id, f.currency, f.sale_cents, f.amount_cents, f.pays_cents, c.partner_id, c.currency, c.state,
+      c.base_cents, c.amount_cents, c.pays_cents) end
+  from former_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') f
+  left join paired_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') p on p.former_id = f.id
+  full join computed_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') c on c.key = p.computed_key
+  where coalesce(c.at, f.at) >= from_time and coalesce(c.at, f.at) < until
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.compare_partners(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, before_gap_cents bigint, before_partner_id bigint, before_currency text, max_rows integer)
+ RETURNS TABLE(partner_id bigint, partner_name text, currency text, former_commissions bigint, former_cents bigint, commissions bigint, cents bigint, differences bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with compared as materialized (select * from compare_commissions(of_program_id, from_time, until)), sides as (
+    select k.former_partner_id as partner_id, k.former_currency as currency, 1 as former_commissions, k.former_pays_cents as former_cents,
+      0 as commissions, 0 as cents, (k.reasons <> '{}')::integer as differences
+    from compared k where k.former_partner_id is not null
+    union all
+    select k.partner_id, k.currency, 0, 0, 1, k.pays_cents,
+      case when (k.former_partner_id, k.former_currency) = (k.partner_id, k.currency) then 0 else (k.reasons <> '{}')::integer end
+    from compared k where k.commission_id is not null and k.state <> 'test'
+  ), sums as (
+    select s.partner_id, s.currency, sum(s.former_commissions) as former_commissions, sum(s.former_cents)::bigint as former_cents,
+      sum(s.commissions) as commissions, sum(s.cents)::bigint as cents, sum(s.differences) as differences,
+      abs(sum(s.former_cents) - sum(s.cents))::bigint as gap_cents
+    from sides s group by 1, 2
+  )
+  select s.partner_id, r.name::text, s.currency, s.former_commissions, s.former_cents, s.commissions, s.cents, s.differences
+  from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
+  where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
+  order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_rows
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.compared_state(sale sales, commission commissions, first_date timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN (sale).is_test THEN 'test'::text WHEN (((sale).id IS NOT NULL) AND ((sale).partner_id IS NULL)) THEN CASE WHEN ((sale).resolution ? 'expired_click'::text) THEN 'click_expired'::text ELSE 'unattributed'::text END WHEN ((((commission).id IS NULL) AND ((sale).sale_date > months_after(first_date, (sale).commission_months))) OR (((commission).reason)::text = 'after_duration'::text)) THEN 'after_duration'::text WHEN ((commission).id IS NULL) THEN CASE WHEN ((sale).commission_cap_cents IS NOT NULL) THEN 'capped'::text ELSE 'no_commission'::text END WHEN ((commission).rejected_at IS NOT NULL) THEN 'rejected'::text WHEN (((commission).reversed_cents)::bigint > 0) THEN 'refunded'::text WHEN ((commission).held_at IS NOT NULL) THEN 'held'::text ELSE 'earned'::text END
+;
+
 CREATE OR REPLACE FUNCTION public.complete_purchase(event processor_events, ids text[], answer jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -4681,6 +4751,33 @@ begin
   returning s.* into sale;
   return sale;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.computed_commissions(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(key text, commission_id bigint, transaction_id text, payment_ids text[], partner_id bigint, customer_id bigint, currency text, at timestamp with time zone, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, amount_cents bigint, pays_cents bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with computed as (
+    select 'sale:' || s.id as key, c, s.transaction_id::text, array_remove(array[s.transaction_id::text, s.processor_payment_intent_id,
+        s.processor_charge_id, s.processor_invoice_id, s.processor_session_id], null) as payment_ids, s.partner_id, s.customer_id, s.currency::text,
+      s.sale_date as at, compared_state(s, c, u.first_purchase_date) as state, s.amount_cents::bigint as sale_cents,
+      s.commission_base_cents::bigint as base_cents, coalesce(s.processor_fee_cents, 0)::bigint as fee_cents
+    from sales s
+    left join customers u on u.program_id = s.program_id and u.id = s.customer_id
+    left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < until
+    union all
+    select 'lead:' || c.customer_id, c, null, '{}', c.partner_id, c.customer_id, c.currency::text, c.created_at, compared_state(null, c, null),
+      null, null, null
+    from commissions c
+    where c.program_id = of_program_id and c.kind = 'lead' and c.created_at >= from_time and c.created_at < until
+  )
+  select x.key, (x.c).id, x.transaction_id, x.payment_ids, x.partner_id, x.customer_id, x.currency, x.at, x.state, x.sale_cents, x.base_cents,
+    x.fee_cents, coalesce((x.c).amount_cents, 0)::bigint,
+    case when x.state in ('earned', 'refunded') then (x.c).amount_cents - (x.c).reversed_cents else 0 end
+  from computed x
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.confirm_application(of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, OUT outcome text, OUT is_first boolean, OUT invited boolean)
@@ -4795,9 +4892,8 @@ begin
   if was.id is null then
     if earned_cents > 0 then
       commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, earned_cents, sale.id,
-        sale.code_id);
-      perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0, earned_cents,
-        of_code_id => sale.code_id);
+        sale.code_id, of_time => sale.created_at);
+      perform count_commission_change(commission, earned_cents);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform notify_commission_created(sale.program_id, commission.id);
       end if;
@@ -5035,8 +5131,19 @@ CREATE OR REPLACE FUNCTION public.count_commission(commission commissions, times
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-    times * (commission.amount_cents - commission.reversed_cents), of_code_id => commission.code_id);
+  perform count_commission_change(commission, times * (commission.amount_cents - commission.reversed_cents));
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_commission_change(commission commissions, more_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not commission.is_shadow then
+    perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+      more_cents, of_code_id => commission.code_id);
+  end if;
 end $function$
 ;
 
@@ -5244,7 +5351,7 @@ where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date 
 group by s.currency
 union all
 select c.currency, 0, 0, 0, 0, 0, sum(c.amount_cents - c.reversed_cents), 0 from commissions c
-where c.program_id = of_program_id and c.created_at >= from_time and c.created_at < to_time
+where c.program_id = of_program_id and c.created_at >= from_time and c.created_at < to_time and not c.is_shadow
 group by c.currency
 $function$
 ;
@@ -5392,7 +5499,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.create_commission(of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint, of_sale_id bigint DEFAULT NULL::bigint, of_code_id bigint DEFAULT NULL::bigint, of_lead_rule_id bigint DEFAULT NULL::bigint, of_review_reason text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION public.create_commission(of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint, of_sale_id bigint DEFAULT NULL::bigint, of_code_id bigint DEFAULT NULL::bigint, of_lead_rule_id bigint DEFAULT NULL::bigint, of_review_reason text DEFAULT NULL::text, of_time timestamp with time zone DEFAULT now())
  RETURNS commissions
  LANGUAGE plpgsql
 AS $function$
@@ -5400,9 +5507,9 @@ declare
   commission commissions;
 begin
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
-    hold_until)
+    hold_until, is_shadow)
   select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
-    now() + make_interval(hours => 24 * p.hold_days)
+    now() + make_interval(hours => 24 * p.hold_days), coalesce(of_time >= p.shadow_since and of_time < coalesce(p.shadow_ended_at, 'infinity'), false)
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;
@@ -5802,6 +5909,32 @@ CREATE OR REPLACE FUNCTION public.details_of(commission commissions, of_transact
 RETURN jsonb_build_object('commission_id', (commission).id, 'transaction_id', of_transaction_id, 'currency', (commission).currency, 'reason', (commission).reason)
 ;
 
+CREATE OR REPLACE FUNCTION public.difference_reasons(former_partner_id bigint, former_currency text, former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, partner_id bigint, currency text, state text, base_cents bigint, cents bigint, pays_cents bigint)
+ RETURNS text[]
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+declare
+  reasons text[];
+  is_comparable constant boolean := former_currency = currency and cents > 0 and base_cents > 0 and former_cents <> cents;
+begin
+  if state is null or former_cents is null then
+    return array[case when state is null then 'only_there' else 'only_here' end];
+  end if;
+  reasons := array_remove(array[
+    case when state <> all ('{earned,refunded}') then state end,
+    case when former_partner_id <> partner_id then 'other_partner' end,
+    case when former_currency <> currency then 'other_currency' end,
+    case when state = 'refunded' and former_pays_cents > pays_cents then 'refunded' end,
+    case when former_pays_cents = 0 and former_cents > 0 and pays_cents > 0 then 'rejected_there' end,
+    case when is_comparable and former_sale_cents <> base_cents then 'other_base' end,
+    -- A service can round differently.
+    case when is_comparable and abs(former_cents - former_sale_cents::numeric * cents / base_cents) > 1 then 'other_rate' end
+  ], null);
+  return case when reasons <> '{}' then reasons when abs(former_pays_cents - pays_cents) <= 1 then array['rounding'] else array['other_amount'] end;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.disable_webhooks(endpoint webhook_endpoints)
  RETURNS void
  LANGUAGE plpgsql
@@ -5933,6 +6066,28 @@ begin
     sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
   end loop;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.enter_shadow_mode(of_program_id bigint, OUT outcome text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from programs p where p.id = of_program_id for update;
+  if not found then
+    return;
+  end if;
+  if in_shadow_mode(of_program_id) then
+    outcome := 'known';
+  elsif exists (select from payouts w where w.program_id = of_program_id and w.status not in ('refused', 'canceled')) then
+    outcome := 'paid_out';
+  else
+    -- After the lock, so that every earlier credit has an earlier date.
+    update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null where p.id = of_program_id;
+    perform write_program_audit(of_program_id, 'shadow_mode.entered', null, null);
+    outcome := 'entered';
+  end if;
 end $function$
 ;
 
@@ -6406,7 +6561,7 @@ AS $function$
     union all
     select m.created_at, m.customer_id, m.partner_id, m.code_id, 'commission', m.amount_cents - m.reversed_cents from commissions m
     where m.program_id = of_program_id and m.created_at >= part.begins and m.created_at < part.ends and m.currency = of_currency
-      and 'commission' = any (metrics)
+      and not m.is_shadow and 'commission' = any (metrics)
   ) f (at, customer_id, partner_id, code_id, metric, amount)
 $function$
 ;
@@ -6916,7 +7071,7 @@ begin
     perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
       'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    where c.program_id = flagged.program_id and c.id = flagged.commission_id and not c.is_shadow;
     if wants_webhook(flagged.program_id, 'commission.flagged') then
       perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
         || jsonb_build_object('flags', (select string_agg(f->>'rule', ',') from jsonb_array_elements(flagged.flags) f)))
@@ -7232,6 +7387,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.former_commissions(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(id bigint, external_id text, partner_id bigint, customer_id bigint, currency text, payment_id text, at timestamp with time zone, sale_cents bigint, amount_cents bigint, pays_cents bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select min(i.id), min(i.external_id), i.partner_id, max(i.customer_id), i.currency::text, max(i.payment_id), min(i.earned_at),
+    max(i.sale_cents)::bigint, sum(i.amount_cents)::bigint, coalesce(sum(i.amount_cents) filter (where i.status <> 'rejected'), 0)::bigint
+  from imported_commissions i
+  where i.program_id = of_program_id and i.earned_at >= from_time and i.earned_at < until
+  group by i.partner_id, i.currency, coalesce(i.payment_id, 'commission ' || i.id)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.former_programs(of_account_id text)
  RETURNS SETOF programs
  LANGUAGE sql
@@ -7504,6 +7672,13 @@ CREATE OR REPLACE FUNCTION public.imported_id(import imports, of_source_id text)
 RETURN (((import).source || ':'::text) || of_source_id)
 ;
 
+CREATE OR REPLACE FUNCTION public.in_shadow_mode(of_program_id bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM programs p WHERE ((p.id = in_shadow_mode.of_program_id) AND (p.shadow_since IS NOT NULL) AND (p.shadow_ended_at IS NULL))))
+;
+
 CREATE OR REPLACE FUNCTION public.insert_sale(given sales)
  RETURNS sales
  LANGUAGE plpgsql
@@ -7761,6 +7936,9 @@ begin
   end if;
   if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
     raise check_violation using message = 'A held commission is neither credited nor rejected before a decision.';
+  end if;
+  if new.is_shadow and new.credited_at is not null then
+    raise check_violation using message = 'A commission of shadow mode is never credited.';
   end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';
@@ -8106,6 +8284,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.leave_shadow_mode(of_program_id bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from programs p where p.id = of_program_id for update;
+  if in_shadow_mode(of_program_id) then
+    update programs p set shadow_ended_at = clock_timestamp() where p.id = of_program_id;
+    perform write_program_audit(of_program_id, 'shadow_mode.left', null, jsonb_build_object('commissions', (
+      select count(*) from commissions c where c.program_id = of_program_id and c.is_shadow)));
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.leave_without_program(event processor_events, ids text[])
  RETURNS processor_events
  LANGUAGE plpgsql
@@ -8287,6 +8479,24 @@ begin
     order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
     limit max_rows;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.list_differences(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, of_partner_id bigint, of_reason text, before_us bigint, before_key text, max_rows integer)
+ RETURNS TABLE(key text, at timestamp with time zone, at_us bigint, former_external_id text, former_partner_id bigint, former_partner_name text, former_currency text, former_payment_id text, former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text, partner_id bigint, partner_name text, currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[])
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select k.key, k.at, t.us, k.former_external_id, k.former_partner_id, o.name::text, k.former_currency, k.former_payment_id, k.former_sale_cents,
+    k.former_cents, k.former_pays_cents, k.commission_id, k.transaction_id, k.partner_id, r.name::text, k.currency, k.state, k.sale_cents,
+    k.base_cents, k.fee_cents, k.cents, k.pays_cents, k.reasons
+  from compare_commissions(of_program_id, from_time, until) k
+  cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as us) t
+  left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
+  left join partners r on r.program_id = of_program_id and r.id = k.partner_id
+  where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
+    and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.us, k.key) < (before_us, before_key))
+  order by t.us desc, k.key desc limit max_rows
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.lock_balance(commission commissions)
@@ -9054,7 +9264,7 @@ begin
     perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
         'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = of_program_id and c.id = of_commission_id;
+    where c.program_id = of_program_id and c.id = of_commission_id and not c.is_shadow;
   end if;
 end $function$
 ;
@@ -9133,6 +9343,9 @@ CREATE OR REPLACE FUNCTION public.notify_reversal(commission commissions, by_cen
  LANGUAGE plpgsql
 AS $function$
 begin
+  if commission.is_shadow then
+    return;
+  end if;
   perform write_outbox(commission.program_id,
     case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
     by_cause, jsonb_build_object(
@@ -9165,7 +9378,7 @@ begin
     perform write_postback(sale.program_id, sale.partner_id, 'sale', sale.customer_id, sale.id, coalesce(c.amount_cents - c.reversed_cents, 0),
       coalesce(c.currency, sale.currency), coalesce(c.status, 'none'), null)
     from partners r left join commissions c on c.program_id = r.program_id and c.id = commission_id
-    where r.program_id = sale.program_id and r.id = sale.partner_id;
+    where r.program_id = sale.program_id and r.id = sale.partner_id and not coalesce(c.is_shadow, in_shadow_mode(sale.program_id));
   end if;
 end $function$
 ;
@@ -9207,6 +9420,46 @@ CREATE OR REPLACE FUNCTION public.page_of_click(page_url text, affiliate_url tex
  LANGUAGE sql
  IMMUTABLE
 RETURN "left"(NULLIF("substring"(COALESCE(NULLIF(page_url, ''::text), affiliate_url), '^[^?#]+'::text), ''::text), 200)
+;
+
+CREATE OR REPLACE FUNCTION public.paired_commissions(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS TABLE(former_id bigint, computed_key text)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  candidate record;
+  former_taken boolean[];
+  computed_taken boolean[];
+begin
+  for candidate in
+    with former as materialized (
+      select f.*, row_number() over (order by f.id) as place from former_commissions(of_program_id, from_time, until) f
+    ), computed as materialized (
+      select c.*, row_number() over (order by c.key) as place from computed_commissions(of_program_id, from_time, until) c
+    ), candidates as (
+      select f, c, 1 as way from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id
+      union all
+      select f, c, 2 from former f join computed c on c.customer_id = f.customer_id and c.currency = f.currency
+        and c.at between f.at - interval '2 days' and f.at + interval '2 days'
+      union all
+      select f, c, 3 from former f join computed c on c.partner_id = f.partner_id and c.currency = f.currency
+        and coalesce(f.sale_cents, f.amount_cents) in (case when f.sale_cents is null then c.amount_cents end, c.sale_cents, c.base_cents)
+        and c.at between f.at - interval '2 days' and f.at + interval '2 days'
+      where f.customer_id is null or c.customer_id is null
+    )
+    select (x.f).id as former_id, (x.f).place as former_place, (x.c).key as computed_key, (x.c).place as computed_place
+    from candidates x
+    order by x.way, (x.f).partner_id is distinct from (x.c).partner_id, abs(extract(epoch from (x.f).at - (x.c).at)), 2, 4
+  loop
+    continue when former_taken[candidate.former_place] or computed_taken[candidate.computed_place];
+    former_taken[candidate.former_place] := true;
+    computed_taken[candidate.computed_place] := true;
+    former_id := candidate.former_id;
+    computed_key := candidate.computed_key;
+    return next;
+  end loop;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamp with time zone)
@@ -9285,7 +9538,7 @@ AS $function$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
   where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and exists (
     select from commissions c
-    where c.program_id = r.program_id and c.partner_id = r.id and (commission_ids is null or c.id = any (commission_ids))
+    where c.program_id = r.program_id and c.partner_id = r.id and not c.is_shadow and (commission_ids is null or c.id = any (commission_ids))
       and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
   )
   order by r.program_id, r.id limit at_most
@@ -9440,6 +9693,8 @@ begin
   planned := with_partner_of_row(import, planned);
   if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
     return decided(planned, 'error', 'partner_not_found');
+  elsif in_shadow_mode(import.program_id) then
+    return decided(planned, 'skip', 'shadow_mode');
   elsif exists (
     select from adjustments a
     where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
@@ -9504,15 +9759,20 @@ CREATE OR REPLACE FUNCTION public.plan_commission_row(import imports, planned im
  STABLE
 AS $function$
 declare
-  known_id bigint;
+  known imported_commissions;
 begin
   planned := with_partner_of_row(import, planned);
   if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
     return decided(planned, 'error', 'partner_not_found');
   end if;
-  select c.id into known_id from imported_commissions c
+  select c.* into known from imported_commissions c
   where c.program_id = import.program_id and c.external_id = imported_id(import, planned.source_id);
-  return case when found then decided(planned, 'skip', 'already_imported', known_id) else decided(planned, 'create', 'history_only') end;
+  return case
+    when not found then decided(planned, 'create', 'history_only')
+    when (known.amount_cents::text, known.status) is distinct from (planned.fields->>'amount_cents', planned.fields->>'status')
+      then decided(planned, 'update', 'history_changed', known.id)
+    else decided(planned, 'skip', 'already_imported', known.id)
+  end;
 end $function$
 ;
 
@@ -10238,6 +10498,7 @@ AS $function$
 declare
   customer customers;
   was_attributed boolean := false;
+  commission commissions;
 begin
   -- A concurrent click on another link moves the customer before this or not at all, because a buyer's partner is fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
@@ -10271,11 +10532,12 @@ begin
   end if;
   commission_cents := earned_by(sale, customer.first_purchase_date);
   if commission_cents > 0 then
-    commission_id := (create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
-      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key))).id;
+    commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
+      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key), of_time => sale.created_at);
+    commission_id := commission.id;
   end if;
   perform note_purchase(sale, customer);
-  perform count_sale(sale, commission_cents);
+  perform count_sale(sale, case when commission.is_shadow then 0 else commission_cents end);
   perform notify_sale(sale, commission_id);
   if sale.sale_date <= customer.first_purchase_date then
     perform follow_first_code(sale.program_id, sale.customer_id);
@@ -10289,7 +10551,7 @@ CREATE OR REPLACE FUNCTION public.record_settled_lead(customer customers, sessio
 AS $function$
 declare
   terms record;
-  commission_id bigint;
+  commission commissions;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
@@ -10297,12 +10559,12 @@ begin
   terms := lead_terms(customer);
   if terms.commission_cents > 0 then
     perform add_customers(customer.program_id, now(), 1, 0);
-    commission_id := (create_commission(customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents,
-      of_lead_rule_id => terms.rule_id, of_review_reason => review)).id;
-    perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
-      more_leads => 1);
+    commission := create_commission(customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents,
+      of_lead_rule_id => terms.rule_id, of_review_reason => review);
+    perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0,
+      case when commission.is_shadow then 0 else terms.commission_cents end, more_leads => 1);
     if terms.user_id is not null then
-      perform notify_earned(customer.program_id, terms.user_id, commission_id);
+      perform notify_earned(customer.program_id, terms.user_id, commission.id);
     end if;
   else
     perform count_customers(customer.program_id, customer.id, now(), 1, 0);
@@ -10311,12 +10573,12 @@ begin
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
-  if 'lead' = any (terms.webhook_types) then
+  if 'lead' = any (terms.webhook_types) and not in_shadow_mode(customer.program_id) then
     perform write_postback(customer.program_id, customer.partner_id, 'lead', customer.id, null, terms.commission_cents, terms.currency,
-      case when commission_id is null then 'none' else 'pending' end, null);
+      case when commission.id is null then 'none' else 'pending' end, null);
   end if;
-  if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
-    perform notify_commission_created(customer.program_id, commission_id);
+  if commission.id is not null and 'commission.created' = any (terms.webhook_types) then
+    perform notify_commission_created(customer.program_id, commission.id);
   end if;
 end $function$
 ;
@@ -10551,6 +10813,22 @@ begin
     end if;
   end if;
   raise exception 'audit_log is append-only' using errcode = 'restrict_violation';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refuse_credit_in_shadow_mode()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if current_setting('svc.restoring', true) = 'on' then
+    return new;
+  end if;
+  perform from programs p where p.id = new.program_id for key share;
+  if in_shadow_mode(new.program_id) then
+    raise exception 'the program is in shadow mode' using errcode = 'restrict_violation', constraint = 'programs_not_in_shadow_mode';
+  end if;
+  return new;
 end $function$
 ;
 
@@ -11005,8 +11283,7 @@ begin
   if by_cents = 0 then
     return;
   end if;
-  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-    -by_cents, of_code_id => commission.code_id);
+  perform count_commission_change(commission, -by_cents);
   if commission.credited_at is not null then
     perform change_balance(commission.program_id, commission.partner_id, commission.currency, -by_cents,
       case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end, by_cause, details_of(commission, of_transaction_id),
@@ -11679,6 +11956,39 @@ begin
     select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
   );
   return cardinality(stopped_ids);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.store_former_commissions(of_program_id bigint, rows jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  given record;
+  of_partner_id bigint;
+begin
+  for given in
+    select g.* from jsonb_to_recordset(rows) g (id text, partner text, partner_id bigint, customer_key text, amount_cents bigint,
+      currency text, status text, sale_cents bigint, payment_id text, earned_at timestamptz)
+  loop
+    select r.id into of_partner_id from (
+      select p.id from partners p where p.program_id = of_program_id and (p.id = given.partner_id or p.external_id = given.partner
+        or lower(p.email) = lower(given.partner))
+      union all
+      select l.partner_id from referral_links l where l.program_id = of_program_id and lower(l.code) = lower(given.partner)
+    ) r limit 1;
+    if of_partner_id is null then
+      raise foreign_key_violation using message = coalesce(given.partner, given.partner_id::text), constraint = 'former_commissions_partner';
+    end if;
+    insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
+      earned_at)
+    values (of_program_id, of_partner_id, (
+        select c.id from customers c where c.program_id = of_program_id and c.customer_key = given.customer_key
+      ), 'api:' || given.id, given.amount_cents, given.currency, given.status, given.sale_cents, given.payment_id, given.earned_at)
+    on conflict on constraint imported_commissions_external_id_key do update set partner_id = excluded.partner_id,
+      customer_id = excluded.customer_id, amount_cents = excluded.amount_cents, currency = excluded.currency, status = excluded.status,
+      sale_cents = excluded.sale_cents, payment_id = excluded.payment_id, earned_at = excluded.earned_at;
+  end loop;
 end $function$
 ;
 
@@ -12450,7 +12760,11 @@ CREATE OR REPLACE FUNCTION public.undo_row(undone import_rows)
  LANGUAGE plpgsql
 AS $function$
 begin
-  if undone.kind = 'commission' then
+  if undone.kind = 'commission' and undone.outcome = 'update' then
+    update imported_commissions c set amount_cents = (undone.replaced->>'amount_cents')::bigint, status = undone.replaced->>'status'
+    where c.program_id = undone.program_id and c.id = undone.target_id;
+    return true;
+  elsif undone.kind = 'commission' then
     delete from imported_commissions c where c.program_id = undone.program_id and c.id = undone.target_id;
     return true;
   end if;
@@ -12614,7 +12928,7 @@ CREATE OR REPLACE FUNCTION public.webhook_commission(commission commissions, of_
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id, 'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id, 'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency)
+RETURN jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id, 'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id, 'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency, 'is_shadow', (commission).is_shadow)
 ;
 
 CREATE OR REPLACE FUNCTION public.webhook_delay(attempt_count integer)
@@ -13004,7 +13318,7 @@ CREATE OR REPLACE FUNCTION public.write_commission_postback(of_event text, commi
 AS $function$
 begin
   perform write_postback(c.program_id, c.partner_id, of_event, c.customer_id, c.sale_id, of_cents, c.currency, c.status, because)
-  from commissions c where c.program_id = commission.program_id and c.id = commission.id;
+  from commissions c where c.program_id = commission.program_id and c.id = commission.id and not c.is_shadow;
 end $function$
 ;
 
@@ -13032,7 +13346,7 @@ AS $function$
       )
     ) earned
     join commissions c on c.program_id = p.id and c.id = earned.id
-    where c.reversal <> 'full' and c.rejected_at is null
+    where c.reversal <> 'full' and c.rejected_at is null and not c.is_shadow
     group by 1, 2
   ) e
   join partners r on r.program_id = p.id and r.id = e.partner_id

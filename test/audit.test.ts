@@ -155,6 +155,10 @@ const corruptions: Record<string, string[]> = {
   'a commission that was credited before its hold': [
     "delete from audit_log where action = 'commission.approved' and program_id = $1",
   ],
+  'no commission of shadow mode is credited': [
+    'update commissions set is_shadow = true where credited_at is not null and program_id = $1',
+    "update programs set shadow_since = '2020-01-01' where id = $1",
+  ],
   'a balance is the sum of its entries': [
     'update balances set balance_cents = balance_cents + 1 where program_id = $1',
     'delete from balances where program_id = $1',

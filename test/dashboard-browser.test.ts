@@ -655,7 +655,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
         ?period=90d /events /partners /partners/1 /partners/1?tab=commissions /partners/1?tab=links
         /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /join-page/preview
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /imports
-        /imports/1 /sales/t1
+        /imports/1 /side-by-side /sales/t1
         /payout-runs /payouts /documents /documents/details /books /notifications /deliveries /deliveries/notifications /webhooks /webhooks/1
         /webhooks/deliveries /webhooks/1/deliveries/1 /test /test/events /test/deliveries /settings /settings?tab=tracking
         /settings?tab=keys /settings?tab=payments /settings?tab=people /check
@@ -720,6 +720,10 @@ describe('every page is accessible in light mode, in dark mode and on a phone', 
     const importId = await createImport(stack.db, stack.environment, 1, 'csv')
     const files = [{ name: 'partners.csv', content: Buffer.from('Full name,Email,Notes\nIda,ida@example.com,x\nEd,,') }]
     await importFiles(stack.db, stack.environment, 1, importId, { source: 'csv', files, mappings: {}, seconds: 60 })
+    await stack.sql.query(
+      `insert into imported_commissions (program_id, partner_id, external_id, amount_cents, currency, status, payment_id, earned_at)
+      select 1, min(id), 'csv:1', 1234, 'usd', 'paid', repeat('ch_long_', 20), now() from partners where program_id = 1`,
+    )
     const { version } = await changeJoinPage(stack.db, 1, {
       is_open: true,
       slug: 'walk',

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { createImport, importFiles } from '../lib/moving/imports.ts'
 import { createEndpoint, testEndpoint, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
@@ -115,7 +116,7 @@ test('CSV files match the pages and contain nothing that a spreadsheet would run
   const commissions = await get(`/programs/${programId}/commissions.csv`, sandbox.dashboardToken)
   const [head, row] = commissions.text.split('\r\n')
   expect(head).toBe(
-    'id,created,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,payout_id,held,flags',
+    'id,created,partner_id,partner,kind,transaction_id,status,currency,amount,reversed,reason,hold_until,review_reason,payout_id,held,flags,shadow',
   )
   expect(row).toContain(',sale,secret-transaction,refunded,usd,20.00,5.00,')
 })
@@ -308,6 +309,73 @@ test('a page plans the files of an import, corrects their headings, applies the 
   const refused = await post(address, { source: 'tolt', access_token: 'secret-key' }, shop.dashboardToken)
   expect(refusalIn(refused.headers)).toContain('Enter the id of your account or program.')
   expect(refusalIn(refused.headers)).not.toContain('secret-key')
+})
+
+const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
+
+test('the page Side by side finds and explains three planted differences of a month in shadow mode', async () => {
+  const shop = await createSandbox(stack.db, env)
+  const { programId: id, partnerId, dashboardToken: token } = shop
+  const page = `/programs/${id}/side-by-side`
+  await post(`${page}/enter`, {}, token)
+  expect((await get(`/programs/${id}/commissions`, token)).text).toContain(
+    'New commissions are computed and never credited.',
+  )
+  await stack.sql.query(
+    `with rival as (insert into partners (program_id, name, email) values ($1, 'Rival', 'rival@example.com'))
+    update partners set email = 'ada@example.com', name = 'Ada' where program_id = $1 and id = $2`,
+    [id, partnerId],
+  )
+  const former = [
+    'Commission ID,Affiliate email,Amount,Currency,Status,Sale amount,Stripe charge ID,Created at',
+    `lost,ada@example.com,9.80,USD,due,49.00,ch_lost,${daysAgo(20)}`,
+  ]
+  for (let number = 1; number <= 9; number++) {
+    const click = await track('click', { affiliate_url: `https://shop.example.com/?aff=${shop.partnerCode}` })
+    const sale = { transaction_id: `month-${number}`, customer_key: `buyer-${number}`, click_id: click.click_id }
+    await track('sale', { ...sale, amount_cents: 4900 }, shop.apiKey)
+    const [email, amount] = [number === 8 ? 'rival' : 'ada', number === 3 ? '14.70' : '9.80']
+    former.push(`c${number},${email}@example.com,${amount},USD,due,49.00,month-${number},${daysAgo(3 * number)}`)
+  }
+  await stack.sql.query(
+    `update sales set sale_date = now() - 3 * split_part(transaction_id, '-', 2)::integer * interval '1 day' where program_id = $1`,
+    [id],
+  )
+  const files = [{ name: 'commissions.csv', content: Buffer.from(former.join('\n')) }]
+  const importId = await createImport(stack.db, stack.environment, id, 'rewardful')
+  await importFiles(stack.db, stack.environment, id, importId, {
+    source: 'rewardful',
+    files,
+    mappings: {},
+    seconds: 60,
+  })
+  await post(`/programs/${id}/imports/${importId}/apply`, {}, token)
+
+  const { text } = await get(page, token)
+  const rows = text.slice(text.indexOf('Differences</h2>')).split('<tr').slice(2)
+  const texts = rows.map((row) => row.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' '))
+  expect(texts).toEqual([
+    expect.stringMatching(/month-3 .*\$14\.70 \$9\.80 Another rate: 30% there, 20% here\./),
+    expect.stringMatching(/ch_lost .*\$9\.80 Nothing Only the former service has it\./),
+    expect.stringMatching(/month-8 .*\$9\.80 \$9\.80 Another partner: Rival there, Ada here\./),
+  ])
+  const sums = text.slice(text.indexOf('By partner'), text.indexOf('Differences</h2>')).replaceAll(/<[^>]*>/g, ' ')
+  expect(sums.replaceAll(/\s+/g, ' ')).toContain('Rival $9.80 $0.00 -$9.80 1 Ada $93.10 $88.20 -$4.90 3')
+  expect(text).toContain('9 commissions ($88.20) of shadow mode are never credited')
+  const { text: ofRival } = await get(`${page}?partner=${partnerId + 1}`, token)
+  expect(ofRival.match(/Another (rate|partner)/g)).toEqual(['Another partner'])
+  const { text: refused } = await get(`${page}?dateFrom=2026-01-01&dateTo=2026-12-31&before=x`, token)
+  expect(refused).toContain('at most 100 days')
+
+  for (const path of ['/partner', '/partner/commissions'])
+    expect((await get(path, shop.partnerToken)).text).not.toMatch(/\$9\.80|[Ss]hadow/)
+  expect((await post(`${page}/leave`, {}, token)).status).toBe(303)
+  expect((await get(page, token)).text).toContain('9 commissions ($88.20) of shadow mode are never credited.')
+  const { rows: log } = await stack.sql.query(
+    "select action from audit_log where program_id = $1 and action like 'shadow%' order by id",
+    [id],
+  )
+  expect(log).toEqual([{ action: 'shadow_mode.entered' }, { action: 'shadow_mode.left' }])
 })
 
 const yen = await createSandbox(stack.db, env, { name: 'מתנות', currency: 'jpy' })

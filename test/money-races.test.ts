@@ -13,6 +13,7 @@ import {
 } from '../lib/money/commissions.ts'
 import { ApiError } from '../lib/errors.ts'
 import { refundSale } from '../lib/money/refunds.ts'
+import { enterShadowMode, leaveShadowMode } from '../lib/programs/shadow-mode.ts'
 import { askPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -88,6 +89,56 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       ])
       expect(first + second).toBe(4)
       expect((await balanceOf(program))?.balance_cents ?? 0).toBe(0)
+      return program
+    },
+  },
+  {
+    name: 'entering and leaving shadow mode during sales, approvals and refunds credits each live commission once, and no other',
+    run: async () => {
+      const program = await createLedgerProgram(sql, db, { holdDays: 0 })
+      const { programId } = program
+      const before = await Promise.all([1, 2, 3].map((number) => program.soldBy(number % 2, 1000)))
+      const ids = before.map(({ commissionId }) => commissionId)
+      const approveAll = async () => {
+        const { rows } = await sql.query('select id from commissions where program_id = $1', [programId])
+        return await approveCommissions(
+          db,
+          programId,
+          rows.map(({ id }) => Number(id)),
+        )
+      }
+      const changes = async (change: () => Promise<unknown>) => {
+        const outcomes = await Promise.allSettled([
+          ...[0, 1, 2, 3].flatMap((number) => [program.soldBy(number % 2, 1000), approveDueCommissions(db, 100)]),
+          change(),
+          change(),
+          approveAll(),
+          approveAll(),
+          program.refund(before[0]?.id ?? '', 100),
+        ])
+        expectOnlyConflicts(outcomes)
+      }
+      await changes(() => enterShadowMode(db, programId))
+      const held = await program.soldBy(0, 1000)
+      expect(await approveAll()).toBe(0)
+      await changes(() => leaveShadowMode(db, programId))
+      await Promise.all([approveAll(), approveDueCommissions(db, 100), approveAll()])
+      const { rows } = await sql.query<{ id: string; is_shadow: boolean; credited: boolean; entries: string }>(
+        `select c.id, c.is_shadow, c.credited_at is not null as credited, (
+          select count(*) from balance_entries e where e.program_id = c.program_id and e.commission_id = c.id and e.cause = 'commission_credited'
+        ) as entries from commissions c where c.program_id = $1`,
+        [programId],
+      )
+      expect(rows).toHaveLength(12)
+      for (const row of rows)
+        expect(row).toMatchObject({ credited: !row.is_shadow, entries: row.is_shadow ? '0' : '1' })
+      expect(rows.filter(({ is_shadow }) => is_shadow).map(({ id }) => Number(id))).toContain(held.commissionId)
+      for (const id of ids) expect(rows).toContainEqual(expect.objectContaining({ id: String(id), is_shadow: false }))
+      const { rows: log } = await sql.query(
+        "select action from audit_log where program_id = $1 and action like 'shadow%' order by id",
+        [programId],
+      )
+      expect(log).toEqual([{ action: 'shadow_mode.entered' }, { action: 'shadow_mode.left' }])
       return program
     },
   },

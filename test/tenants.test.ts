@@ -358,6 +358,18 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/reviews': { commission_ids: [Number(own[':commission_id'])], decision: 'rejected', note: 'no' },
   'POST /api/v1/adjustments': { partner_id: victim.partnerId, amount_cents: -100, note: 'no' },
   'POST /api/v1/imports': { source: 'csv', files: { 'partners.csv': 'Name\nEve' } },
+  'POST /api/v1/shadow-mode/commissions': {
+    commissions: [
+      {
+        id: 'eve',
+        partner_id: victim.partnerId,
+        amount_cents: 1,
+        currency: 'usd',
+        status: 'paid',
+        earned_at: '2026-11-20T00:00:00Z',
+      },
+    ],
+  },
   'PATCH /api/v1/commissions/:commission_id': { status: 'rejected', reason: 'no' },
   'PATCH /api/v1/payouts/:payout_id': { status: 'refused', reason: 'no' },
   'POST /api/v1/payout-runs': {},
@@ -376,7 +388,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
   // The other program has no due payouts and no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
-  const isNamed = /\/:|^POST .*(preview|adjustments|codes|links)$/.test(route)
+  const isNamed = /\/:|^POST .*(preview|adjustments|codes|links|shadow-mode\/commissions)$/.test(route)
   const success = /^POST .*(partners|groups|imports|exports|webhook-endpoints)$/.test(route) ? 201 : 200
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : success)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])

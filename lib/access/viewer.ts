@@ -45,6 +45,8 @@ export interface ViewerProgram {
   /** ISO 8601. */
   createdAt: string
   roles: Role[]
+  /** Whether it computes everything and credits nothing. */
+  inShadowMode: boolean
   /** The number of manual-review notifications that this user has not read. */
   unread: number
 }
@@ -148,6 +150,10 @@ function programsOf(userId: Expression<string>) {
     .select(['p.id', 'p.name', 'p.domain', 'p.currency', 'p.workspace_id as workspaceId', 'p.created_at as createdAt'])
     .select((eb) => [
       eb.ref('m.roles').$castTo<Role[]>().as('roles'),
+      eb
+        .and([eb('p.shadow_since', 'is not', null), eb('p.shadow_ended_at', 'is', null)])
+        .$castTo<boolean>()
+        .as('inShadowMode'),
       unreadBy(userId, 'advertiser').where('n.program_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
     ])
     .where('m.user_id', '=', userId)

@@ -65,6 +65,7 @@ const commission = () =>
     hold_until: time(),
     credited_at: z.nullable(time()),
     rejected_at: z.nullable(time()),
+    is_shadow: z.boolean(),
     payout_id: z.nullable(id()),
     created_at: time(),
     updated_at: time(),
@@ -88,6 +89,7 @@ const example = {
   hold_until: '2026-01-31T12:05:00.000Z',
   credited_at: null,
   rejected_at: null,
+  is_shadow: false,
   payout_id: null,
   created_at: '2026-01-01T12:05:00.000Z',
   updated_at: '2026-01-01T12:05:00.000Z',
@@ -100,6 +102,7 @@ const fields = {
   held_at: 'When it was put on hold for review. It is not credited until somebody decides. Its status stays `pending`.',
   flags: 'The review rules that flagged it, or null. See [the evidence](#listReviews).',
   payout_id: 'The payout that paid it. If several payouts paid parts of it, the last one.',
+  is_shadow: 'Whether it was computed in shadow mode. It is then never credited, and its partner does not see it.',
   review_reason: '`unverified_customer` if only a browser identified the customer.',
 }
 const path = '/api/v1/commissions'

@@ -18,6 +18,7 @@ import { programOperations } from './program.ts'
 import { reviewOperations } from './reviews.ts'
 import { saleExplanation } from './sale-explanation.ts'
 import { saleOperations } from './sales.ts'
+import { shadowModeOperations } from './shadow-mode.ts'
 import { trackClick } from './track-click.ts'
 import { trackLead } from './track-lead.ts'
 import { trackRefund } from './track-refund.ts'
@@ -43,6 +44,7 @@ export const operations = [
   saleExplanation(),
   ...eventOperations(),
   ...commissionOperations(),
+  ...shadowModeOperations(),
   ...payoutRunOperations(),
   ...payoutOperations(),
   ...adjustmentOperations(),

@@ -62,6 +62,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   adjustments: { RATE_LIMIT: { id: 1036, perMinute: callsPerMinute } },
   reviews: { RATE_LIMIT: { id: 1037, perMinute: callsPerMinute } },
   imports: { RATE_LIMIT: { id: 1050, perMinute: callsPerMinute } },
+  'shadow-mode': { RATE_LIMIT: { id: 1053, perMinute: callsPerMinute } },
   payouts: { RATE_LIMIT: { id: 1019, perMinute: callsPerMinute } },
   'payout-runs': { RATE_LIMIT: { id: 1020, perMinute: callsPerMinute } },
   'webhook-endpoints': { RATE_LIMIT: { id: 1031, perMinute: callsPerMinute } },

@@ -29,6 +29,7 @@ const commission = () => ({
   amount_cents: cents(),
   reversed_cents: cents(),
   currency: currency(),
+  is_shadow: z.boolean(),
 })
 const payout = () => ({
   payout_id: id(),
@@ -61,6 +62,7 @@ const commissionExample = {
   amount_cents: 980,
   reversed_cents: 0,
   currency: 'usd',
+  is_shadow: false,
 }
 const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency: 'usd', status: 'requested' }
 
@@ -79,6 +81,7 @@ export const webhookFields: Record<string, string> = {
   hold_until: 'The end of the commission’s hold period.',
   is_full: 'Whether the whole commission is reversed.',
   is_recurring: 'Whether the sale is a renewal of a subscription.',
+  is_shadow: 'Whether it was computed in shadow mode. It is then never credited.',
   kind: 'Whether a sale or a lead earned the commission.',
   lead_id: 'Id of the lead.',
   paid_on: 'The day of the transfer, as recorded by the payer.',

@@ -245,7 +245,7 @@ full join (
     group by 1, 2, 3, 4
     union all
     select program_id, utc_day(created_at), hour_of_day(created_at), currency, 0, 0, sum(amount_cents - reversed_cents), 0
-    from commissions where ($1::bigint is null or program_id = $1) group by 1, 2, 3, 4
+    from commissions where not is_shadow and ($1::bigint is null or program_id = $1) group by 1, 2, 3, 4
   ) part
   group by program_id, day, currency, grouping sets ((), (hour))
 ) e using (program_id, day, hour, currency)
@@ -474,6 +474,7 @@ row_figures as (
   where not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
   union all
   select program_id, customer_id, partner_id, code_id, currency, utc_day(created_at), 'commission', amount_cents - reversed_cents from commissions
+  where not is_shadow
 ),
 expected as (
   select r.program_id, v.grouping_name, r.metric, r.currency, r.day, v.value, sum(r.amount) as amount
@@ -846,7 +847,7 @@ select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.pay
   'reported ' || r.deduction_cents as expected
 from refunds r
 join programs p on p.id = r.program_id
-join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id
+join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id and not c.is_shadow
 left join outbox o on o.program_id = r.program_id and o.cause = 'refund:' || r.id and o.audience = 'partner'
   and o.kind in ('commission_reversed', 'commission_refunded')
 where ($1::bigint is null or r.program_id = $1) and r.created_at >= greatest(notifications_begin(), p.moved_in_at) and case
@@ -904,7 +905,7 @@ where m.before_at > l.since and m.refunded - m.refunded_by <> m.reported_before
 select c.program_id, 'commission ' || c.id as subject, 'no notification' as found, 'a notification' as expected
 from commissions c
 join programs p on p.id = c.program_id
-where ($1::bigint is null or c.program_id = $1) and c.rejected_at >= greatest(notifications_begin(), p.moved_in_at) and not exists (
+where ($1::bigint is null or c.program_id = $1) and c.rejected_at >= greatest(notifications_begin(), p.moved_in_at) and not c.is_shadow and not exists (
   select from outbox o where o.program_id = c.program_id and o.kind = 'commission_reversed' and o.audience = 'partner'
     and o.cause = 'rejection:' || c.id and o.partner_id = c.partner_id)
 `,
@@ -1127,6 +1128,20 @@ left join (
   group by 1, 2, 3, 4
 ) w on w.program_id = t.program_id and w.endpoint_id = l.id and w.type = t.type and w.id = t.id
 where w.times is distinct from 1
+`,
+  },
+  {
+    name: `no commission of shadow mode is credited, and a program in shadow mode credits nothing`,
+    query: `-- no commission of shadow mode is credited, and a program in shadow mode credits nothing
+select c.program_id, 'commission ' || c.id as subject, 'credited' as found, 'not credited' as expected
+from commissions c
+where c.is_shadow and c.credited_at is not null and ($1::bigint is null or c.program_id = $1)
+union all
+select e.program_id, format('entry %s of partner %s in %s', e.entry_number, e.partner_id, e.currency), e.cause, 'none in shadow mode'
+from balance_entries e join programs p on p.id = e.program_id
+where p.shadow_ended_at is null and e.created_at >= p.shadow_since
+  and (e.cause in ('commission_credited', 'adjusted', 'payout_paid') or e.cause = 'opening_balance' and e.amount_cents > 0)
+  and ($1::bigint is null or e.program_id = $1)
 `,
   },
   {

@@ -45,6 +45,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
     .where('partner_id', '=', partnerId)
     .where('credited_at', 'is', null)
     .where('rejected_at', 'is', null)
+    .where('is_shadow', '=', sql.lit(false))
   const credited = kysely
     .selectFrom('balances')
     .select((eb) => [
@@ -116,6 +117,7 @@ export function nextCreditOf(
       .where('credited_at', 'is', null)
       .where('rejected_at', 'is', null)
       .where('held_at', 'is', null)
+      .where('is_shadow', '=', sql.lit(false))
       .where('hold_until', '>', sql<Date>`now()`)
       .where((eb) => eb('amount_cents', '>', eb.ref('reversed_cents')))
       .groupBy(sql`1`)

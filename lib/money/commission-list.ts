@@ -52,12 +52,13 @@ const reviewOf = kysely
   .where('r.commission_id', '=', sql.ref<number>('n.id'))
   .where('r.decision', 'is not', null)
 
-/** Held commissions that wait for a person's decision, of any program. */
-export const heldCommissions = () =>
-  kysely.selectFrom('commissions as n').where('n.held_at', 'is not', null).where('n.reversal', '<>', 'full')
+/** Commissions of shadow mode are never credited, so nobody needs to decide on them. */
+const creditable = () => kysely.selectFrom('commissions as n').where('n.is_shadow', '=', sql.lit(false))
 
-const browserNamed = () =>
-  kysely.selectFrom('commissions as n').where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
+/** Held commissions that wait for a person's decision, of any program. */
+export const heldCommissions = () => creditable().where('n.held_at', 'is not', null).where('n.reversal', '<>', 'full')
+
+const browserNamed = () => creditable().where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
 const isSettled = sql<boolean>`num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full'`
 
 /** Commissions of customers whom only a browser named, until they are credited or reviewed. */
@@ -123,6 +124,8 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.hold_until',
       'c.credited_at',
       'c.rejected_at',
+      /** Computed in shadow mode, and never credited. */
+      'c.is_shadow',
       /** The payout that paid its last part. */
       'c.payout_id',
       'c.created_at',
@@ -144,7 +147,11 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       ).as('refunds'),
     ])
     .$narrowType<{ status: CommissionStatus }>()
-  query = 'programId' in of ? query.where('c.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
+  // Partners don't see commissions of shadow mode.
+  query =
+    'programId' in of
+      ? query.where('c.program_id', '=', of.programId)
+      : query.where('p.user_id', '=', of.userId).where('c.is_shadow', '=', sql.lit(false))
   if (status !== undefined) query = query.where('c.status', '=', status)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
   if (from !== undefined) query = query.where('c.created_at', '>=', from)
@@ -214,6 +221,7 @@ export async function earningsByDay(
         join
           .on((eb) => eb(eb.fn<Date>('utc_day', ['c.created_at']), '=', eb.ref('day.date')))
           .on('c.currency', '=', currency)
+          .on('c.is_shadow', '=', sql.lit(false))
           .on('c.created_at', '>=', sql<Date>`now() - make_interval(days => ${days})`)
           .on((eb) =>
             eb(

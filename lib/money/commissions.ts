@@ -45,14 +45,25 @@ export async function approveCommission(
   } = await approve(db, programId, [commissionId], outbox, emailHashKey)
   if (!commission) throw noCommission()
   if (commission.credited_at === null || commission.rejected_at !== null) {
-    throw new ApiError(
-      'conflict',
-      commission.held_at === null
-        ? 'This commission was already approved or rejected, or fully reversed by refunds.'
-        : 'This commission is held for review. Release or reject it under Reviews.',
-    )
+    throw new ApiError('conflict', whyNotApproved(commission))
   }
   return { commission, outbox }
+}
+
+function whyNotApproved({
+  is_shadow,
+  held_at,
+  credited_at,
+  rejected_at,
+  amount_cents,
+  reversed_cents,
+}: ListedCommission) {
+  if (is_shadow)
+    return 'This commission was computed in shadow mode. The former service pays it, so it is never credited.'
+  if (held_at !== null) return 'This commission is held for review. Release or reject it under Reviews.'
+  const isOpen = credited_at === null && rejected_at === null && reversed_cents < amount_cents
+  if (isOpen) return 'This program is in shadow mode and credits nothing. Leave shadow mode first.'
+  return 'This commission was already approved or rejected, or fully reversed by refunds.'
 }
 
 /**

@@ -55,7 +55,9 @@ function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleA
         ),
       ),
     )
-  return partnerUserId === undefined ? query : query.where('r.user_id', '=', partnerUserId)
+  if (partnerUserId === undefined) return query
+  // Partners don't see commissions of shadow mode.
+  return query.where('r.user_id', '=', partnerUserId).where('m.is_shadow', 'is distinct from', sql.lit(true))
 }
 
 /** Selects the entries of a commission in the partner's balance, in order. */
@@ -168,6 +170,7 @@ export function explainedSales(programId: number) {
         'm.reason',
       ])
       .select(['m.corrections', 'm.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
+      .select('m.is_shadow')
       .select([
         'm.created_at as commission_created_at',
         'w.id as payout_id',
@@ -207,6 +210,7 @@ export function explainedSales(programId: number) {
               'x.hold_until',
               'x.credited_at',
               'x.paid_at',
+              'x.is_shadow',
             ])
             .whereRef('x.program_id', '=', 's.program_id')
             .whereRef('x.customer_id', '=', 's.customer_id')

@@ -7,7 +7,7 @@ import type { DeliveryOfPayment } from '../processors/webhook-events.ts'
 import { campaignIn } from '../tracking/campaign.ts'
 import type { Click, Explanation, Step } from './explanation-fields.ts'
 import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
-import { day, historyOf, iso } from './sale-history.ts'
+import { day, historyOf, iso, shadowText } from './sale-history.ts'
 
 /**
  * Explains a sale, or a payment of the processor that is not a sale. `transaction_id` is the sale's id, any of the processor's ids of its
@@ -195,12 +195,15 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
   }
 }
 
-/** If one partner's code decided the sale, the signup can belong to another partner. This partner must not see it. */
+/**
+ * If one partner's code decided the sale, the signup can belong to another partner. This partner must not see it, nor a commission of shadow
+ * mode.
+ */
 function leadCommissionOf(
   { lead_commission: lead, partner_id: partner }: ExplainedSale,
   withCustomer: boolean,
 ): Explanation['lead_commission'] {
-  if (!lead || (lead.partner_id !== partner && !withCustomer)) return null
+  if (!lead || ((lead.partner_id !== partner || lead.is_shadow) && !withCustomer)) return null
   const to = lead.partner_id === partner ? '' : `${lead.partner_name} `
   return {
     id: lead.id,
@@ -221,6 +224,8 @@ function leadText(lead: NonNullable<ExplainedSale['lead_commission']>, to: strin
     return `The commission ${to && `of ${to}`}for the signup on ${on}, ${amount}, was reversed.`
   if (lead.paid_at !== null) return `The signup on ${on} paid ${to}${amount} by itself.`
   const earned = `The signup on ${on} earned ${to}${amount} by itself`
+  if (lead.is_shadow) return `${earned}, ${shadowText}.`
+  if (lead.is_shadow) return `${earned}, ${shadowText}.`
   if (lead.held_at !== null) return `${earned}, which is held for review and not paid before.`
   return lead.credited_at === null ? `${earned}, on hold until ${day(lead.hold_until)}.` : `${earned}.`
 }

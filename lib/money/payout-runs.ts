@@ -39,7 +39,7 @@ export async function openPayoutRun(
 ): Promise<Created<PayoutRun> | null> {
   const make = call('create_payout_run', { of_program_id: programId, request: requestId })
   const read = storeCreated(runsStatement(programId).where('r.request_id', '=', requestId))
-  const [, [run], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()]))
+  const [, [run], [written]] = await retryOnce(() => db.batch([make, read, writtenMessages()])).catch(refuse)
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
   return run?.created ?? null
 }

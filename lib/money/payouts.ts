@@ -1,6 +1,6 @@
 import { type InferResult, type Selectable, sql } from 'kysely'
 import { refuse } from '../constraints.ts'
-import { call, type Database, retryOnce } from '../database.ts'
+import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Filters, type Order, type Part, partOf, totalsOf } from '../keyset.ts'
 import { containing, hasWords, kysely } from '../kysely.ts'
@@ -72,7 +72,11 @@ export async function askPayout(
     asked_cents: amountCents,
     request: requestId,
   })
-  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()])).catch((error: unknown) => {
+    // The partner does not hear of shadow mode.
+    if (violatedConstraint(error) !== 'programs_not_in_shadow_mode') throw error
+    throw new ApiError('conflict', 'This program pays nothing at the moment. Request the payout later.')
+  })
   outbox.push(...messagesAbout({ program_id: programId, ...written }))
   if (row?.payout_id) return row.payout_id
   if (row?.needs_tax_form) {

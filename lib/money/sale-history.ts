@@ -44,6 +44,9 @@ const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZ
 /** Formats a day for texts: `Jan 1, 2026`, in UTC. */
 export const day = (at: Date | string) => dateFormat.format(new Date(at))
 
+/** Says why a commission of shadow mode is not credited. */
+export const shadowText = 'in shadow mode and so without any credit'
+
 /** The stored history of a commission and its sale's refunds, if any. */
 type CommissionFacts = Pick<
   ExplainedSale,
@@ -54,6 +57,7 @@ type CommissionFacts = Pick<
   | 'commission_cents'
   | 'hold_until'
   | 'review_reason'
+  | 'is_shadow'
   | 'refunds'
   | 'flagged_at'
   | 'flags'
@@ -126,7 +130,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(createdAt),
       kind: 'commission',
-      text: `A commission of ${money(first)} was created, on hold until ${day(holdUntil)}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser identified the customer.'}`,
+      text: `A commission of ${money(first)} was created, ${sale.is_shadow === true ? shadowText : `on hold until ${day(holdUntil)}`}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser identified the customer.'}`,
       change_cents: first,
       entry: null,
     })

@@ -98,7 +98,7 @@ function signupCommission(programId: number) {
       join.onRef('w.program_id', '=', 'm.program_id').onRef('w.id', '=', 'm.payout_id'),
     )
     .select(['m.currency', 'm.amount_cents as commission_cents', 'm.reversed_cents', 'm.reason', 'm.corrections'])
-    .select(['m.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at'])
+    .select(['m.review_reason', 'm.hold_until', 'm.credited_at', 'm.paid_at', 'm.rejected_at', 'm.is_shadow'])
     .select(['m.created_at as commission_created_at', 'w.id as payout_id', 'w.reference', 'w.paid_on'])
     .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
     .select(flagNames)

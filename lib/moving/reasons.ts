@@ -2,6 +2,7 @@
 export const reasons = {
   new: 'It is new and will be created.',
   history_only: "It becomes part of the read-only history, which isn't included in balances or figures.",
+  history_changed: 'Its amount or its state changed in the source since an earlier import.',
   same_email: 'A partner of the program already has this e-mail address.',
   adds_names: 'The customer is already known. The import adds ids that connect payments to them.',
   no_first_purchase_date:
@@ -19,6 +20,8 @@ export const reasons = {
   other_partner: 'The customer already belongs to another partner of the program and stays with that partner.',
   repeated: 'Another row of the import is identical.',
   added_to_another_row: "The amount is added to the partner's other row in this currency.",
+  shadow_mode:
+    'The program is in shadow mode, and the former service still pays. Import the balances after you leave shadow mode.',
   nothing_owed: 'The balance is zero.',
   partner_not_found: 'The partner is neither in the import nor in the program. Check the id or address.',
   no_partner_named: 'The row has no partner. Choose the column that contains the partner.',

@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { generateApiKey, type KeyScope } from '../access/api-keys.ts'
 import { type Database, hexBytes } from '../database.ts'
-import { kysely } from '../kysely.ts'
+import { kysely, now } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
 import { isCurrency } from '../money.ts'
 import { nameField } from '../names.ts'
@@ -94,7 +94,11 @@ export async function startProgram(
   db: Database,
   workspaceId: string,
   settings: ProgramSettings,
-  { scopes, createdBy }: { scopes: readonly KeyScope[]; createdBy: string },
+  {
+    scopes,
+    createdBy,
+    inShadowMode = false,
+  }: { scopes: readonly KeyScope[]; createdBy: string; inShadowMode?: boolean },
 ): Promise<{ programId: number; apiKey: string }> {
   const { key, keyHash, hint } = await generateApiKey()
   const [created] = await db.query(
@@ -102,7 +106,7 @@ export async function startProgram(
       .with('created', (cte) =>
         cte
           .insertInto('programs')
-          .values({ workspace_id: workspaceId, ...settings })
+          .values({ workspace_id: workspaceId, ...settings, ...(inShadowMode && { shadow_since: now }) })
           .returning('id'),
       )
       .insertInto('api_keys')

@@ -154,7 +154,7 @@ select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixe
   with ordinality l (part, part_cents, commission_cents, place)
   left join commission_rules k on k.program_id = s.program_id and k.id = (l.part).rule_id
   where s.terms_by_line is not null
-) as "lines", "s"."transaction_id", "s"."is_test", "s"."sale_date", "s"."created_at", "s"."amount_cents", "s"."amount_source", "s"."commission_base_cents", "s"."processor_fee_cents", "s"."commission_bp", "s"."commission_months", "s"."refunded_cents", "s"."currency", commission_of(s.commission_base_cents, s.commission_bp, 0, null, s.sale_date, null, null) as "share_cents", trim_scale(s.commission_base_cents::numeric * s.commission_bp / 10000)::text as "exact_share", "s"."payment_status", "s"."resolution", "s"."customer_id", "s"."customer_key", "s"."partner_id", "r"."name" as "partner_name", "l"."id" as "link_id", "l"."code" as "link_code", "p"."name" as "program_name", "c"."click_id", "c"."first_purchase_date", "c"."signup_date", "c"."provisional_lead_at", "m"."id" as "commission_id", "m"."status", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_created_at", "w"."id" as "payout_id", "w"."payout_run_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
+) as "lines", "s"."transaction_id", "s"."is_test", "s"."sale_date", "s"."created_at", "s"."amount_cents", "s"."amount_source", "s"."commission_base_cents", "s"."processor_fee_cents", "s"."commission_bp", "s"."commission_months", "s"."refunded_cents", "s"."currency", commission_of(s.commission_base_cents, s.commission_bp, 0, null, s.sale_date, null, null) as "share_cents", trim_scale(s.commission_base_cents::numeric * s.commission_bp / 10000)::text as "exact_share", "s"."payment_status", "s"."resolution", "s"."customer_id", "s"."customer_key", "s"."partner_id", "r"."name" as "partner_name", "l"."id" as "link_id", "l"."code" as "link_code", "p"."name" as "program_name", "c"."click_id", "c"."first_purchase_date", "c"."signup_date", "c"."provisional_lead_at", "m"."id" as "commission_id", "m"."status", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."is_shadow", "m"."created_at" as "commission_created_at", "w"."id" as "payout_id", "w"."payout_run_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
   select to_json(obj)
   from (
     select "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."device_type", "e"."campaign", "k"."code"
@@ -164,7 +164,7 @@ select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixe
     limit $1) as obj) as "click", (
   select to_json(obj)
   from (
-    select "x"."id", "x"."amount_cents", "x"."reversed_cents", "x"."currency", "x"."status", "x"."created_at", "x"."partner_id", "y"."name" as "partner_name", "x"."held_at", "x"."rejected_at", "x"."hold_until", "x"."credited_at", "x"."paid_at"
+    select "x"."id", "x"."amount_cents", "x"."reversed_cents", "x"."currency", "x"."status", "x"."created_at", "x"."partner_id", "y"."name" as "partner_name", "x"."held_at", "x"."rejected_at", "x"."hold_until", "x"."credited_at", "x"."paid_at", "x"."is_shadow"
     from "commissions" as "x"
     inner join "partners" as "y" on "y"."program_id" = "x"."program_id" and "y"."id" = "x"."partner_id"
     where "x"."program_id" = "s"."program_id" and "x"."customer_id" = "s"."customer_id" and "x"."kind" = $2) as obj) as "lead_commission", (
@@ -204,7 +204,7 @@ where "s"."program_id" = $7 and "s"."customer_id" = (
   where "c"."program_id" = $8 and "c"."id" = $9) and "s"."is_test" = false
 order by "s"."id" desc
 limit $10;
-select "m"."currency", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."created_at" as "commission_created_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
+select "m"."currency", "m"."amount_cents" as "commission_cents", "m"."reversed_cents", "m"."reason", "m"."corrections", "m"."review_reason", "m"."hold_until", "m"."credited_at", "m"."paid_at", "m"."rejected_at", "m"."is_shadow", "m"."created_at" as "commission_created_at", "w"."id" as "payout_id", "w"."reference", "w"."paid_on", "v"."flagged_at", "v"."decision", "v"."decided_at", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "b"."entry_number", "b"."cause", "b"."amount_cents", "b"."balance_after_cents", "b"."correction_number", "b"."refund_id", "b"."created_at"

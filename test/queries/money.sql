@@ -3,7 +3,7 @@ select "currency", cast(sum("pending_cents") as bigint) as "pending_cents", cast
 from (
   select "currency", "amount_cents" - "reversed_cents" as "pending_cents", 0 as "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
   from "commissions"
-  where "program_id" = $1 and "partner_id" = $2 and "credited_at" is null and "rejected_at" is null
+  where "program_id" = $1 and "partner_id" = $2 and "credited_at" is null and "rejected_at" is null and "is_shadow" = false
   union all
   select "currency", 0 as "pending_cents", "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
   from "balances"
@@ -16,7 +16,7 @@ group by "currency"
 order by "currency";
 
 -- listCommissions of a program
-select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."payout_id", "c"."created_at", "c"."updated_at", (
+select "c"."program_id", "c"."id", "c"."kind", "c"."partner_id", "c"."customer_id", "p"."name" as "partner_name", "c"."status", "c"."currency", "c"."amount_cents", "c"."reversed_cents", "c"."reason", "c"."review_reason", "c"."held_at", "v"."decision" as "review_decision", jsonb_path_query_array(v.flags, '$[*].rule') as "flags", "s"."transaction_id", "s"."amount_cents" as "sale_cents", "c"."hold_until", "c"."credited_at", "c"."rejected_at", "c"."is_shadow", "c"."payout_id", "c"."created_at", "c"."updated_at", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "r"."applied_cents" as "amount_cents", "r"."reason", "r"."reason_text", "r"."created_at" as "at", "r"."returned_at" is not null as "returned"
@@ -33,7 +33,7 @@ limit $3;
 
 -- listCommissions of a partner
 -- 11 lines as in listCommissions of a program
-where "p"."user_id" = $1 and "c"."status" = $2
+where "p"."user_id" = $1 and "c"."is_shadow" = false and "c"."status" = $2
 order by "c"."id" desc
 limit $3;
 
@@ -50,7 +50,7 @@ select cast("day"."date" as text) as "date", cast(coalesce(sum("c"."amount_cents
 from (
   select utc_day(now()) - n as date
   from generate_series(0, $1::int) n) as "day"
-left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = $2 and "c"."created_at" >= now() - make_interval(days => $3) and ("c"."program_id", "c"."partner_id") in (
+left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = $2 and "c"."is_shadow" = false and "c"."created_at" >= now() - make_interval(days => $3) and ("c"."program_id", "c"."partner_id") in (
   select "p"."program_id", "p"."id"
   from "partners" as "p"
   where "p"."user_id" = $4)

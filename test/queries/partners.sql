@@ -215,7 +215,7 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
     from (
       select "currency", "amount_cents" - "reversed_cents" as "pending_cents", 0 as "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
       from "commissions"
-      where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "credited_at" is null and "rejected_at" is null
+      where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "credited_at" is null and "rejected_at" is null and "is_shadow" = false
       union all
       select "currency", 0 as "pending_cents", "balance_cents", 0 as "requested_cents", 0 as "paid_cents"
       from "balances"
@@ -230,7 +230,7 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
   from (
     select utc_day(hold_until) as "day", sum(amount_cents - reversed_cents)::bigint as "amount_cents"
     from "commissions"
-    where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "currency" = "g"."currency" and "credited_at" is null and "rejected_at" is null and "held_at" is null and "hold_until" > now() and "amount_cents" > "reversed_cents"
+    where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "currency" = "g"."currency" and "credited_at" is null and "rejected_at" is null and "held_at" is null and "is_shadow" = false and "hold_until" > now() and "amount_cents" > "reversed_cents"
     group by 1
     order by 1
     limit 1) as obj) as "next_credit"

@@ -30,7 +30,7 @@ select (
   where "w"."program_id" = "p"."id" and "w"."decided_at" is null and "w"."payout_run_id" is null) as "payouts_asked", (
   select count(*) as "n"
   from "commissions" as "n"
-  where "n"."review_reason" is not null and "n"."held_at" is null and not (num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full') and not exists (
+  where "n"."is_shadow" = false and "n"."review_reason" is not null and "n"."held_at" is null and not (num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full') and not exists (
     select "r"."commission_id"
     from "commission_reviews" as "r"
     where "r"."program_id" = "n"."program_id" and "r"."commission_id" = "n"."id" and "r"."decision" is not null) and "n"."program_id" = "p"."id") as "commissions_unverified", (
@@ -39,7 +39,7 @@ select (
   where "a"."program_id" = "p"."id" and "a"."status" = $1) as "applications_waiting", (
   select count(*) as "n"
   from "commissions" as "n"
-  where "n"."held_at" is not null and "n"."reversal" <> $2 and "n"."program_id" = "p"."id") as "commissions_held", (
+  where "n"."is_shadow" = false and "n"."held_at" is not null and "n"."reversal" <> $2 and "n"."program_id" = "p"."id") as "commissions_held", (
   select count(distinct "b"."partner_id") as "n"
   from "balances" as "b"
   where "b"."program_id" = "p"."id" and "b"."balance_cents" < $3) as "partners_owing", (

@@ -1230,6 +1230,7 @@ export interface ApiOperations {
         hold_until: string
         credited_at: string | null
         rejected_at: string | null
+        is_shadow: boolean
         payout_id: number | null
         created_at: string
         updated_at: string
@@ -1269,6 +1270,7 @@ export interface ApiOperations {
         hold_until: string
         credited_at: string | null
         rejected_at: string | null
+        is_shadow: boolean
         payout_id: number | null
         created_at: string
         updated_at: string
@@ -1305,11 +1307,190 @@ export interface ApiOperations {
         hold_until: string
         credited_at: string | null
         rejected_at: string | null
+        is_shadow: boolean
         payout_id: number | null
         created_at: string
         updated_at: string
       }
     }
+  }
+  /** Read shadow mode. */
+  getShadowMode: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      in_shadow_mode: boolean
+      since: string | null
+      ended_at: string | null
+      can_enter: boolean
+      never_credited: { currency: string; commissions: number; amount_cents: number }[]
+      to_credit: { currency: string; commissions: number; amount_cents: number }[]
+    }
+  }
+  /** Enter shadow mode. */
+  enterShadowMode: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      in_shadow_mode: boolean
+      since: string | null
+      ended_at: string | null
+      can_enter: boolean
+      never_credited: { currency: string; commissions: number; amount_cents: number }[]
+      to_credit: { currency: string; commissions: number; amount_cents: number }[]
+    }
+  }
+  /** Leave shadow mode. */
+  leaveShadowMode: {
+    query: undefined
+    body: undefined
+    answer: {
+      success: true
+      in_shadow_mode: boolean
+      since: string | null
+      ended_at: string | null
+      can_enter: boolean
+      never_credited: { currency: string; commissions: number; amount_cents: number }[]
+      to_credit: { currency: string; commissions: number; amount_cents: number }[]
+    }
+  }
+  /** Compare commissions by partner. */
+  compareCommissions: {
+    query: {
+      /** Items per page, 25 by default. */
+      limit?: number | undefined
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
+      cursor?: string | undefined
+      /** The first day or time of the period (ISO 8601). Default: 30 days before `to`. */
+      from?: string | undefined
+      /** The last day or time, inclusive, at most 100 days later. Default: now. */
+      to?: string | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        partner_id: number
+        partner_name: string
+        currency: string
+        former_commissions: number
+        former_cents: number
+        commissions: number
+        cents: number
+        differences: number
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** List differences. */
+  listDifferences: {
+    query: {
+      /** Items per page, 25 by default. */
+      limit?: number | undefined
+      /** `next_cursor` of the previous page. Pages never overlap, even if items are added in between. */
+      cursor?: string | undefined
+      /** The first day or time of the period (ISO 8601). Default: 30 days before `to`. */
+      from?: string | undefined
+      /** The last day or time, inclusive, at most 100 days later. Default: now. */
+      to?: string | undefined
+      /** Only differences of this partner, on either side. */
+      partner_id?: number | undefined
+      /** Only differences with this reason. */
+      reason?:
+        | 'only_there'
+        | 'only_here'
+        | 'test'
+        | 'unattributed'
+        | 'click_expired'
+        | 'after_duration'
+        | 'capped'
+        | 'no_commission'
+        | 'rejected'
+        | 'held'
+        | 'other_partner'
+        | 'other_currency'
+        | 'refunded'
+        | 'rejected_there'
+        | 'other_base'
+        | 'other_rate'
+        | 'rounding'
+        | 'other_amount'
+        | undefined
+    }
+    body: undefined
+    answer: {
+      success: true
+      data: {
+        at: string
+        reasons: {
+          code:
+            | 'only_there'
+            | 'only_here'
+            | 'test'
+            | 'unattributed'
+            | 'click_expired'
+            | 'after_duration'
+            | 'capped'
+            | 'no_commission'
+            | 'rejected'
+            | 'held'
+            | 'other_partner'
+            | 'other_currency'
+            | 'refunded'
+            | 'rejected_there'
+            | 'other_base'
+            | 'other_rate'
+            | 'rounding'
+            | 'other_amount'
+          text: string
+        }[]
+        there: {
+          id: string | null
+          partner_id: number
+          payment_id: string | null
+          partner_name: string | null
+          currency: string
+          sale_cents: number | null
+          amount_cents: number
+          pays_cents: number
+        } | null
+        here: {
+          state: string
+          transaction_id: string | null
+          commission_id: number | null
+          partner_id: number | null
+          base_cents: number | null
+          partner_name: string | null
+          currency: string
+          sale_cents: number | null
+          amount_cents: number
+          pays_cents: number
+        } | null
+      }[]
+      next_cursor: string | null
+    }
+  }
+  /** Send commissions of the former service. */
+  storeFormerCommissions: {
+    query: undefined
+    body: {
+      /** Each with its `id` in the former service, `amount_cents`, `currency`, `status` and `earned_at`, the time of the sale. A `rejected` one pays nothing. `partner` is an `external_id`, an e-mail address or a link code. You can send `partner_id` instead. `payment_id`, the processor’s id or the transaction id, finds the sale, or else `customer_key` does. `sale_cents` is the amount that the commission was computed from. */
+      commissions: {
+        id: string
+        partner?: string | undefined
+        partner_id?: number | undefined
+        customer_key?: string | undefined
+        amount_cents: number
+        currency: string
+        status: 'pending' | 'approved' | 'paid' | 'rejected'
+        sale_cents?: number | undefined
+        payment_id?: string | undefined
+        earned_at: string
+      }[]
+    }
+    answer: { success: true; stored: number }
   }
   /** Create a payout run. */
   createPayoutRun: {

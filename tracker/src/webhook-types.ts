@@ -46,6 +46,7 @@ export interface WebhookData {
     amount_cents: number
     reversed_cents: number
     currency: string
+    is_shadow: boolean
     hold_until: string
   }
   /** A commission was credited to the partner’s balance. */
@@ -59,6 +60,7 @@ export interface WebhookData {
     amount_cents: number
     reversed_cents: number
     currency: string
+    is_shadow: boolean
     approved_cents: number
   }
   /** A commission was reversed or restored, in part or in full. */
@@ -72,6 +74,7 @@ export interface WebhookData {
     amount_cents: number
     reversed_cents: number
     currency: string
+    is_shadow: boolean
     reversed_by_cents: number
     is_full: boolean
     reason: 'refund' | 'chargeback' | 'rejected' | 'corrected'
@@ -89,6 +92,7 @@ export interface WebhookData {
     amount_cents: number
     reversed_cents: number
     currency: string
+    is_shadow: boolean
     flags: string
   }
   /** Somebody released a held commission, which is pending until its hold period ends. */
@@ -102,6 +106,7 @@ export interface WebhookData {
     amount_cents: number
     reversed_cents: number
     currency: string
+    is_shadow: boolean
     hold_until: string
   }
   /** A partner signed in for the first time, or again after leaving. */

@@ -61,6 +61,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
       payout_id: (commission) => commission.payout_id,
       held: (commission) => commission.held_at,
       flags: ({ flags }) => flags?.join(' ') ?? null,
+      shadow: ({ is_shadow: isShadow }) => (isShadow ? 'yes' : 'no'),
     },
     columns,
   )
@@ -73,7 +74,8 @@ function State({ commission }: { commission: ListedCommission }) {
     <div class="stack tight">
       <span>
         <Badge tone={tone}>{rejectedAt ? 'Rejected' : name}</Badge>
-        {status === 'pending' && !commission.held_at && (
+        {commission.is_shadow && <span class="muted small"> never credited: shadow mode</span>}
+        {status === 'pending' && !commission.held_at && !commission.is_shadow && (
           <span class="muted small">
             {' '}
             credited on <Day at={holdUntil} />

@@ -8,12 +8,13 @@ interface DateRangeProps {
   to: string
   /** True if the requested dates are not a valid range. */
   refused: boolean
+  maxDays?: number
   aside?: Child
   keep?: Record<string, string>
 }
 
 /** Lets the reader choose the first and the last day. The range includes both. */
-export function DateRange({ action, from, to, refused, aside, keep = {} }: DateRangeProps) {
+export function DateRange({ action, from, to, refused, maxDays = maxRangeDays, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">
       <form method="get" action={action} class="row find">
@@ -25,8 +26,7 @@ export function DateRange({ action, from, to, refused, aside, keep = {} }: DateR
       </form>
       {refused && (
         <p class="small bad" role="alert">
-          This range can't be shown. Choose a last day on or after the first day, and at most {maxRangeDays} days in
-          all.
+          This range can't be shown. Choose a last day on or after the first day, and at most {maxDays} days in all.
         </p>
       )}
     </div>

@@ -23,6 +23,7 @@ const shapes = {
   books:
     '<path d="m16 16 3-8 3 8c-.87.65-1.92 1-3 1s-2.13-.35-3-1Z"/><path d="m2 16 3-8 3 8c-.87.65-1.92 1-3 1s-2.13-.35-3-1Z"/><path d="M7 21h10"/><path d="M12 3v18"/><path d="M3 7h2c2 0 5-1 7-2 2 1 5 2 7 2h2"/>',
   adjustments: '<path d="M12 3v14"/><path d="M5 10h14"/><path d="M5 21h14"/>',
+  sideBySide: '<rect width="18" height="18" x="3" y="3" rx="2"/><path d="M12 3v18"/>',
   events:
     '<path d="M22 12h-2.48a2 2 0 0 0-1.93 1.46l-2.35 8.36a.25.25 0 0 1-.48 0L9.24 2.18a.25.25 0 0 0-.48 0l-2.35 8.36A2 2 0 0 1 4.49 12H2"/>',
   processor:

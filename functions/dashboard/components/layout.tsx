@@ -1,6 +1,7 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
 import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx'
+import { may } from '../../../lib/access/roles.ts'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { proxyPath } from '../../../lib/programs/proxy-path.ts'
@@ -229,7 +230,7 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
         </>
       }
       dialog={<SearchDialog programId={program.id} />}
-      banner={isTest && <TestBanner />}
+      banner={isTest ? <TestBanner /> : program.inShadowMode && <ShadowBanner program={program} />}
       title={isTest ? `Test data: ${title}` : title}
       heading={heading}
       {...(current !== undefined && { current: `/programs/${program.id}${current}` })}
@@ -247,6 +248,15 @@ async function DocsValues({ program }: { program: ViewerProgram }) {
     'shop.example.com': domain,
   }
   return <template data-docs={JSON.stringify(values)}></template>
+}
+
+function ShadowBanner({ program }: { program: ViewerProgram }) {
+  return (
+    <p class="message warn">
+      <strong>Shadow mode.</strong> New commissions are computed and never credited.{' '}
+      {may(program.roles, 'commission:list') && <a href={`/programs/${program.id}/side-by-side`}>Side by side</a>}
+    </p>
+  )
 }
 
 function TestBanner() {

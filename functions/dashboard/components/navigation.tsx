@@ -57,6 +57,7 @@ export function programNav(program: ViewerProgram): NavGroup[] {
         { href: `${base}/reviews`, label: 'Reviews', icon: 'reviews', action: 'commission:list' },
         { href: `${base}/payouts`, label: 'Payouts', icon: 'payouts', action: 'payout:list', isTab: true },
         { href: `${base}/adjustments`, label: 'Adjustments', icon: 'adjustments', action: 'commission:list' },
+        { href: `${base}/side-by-side`, label: 'Side by side', icon: 'sideBySide', action: 'commission:list' },
         { href: `${base}/books`, label: 'Books', icon: 'books', action: 'payout:list' },
       ],
     },

@@ -137,8 +137,8 @@ function reviewIn(c: ProgramContext): 'waiting' | 'decided' | undefined {
 }
 
 /** True if the commission can still be approved or rejected. */
-const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt }: ListedCommission) =>
-  creditedAt === null && heldAt === null && status !== 'reversed'
+const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt, is_shadow: isShadow }: ListedCommission) =>
+  creditedAt === null && heldAt === null && status !== 'reversed' && !isShadow
 
 /** Approves or rejects the selected commissions, or approves exactly those on the page, even if newer ones have arrived since. */
 function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {

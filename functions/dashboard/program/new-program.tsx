@@ -36,6 +36,15 @@ pages.get('/programs/new', requireViewer, (c) => {
             <Field name="workspace_id" label="Workspace" options={optionsOf(workspaces)} />
           )}
           <ProgramFields settings={{ ...programDefaults, name: '', domain: '' }} />
+          <Field
+            name="start"
+            label="Start"
+            options={[
+              ['live', 'Credit commissions from the first sale'],
+              ['shadow', 'In shadow mode, while another service still pays'],
+            ]}
+            hint="In shadow mode, the program computes everything and credits nothing, so that you can compare both services."
+          />
           <Field name="key_scope" label="Permissions of the first API key" options={setUpUses} />
         </Form>
       </Card>
@@ -65,7 +74,7 @@ function CompanyField() {
 
 pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), async (c) => {
   const viewer = c.get('viewer')
-  const { workspace: company, workspace_id: asked, key_scope: use, ...settings } = c.req.valid('form')
+  const { workspace: company, workspace_id: asked, key_scope: use, start, ...settings } = c.req.valid('form')
   const workspaces = ownWorkspaces(viewer)
   const chosen = asked ?? workspaces[0]?.id
   if (chosen === undefined && company === '') throw new FormRefusal(needsCompany)
@@ -77,6 +86,7 @@ pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), 
   const { programId, apiKey } = await startProgram(db, workspaceId, settings, {
     scopes: scopesOf(use),
     createdBy: viewer.user.id,
+    inShadowMode: start === 'shadow',
   })
   const seen = await findViewer(db, c.env, c.req.raw.headers)
   const program = seen?.programs.find(({ id }) => id === programId)

@@ -170,5 +170,6 @@ export const newProgramForm = z.pipe(
     workspace: optionalName,
     workspace_id: z.optional(z.string()),
     key_scope: keyUse,
+    start: z.optional(z.enum(['live', 'shadow'])),
   }),
 )

@@ -31,7 +31,7 @@ full join (
     group by 1, 2, 3, 4
     union all
     select program_id, utc_day(created_at), hour_of_day(created_at), currency, 0, 0, sum(amount_cents - reversed_cents), 0
-    from commissions where ($1::bigint is null or program_id = $1) group by 1, 2, 3, 4
+    from commissions where not is_shadow and ($1::bigint is null or program_id = $1) group by 1, 2, 3, 4
   ) part
   group by program_id, day, currency, grouping sets ((), (hour))
 ) e using (program_id, day, hour, currency)

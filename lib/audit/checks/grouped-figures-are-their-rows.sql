@@ -19,6 +19,7 @@ row_figures as (
   where not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
   union all
   select program_id, customer_id, partner_id, code_id, currency, utc_day(created_at), 'commission', amount_cents - reversed_cents from commissions
+  where not is_shadow
 ),
 expected as (
   select r.program_id, v.grouping_name, r.metric, r.currency, r.day, v.value, sum(r.amount) as amount

@@ -5,7 +5,7 @@ select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.pay
   'reported ' || r.deduction_cents as expected
 from refunds r
 join programs p on p.id = r.program_id
-join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id
+join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id and not c.is_shadow
 left join outbox o on o.program_id = r.program_id and o.cause = 'refund:' || r.id and o.audience = 'partner'
   and o.kind in ('commission_reversed', 'commission_refunded')
 where ($1::bigint is null or r.program_id = $1) and r.created_at >= greatest(notifications_begin(), p.moved_in_at) and case

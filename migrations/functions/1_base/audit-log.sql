@@ -243,6 +243,9 @@ declare
 begin
   if tg_op = 'INSERT' then
     perform write_program_audit(new.id, 'program.created', new.name, null);
+    if new.shadow_since is not null then
+      perform write_program_audit(new.id, 'shadow_mode.entered', null, null);
+    end if;
     return null;
   end if;
   if new.processor_account_id is distinct from old.processor_account_id then
@@ -252,7 +255,7 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;

@@ -154,6 +154,6 @@ begin
     perform write_outbox(c.program_id, 'commission_earned', 'partner', c.partner_id, 'commission:' || c.id, jsonb_build_object(
         'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = of_program_id and c.id = of_commission_id;
+    where c.program_id = of_program_id and c.id = of_commission_id and not c.is_shadow;
   end if;
 end $$;

@@ -36,7 +36,7 @@ create or replace function write_commission_postback(of_event text, commission c
 language plpgsql as $$
 begin
   perform write_postback(c.program_id, c.partner_id, of_event, c.customer_id, c.sale_id, of_cents, c.currency, c.status, because)
-  from commissions c where c.program_id = commission.program_id and c.id = commission.id;
+  from commissions c where c.program_id = commission.program_id and c.id = commission.id and not c.is_shadow;
 end $$;
 
 -- Reports to the program and the partner the reversed amount of a commission and its reason: `refund`, `chargeback`, `rejected` or `corrected`. The amount is

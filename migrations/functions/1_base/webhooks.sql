@@ -67,7 +67,8 @@ return exists (select from programs p where p.id = of_program_id and of_type = a
 create or replace function webhook_commission(commission commissions, of_transaction_id text) returns jsonb language sql immutable
 return jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id,
   'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id,
-  'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency);
+  'amount_cents', (commission).amount_cents, 'reversed_cents', (commission).reversed_cents, 'currency', (commission).currency,
+  'is_shadow', (commission).is_shadow);
 
 create or replace function webhook_sale(sale sales) returns jsonb language sql immutable
 return jsonb_build_object('sale_id', (sale).id, 'transaction_id', (sale).transaction_id, 'partner_id', (sale).partner_id,

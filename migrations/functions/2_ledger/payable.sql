@@ -37,7 +37,7 @@ select p.program_id, p.partner_id, p.currency, p.payable_cents, coalesce(m.minim
 from payable_balances p
 join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
-where p.payable_cents > 0;
+where p.payable_cents > 0 and not in_shadow_mode(p.program_id);
 
 -- Asks partners for a payout address, who have money that is due, an account, and no address. A partner is asked once a day. Returns how
 -- many it asked.
@@ -103,7 +103,7 @@ cross join lateral (
     ) then 'balance'
     when exists (
       select from commissions c where c.program_id = r.program_id and c.partner_id = r.id
-        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full'
+        and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and not c.is_shadow
     ) then 'pending_commission'
   end as unsettled
 ) u

@@ -1,7 +1,7 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
 -- Credits commissions to their partners' balances, each without its refunds, and returns their number. Skips credited, held, rejected and
--- fully reversed commissions. If it `compares`, it also skips commissions whose buyer cannot be compared with the partner yet, and counts
+-- fully reversed commissions, and everything in shadow mode. If it `compares`, it also skips commissions whose buyer cannot be compared with the partner yet, and counts
 -- them in `uncompared`. This locks all commissions and then all balances, each in the order of their keys. So two calls cannot deadlock.
 create or replace function approve_commissions(
   program_ids bigint[], commission_ids bigint[], compares boolean default false, out approved integer, out uncompared integer
@@ -11,6 +11,8 @@ declare
   commission commissions;
   left_cents bigint;
 begin
+  -- Programs that enter shadow mode wait for this, or this sees that they have entered.
+  perform from programs p where p.id = any (program_ids) order by p.id for key share;
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
   select coalesce(array_agg(x.c) filter (where not x.awaits), '{}'), count(*) filter (where x.awaits) into due, uncompared
@@ -20,6 +22,7 @@ begin
       select c from commissions c
       where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids))
         and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
+        and not c.is_shadow and not in_shadow_mode(c.program_id)
       order by c.program_id, c.id
       for no key update of c
     ) locked
@@ -63,7 +66,7 @@ begin
   from (
     select c.program_id, c.id from commissions c
     where c.hold_until <= now() and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and c.held_at is null
-      and not awaits_comparison(c)
+      and not c.is_shadow and not in_shadow_mode(c.program_id) and not awaits_comparison(c)
     order by c.hold_until, c.program_id, c.id limit at_most
   ) due;
   approved := (approve_commissions(program_ids, commission_ids, true)).approved;

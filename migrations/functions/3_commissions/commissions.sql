@@ -26,6 +26,9 @@ begin
   if new.held_at is not null and num_nonnulls(new.credited_at, new.rejected_at) > 0 then
     raise check_violation using message = 'A held commission is neither credited nor rejected before a decision.';
   end if;
+  if new.is_shadow and new.credited_at is not null then
+    raise check_violation using message = 'A commission of shadow mode is never credited.';
+  end if;
   if new.paid_at is not null and new.credited_at is null or num_nulls(new.paid_at, new.payout_id) = 1 then
     raise check_violation using message = 'A paid commission was credited, and names the payout that paid it.';
   end if;
@@ -34,18 +37,29 @@ end $$;
 create or replace trigger commissions_sound before insert or update on commissions
   for each row execute function keep_commission_sound();
 
--- Creates a commission. Its hold begins now.
+-- Adds a change of a commission's remaining amount to the totals of its day. Shadow mode counts in no total.
+create or replace function count_commission_change(commission commissions, more_cents bigint) returns void language plpgsql as $$
+begin
+  if not commission.is_shadow then
+    perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
+      more_cents, of_code_id => commission.code_id);
+  end if;
+end $$;
+
+-- Creates a commission. Its hold begins now. It belongs to shadow mode if the program is in shadow mode, or was when the sale at `of_time` was
+-- recorded.
 create or replace function create_commission(
   of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint,
-  of_sale_id bigint default null, of_code_id bigint default null, of_lead_rule_id bigint default null, of_review_reason text default null
+  of_sale_id bigint default null, of_code_id bigint default null, of_lead_rule_id bigint default null, of_review_reason text default null,
+  of_time timestamptz default now()
 ) returns commissions language plpgsql as $$
 declare
   commission commissions;
 begin
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
-    hold_until)
+    hold_until, is_shadow)
   select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
-    now() + make_interval(hours => 24 * p.hold_days)
+    now() + make_interval(hours => 24 * p.hold_days), coalesce(of_time >= p.shadow_since and of_time < coalesce(p.shadow_ended_at, 'infinity'), false)
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;

@@ -54,9 +54,8 @@ begin
   if was.id is null then
     if earned_cents > 0 then
       commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, earned_cents, sale.id,
-        sale.code_id);
-      perform count_money(sale.program_id, sale.customer_id, sale.partner_id, commission.created_at, sale.currency, 0, 0, earned_cents,
-        of_code_id => sale.code_id);
+        sale.code_id, of_time => sale.created_at);
+      perform count_commission_change(commission, earned_cents);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform notify_commission_created(sale.program_id, commission.id);
       end if;
@@ -111,8 +110,7 @@ language plpgsql as $$
 declare
   by_cause text := format('correction:%s:%s', commission.id, commission.correction_count);
 begin
-  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-    change_cents, of_code_id => commission.code_id);
+  perform count_commission_change(commission, change_cents);
   perform notify_commission_change(commission, -change_cents, 'corrected', of_transaction_id);
   if commission.credited_at is null then
     return;

@@ -66,7 +66,7 @@ returns table (program_id bigint, partner_id bigint, addresses text[]) language 
   select r.program_id, r.id, addresses_of_partner(r) from partners r
   where r.email_hashes is null and r.program_id = coalesce(of_program_id, r.program_id) and exists (
     select from commissions c
-    where c.program_id = r.program_id and c.partner_id = r.id and (commission_ids is null or c.id = any (commission_ids))
+    where c.program_id = r.program_id and c.partner_id = r.id and not c.is_shadow and (commission_ids is null or c.id = any (commission_ids))
       and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
   )
   order by r.program_id, r.id limit at_most
@@ -265,7 +265,7 @@ begin
     perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
       'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
-    where c.program_id = flagged.program_id and c.id = flagged.commission_id;
+    where c.program_id = flagged.program_id and c.id = flagged.commission_id and not c.is_shadow;
     if wants_webhook(flagged.program_id, 'commission.flagged') then
       perform write_webhook(c.program_id, 'commission.flagged', webhook_commission(c, s.transaction_id)
         || jsonb_build_object('flags', (select string_agg(f->>'rule', ',') from jsonb_array_elements(flagged.flags) f)))

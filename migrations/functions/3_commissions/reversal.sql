@@ -1,9 +1,12 @@
 -- Reverses commissions, with everything that depends on them.
 
--- Notifies the partner of a reversal, and also the advertiser if the commission was paid.
+-- Notifies the partner of a reversal, and also the advertiser if the commission was paid. Partners hear nothing of shadow mode.
 create or replace function notify_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
 returns void language plpgsql as $$
 begin
+  if commission.is_shadow then
+    return;
+  end if;
   perform write_outbox(commission.program_id,
     case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
     by_cause, jsonb_build_object(
@@ -42,8 +45,7 @@ begin
   if by_cents = 0 then
     return;
   end if;
-  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-    -by_cents, of_code_id => commission.code_id);
+  perform count_commission_change(commission, -by_cents);
   if commission.credited_at is not null then
     perform change_balance(commission.program_id, commission.partner_id, commission.currency, -by_cents,
       case when by_cents > 0 then 'commission_reversed' else 'reversal_returned' end, by_cause, details_of(commission, of_transaction_id),

@@ -34,7 +34,7 @@ create or replace function record_settled_lead(
 language plpgsql as $$
 declare
   terms record;
-  commission_id bigint;
+  commission commissions;
 begin
   insert into affiliate_lead_events (program_id, lead_timestamp, id, customer_id, customer_key, session_id, page_url, additional_data)
   values (customer.program_id, customer.signup_date, customer.lead_event_id, customer.id, customer.customer_key,
@@ -42,12 +42,12 @@ begin
   terms := lead_terms(customer);
   if terms.commission_cents > 0 then
     perform add_customers(customer.program_id, now(), 1, 0);
-    commission_id := (create_commission(customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents,
-      of_lead_rule_id => terms.rule_id, of_review_reason => review)).id;
-    perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0, terms.commission_cents,
-      more_leads => 1);
+    commission := create_commission(customer.program_id, 'lead', customer.partner_id, customer.id, terms.currency, terms.commission_cents,
+      of_lead_rule_id => terms.rule_id, of_review_reason => review);
+    perform count_money(customer.program_id, customer.id, customer.partner_id, now(), terms.currency, 0, 0,
+      case when commission.is_shadow then 0 else terms.commission_cents end, more_leads => 1);
     if terms.user_id is not null then
-      perform notify_earned(customer.program_id, terms.user_id, commission_id);
+      perform notify_earned(customer.program_id, terms.user_id, commission.id);
     end if;
   else
     perform count_customers(customer.program_id, customer.id, now(), 1, 0);
@@ -56,12 +56,12 @@ begin
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
-  if 'lead' = any (terms.webhook_types) then
+  if 'lead' = any (terms.webhook_types) and not in_shadow_mode(customer.program_id) then
     perform write_postback(customer.program_id, customer.partner_id, 'lead', customer.id, null, terms.commission_cents, terms.currency,
-      case when commission_id is null then 'none' else 'pending' end, null);
+      case when commission.id is null then 'none' else 'pending' end, null);
   end if;
-  if commission_id is not null and 'commission.created' = any (terms.webhook_types) then
-    perform notify_commission_created(customer.program_id, commission_id);
+  if commission.id is not null and 'commission.created' = any (terms.webhook_types) then
+    perform notify_commission_created(customer.program_id, commission.id);
   end if;
 end $$;
 

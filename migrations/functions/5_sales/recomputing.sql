@@ -12,8 +12,7 @@ end $$;
 -- Counts the rest of a commission on its day (`times` 1), or removes it from the count (-1).
 create or replace function count_commission(commission commissions, times integer) returns void language plpgsql as $$
 begin
-  perform count_money(commission.program_id, commission.customer_id, commission.partner_id, commission.created_at, commission.currency, 0, 0,
-    times * (commission.amount_cents - commission.reversed_cents), of_code_id => commission.code_id);
+  perform count_commission_change(commission, times * (commission.amount_cents - commission.reversed_cents));
 end $$;
 
 -- Corrects commissions of a sale's customer (correct_commissions), and enters the earlier refunds of each newly created commission.

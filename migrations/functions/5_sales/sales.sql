@@ -32,6 +32,7 @@ create or replace function record_sale(
 declare
   customer customers;
   was_attributed boolean := false;
+  commission commissions;
 begin
   -- A concurrent click on another link moves the customer before this or not at all, because a buyer's partner is fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
@@ -65,11 +66,12 @@ begin
   end if;
   commission_cents := earned_by(sale, customer.first_purchase_date);
   if commission_cents > 0 then
-    commission_id := (create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
-      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key))).id;
+    commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
+      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key), of_time => sale.created_at);
+    commission_id := commission.id;
   end if;
   perform note_purchase(sale, customer);
-  perform count_sale(sale, commission_cents);
+  perform count_sale(sale, case when commission.is_shadow then 0 else commission_cents end);
   perform notify_sale(sale, commission_id);
   if sale.sale_date <= customer.first_purchase_date then
     perform follow_first_code(sale.program_id, sale.customer_id);
@@ -205,6 +207,6 @@ begin
     perform write_postback(sale.program_id, sale.partner_id, 'sale', sale.customer_id, sale.id, coalesce(c.amount_cents - c.reversed_cents, 0),
       coalesce(c.currency, sale.currency), coalesce(c.status, 'none'), null)
     from partners r left join commissions c on c.program_id = r.program_id and c.id = commission_id
-    where r.program_id = sale.program_id and r.id = sale.partner_id;
+    where r.program_id = sale.program_id and r.id = sale.partner_id and not coalesce(c.is_shadow, in_shadow_mode(sale.program_id));
   end if;
 end $$;

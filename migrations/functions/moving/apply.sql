@@ -152,6 +152,12 @@ end $$;
 
 create or replace function apply_commission_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
 begin
+  if applied.outcome = 'update' then
+    update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint, status = applied.fields->>'status'
+    where c.program_id = import.program_id and c.id = applied.target_id
+    returning jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status) into applied.replaced;
+    return applied;
+  end if;
   insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
     earned_at)
   values (import.program_id, partner_of_row(applied), (

@@ -172,6 +172,8 @@ begin
   planned := with_partner_of_row(import, planned);
   if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
     return decided(planned, 'error', 'partner_not_found');
+  elsif in_shadow_mode(import.program_id) then
+    return decided(planned, 'skip', 'shadow_mode');
   elsif exists (
     select from adjustments a
     where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
@@ -196,15 +198,20 @@ end $$;
 
 create or replace function plan_commission_row(import imports, planned import_rows) returns import_rows language plpgsql stable as $$
 declare
-  known_id bigint;
+  known imported_commissions;
 begin
   planned := with_partner_of_row(import, planned);
   if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
     return decided(planned, 'error', 'partner_not_found');
   end if;
-  select c.id into known_id from imported_commissions c
+  select c.* into known from imported_commissions c
   where c.program_id = import.program_id and c.external_id = imported_id(import, planned.source_id);
-  return case when found then decided(planned, 'skip', 'already_imported', known_id) else decided(planned, 'create', 'history_only') end;
+  return case
+    when not found then decided(planned, 'create', 'history_only')
+    when (known.amount_cents::text, known.status) is distinct from (planned.fields->>'amount_cents', planned.fields->>'status')
+      then decided(planned, 'update', 'history_changed', known.id)
+    else decided(planned, 'skip', 'already_imported', known.id)
+  end;
 end $$;
 
 create or replace function plan_row(import imports, planned import_rows) returns import_rows language plpgsql as $$

@@ -157,7 +157,11 @@ end $$;
 -- Undoes a row. Returns false if something refers to it by now.
 create or replace function undo_row(undone import_rows) returns boolean language plpgsql as $$
 begin
-  if undone.kind = 'commission' then
+  if undone.kind = 'commission' and undone.outcome = 'update' then
+    update imported_commissions c set amount_cents = (undone.replaced->>'amount_cents')::bigint, status = undone.replaced->>'status'
+    where c.program_id = undone.program_id and c.id = undone.target_id;
+    return true;
+  elsif undone.kind = 'commission' then
     delete from imported_commissions c where c.program_id = undone.program_id and c.id = undone.target_id;
     return true;
   end if;

@@ -197,7 +197,7 @@ language sql stable as $$
     union all
     select m.created_at, m.customer_id, m.partner_id, m.code_id, 'commission', m.amount_cents - m.reversed_cents from commissions m
     where m.program_id = of_program_id and m.created_at >= part.begins and m.created_at < part.ends and m.currency = of_currency
-      and 'commission' = any (metrics)
+      and not m.is_shadow and 'commission' = any (metrics)
   ) f (at, customer_id, partner_id, code_id, metric, amount)
 $$;
 

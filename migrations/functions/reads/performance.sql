@@ -106,7 +106,7 @@ where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date 
 group by s.currency
 union all
 select c.currency, 0, 0, 0, 0, 0, sum(c.amount_cents - c.reversed_cents), 0 from commissions c
-where c.program_id = of_program_id and c.created_at >= from_time and c.created_at < to_time
+where c.program_id = of_program_id and c.created_at >= from_time and c.created_at < to_time and not c.is_shadow
 group by c.currency
 $$;
 

@@ -22,7 +22,7 @@ create or replace function write_daily_notifications(moment timestamptz) returns
       )
     ) earned
     join commissions c on c.program_id = p.id and c.id = earned.id
-    where c.reversal <> 'full' and c.rejected_at is null
+    where c.reversal <> 'full' and c.rejected_at is null and not c.is_shadow
     group by 1, 2
   ) e
   join partners r on r.program_id = p.id and r.id = e.partner_id

@@ -1,0 +1,217 @@
+-- The comparison of a program's commissions with those of its former service, sale by sale. lib/moving/differences.ts has the sentences of the
+-- reasons.
+
+-- The former service's commissions in a range: one row for each payment and partner, because a service can split a payment into several.
+create or replace function former_commissions(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (
+  id bigint, external_id text, partner_id bigint, customer_id bigint, currency text, payment_id text, at timestamptz, sale_cents bigint,
+  amount_cents bigint, pays_cents bigint
+) language sql stable as $$
+  select min(i.id), min(i.external_id), i.partner_id, max(i.customer_id), i.currency::text, max(i.payment_id), min(i.earned_at),
+    max(i.sale_cents)::bigint, sum(i.amount_cents)::bigint, coalesce(sum(i.amount_cents) filter (where i.status <> 'rejected'), 0)::bigint
+  from imported_commissions i
+  where i.program_id = of_program_id and i.earned_at >= from_time and i.earned_at < until
+  group by i.partner_id, i.currency, coalesce(i.payment_id, 'commission ' || i.id)
+$$;
+
+-- The state of a sale's commission for the comparison.
+create or replace function compared_state(sale sales, commission commissions, first_date timestamptz) returns text language sql stable
+return case
+  when (sale).is_test then 'test'
+  when (sale).id is not null and (sale).partner_id is null then case when (sale).resolution ? 'expired_click' then 'click_expired' else 'unattributed' end
+  when (commission).id is null and (sale).sale_date > months_after(first_date, (sale).commission_months) or (commission).reason = 'after_duration'
+    then 'after_duration'
+  when (commission).id is null then case when (sale).commission_cap_cents is not null then 'capped' else 'no_commission' end
+  when (commission).rejected_at is not null then 'rejected'
+  when (commission).reversed_cents > 0 then 'refunded'
+  when (commission).held_at is not null then 'held'
+  else 'earned'
+end;
+
+-- The program's own sales, with or without a commission, and its commissions of leads, in a range. `key` is unique among them. A held or
+-- rejected commission pays nothing.
+create or replace function computed_commissions(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (
+  key text, commission_id bigint, transaction_id text, payment_ids text[], partner_id bigint, customer_id bigint, currency text, at timestamptz,
+  state text, sale_cents bigint, base_cents bigint, fee_cents bigint, amount_cents bigint, pays_cents bigint
+) language sql stable as $$
+  with computed as (
+    select 'sale:' || s.id as key, c, s.transaction_id::text, array_remove(array[s.transaction_id::text, s.processor_payment_intent_id,
+        s.processor_charge_id, s.processor_invoice_id, s.processor_session_id], null) as payment_ids, s.partner_id, s.customer_id, s.currency::text,
+      s.sale_date as at, compared_state(s, c, u.first_purchase_date) as state, s.amount_cents::bigint as sale_cents,
+      s.commission_base_cents::bigint as base_cents, coalesce(s.processor_fee_cents, 0)::bigint as fee_cents
+    from sales s
+    left join customers u on u.program_id = s.program_id and u.id = s.customer_id
+    left join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.program_id = of_program_id and s.sale_date >= from_time and s.sale_date < until
+    union all
+    select 'lead:' || c.customer_id, c, null, '{}', c.partner_id, c.customer_id, c.currency::text, c.created_at, compared_state(null, c, null),
+      null, null, null
+    from commissions c
+    where c.program_id = of_program_id and c.kind = 'lead' and c.created_at >= from_time and c.created_at < until
+  )
+  select x.key, (x.c).id, x.transaction_id, x.payment_ids, x.partner_id, x.customer_id, x.currency, x.at, x.state, x.sale_cents, x.base_cents,
+    x.fee_cents, coalesce((x.c).amount_cents, 0)::bigint,
+    case when x.state in ('earned', 'refunded') then (x.c).amount_cents - (x.c).reversed_cents else 0 end
+  from computed x
+$$;
+
+-- Pairs the two sides: by the id of the payment, else by the customer, else by the partner and the amount, the nearest times first. Without the
+-- payment's id, at most two days may lie between, because services date commissions differently. Each side has one counterpart.
+create or replace function paired_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
+returns table (former_id bigint, computed_key text) language plpgsql stable as $$
+declare
+  candidate record;
+  former_taken boolean[];
+  computed_taken boolean[];
+begin
+  for candidate in
+    with former as materialized (
+      select f.*, row_number() over (order by f.id) as place from former_commissions(of_program_id, from_time, until) f
+    ), computed as materialized (
+      select c.*, row_number() over (order by c.key) as place from computed_commissions(of_program_id, from_time, until) c
+    ), candidates as (
+      select f, c, 1 as way from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id
+      union all
+      select f, c, 2 from former f join computed c on c.customer_id = f.customer_id and c.currency = f.currency
+        and c.at between f.at - interval '2 days' and f.at + interval '2 days'
+      union all
+      select f, c, 3 from former f join computed c on c.partner_id = f.partner_id and c.currency = f.currency
+        and coalesce(f.sale_cents, f.amount_cents) in (case when f.sale_cents is null then c.amount_cents end, c.sale_cents, c.base_cents)
+        and c.at between f.at - interval '2 days' and f.at + interval '2 days'
+      where f.customer_id is null or c.customer_id is null
+    )
+    select (x.f).id as former_id, (x.f).place as former_place, (x.c).key as computed_key, (x.c).place as computed_place
+    from candidates x
+    order by x.way, (x.f).partner_id is distinct from (x.c).partner_id, abs(extract(epoch from (x.f).at - (x.c).at)), 2, 4
+  loop
+    continue when former_taken[candidate.former_place] or computed_taken[candidate.computed_place];
+    former_taken[candidate.former_place] := true;
+    computed_taken[candidate.computed_place] := true;
+    former_id := candidate.former_id;
+    computed_key := candidate.computed_key;
+    return next;
+  end loop;
+end $$;
+
+-- The reasons why the two sides of a sale differ. A missing side is null.
+create or replace function difference_reasons(
+  former_partner_id bigint, former_currency text, former_sale_cents bigint, former_cents bigint, former_pays_cents bigint,
+  partner_id bigint, currency text, state text, base_cents bigint, cents bigint, pays_cents bigint
+) returns text[] language plpgsql immutable as $$
+declare
+  reasons text[];
+  is_comparable constant boolean := former_currency = currency and cents > 0 and base_cents > 0 and former_cents <> cents;
+begin
+  if state is null or former_cents is null then
+    return array[case when state is null then 'only_there' else 'only_here' end];
+  end if;
+  reasons := array_remove(array[
+    case when state <> all ('{earned,refunded}') then state end,
+    case when former_partner_id <> partner_id then 'other_partner' end,
+    case when former_currency <> currency then 'other_currency' end,
+    case when state = 'refunded' and former_pays_cents > pays_cents then 'refunded' end,
+    case when former_pays_cents = 0 and former_cents > 0 and pays_cents > 0 then 'rejected_there' end,
+    case when is_comparable and former_sale_cents <> base_cents then 'other_base' end,
+    -- A service can round differently.
+    case when is_comparable and abs(former_cents - former_sale_cents::numeric * cents / base_cents) > 1 then 'other_rate' end
+  ], null);
+  return case when reasons <> '{}' then reasons when abs(former_pays_cents - pays_cents) <= 1 then array['rounding'] else array['other_amount'] end;
+end $$;
+
+-- Compares the commissions of a period, pair by pair. `at` is the program's own time of the sale if it has one. `reasons` is empty if both sides
+-- pay the same to the same partner.
+create or replace function compare_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
+returns setof compared_commission language sql stable as $$
+  select coalesce('former:' || f.id, c.key), coalesce(c.at, f.at), f.external_id, f.partner_id, f.currency, f.payment_id, f.sale_cents,
+    f.amount_cents, f.pays_cents, c.commission_id, c.transaction_id, c.partner_id, c.currency, c.state, c.sale_cents, c.base_cents, c.fee_cents,
+    c.amount_cents, c.pays_cents,
+    case when coalesce(f.pays_cents, 0) = coalesce(c.pays_cents, 0)
+      and (f.pays_cents is null or c.pays_cents is null or f.pays_cents = 0 or (f.partner_id, f.currency) = (c.partner_id, c.currency))
+    then '{}' else difference_reasons(f.partner_id, f.currency, f.sale_cents, f.amount_cents, f.pays_cents, c.partner_id, c.currency, c.state,
+      c.base_cents, c.amount_cents, c.pays_cents) end
+  from former_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') f
+  left join paired_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') p on p.former_id = f.id
+  full join computed_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') c on c.key = p.computed_key
+  where coalesce(c.at, f.at) >= from_time and coalesce(c.at, f.at) < until
+$$;
+
+-- The sums of a period by partner and currency, the largest difference first. `before_…` are the sort values of the previous page's last row.
+create or replace function compare_partners(
+  of_program_id bigint, from_time timestamptz, until timestamptz, before_gap_cents bigint, before_partner_id bigint, before_currency text,
+  max_rows integer
+) returns table (
+  partner_id bigint, partner_name text, currency text, former_commissions bigint, former_cents bigint, commissions bigint, cents bigint,
+  differences bigint
+) language sql stable as $$
+  with compared as materialized (select * from compare_commissions(of_program_id, from_time, until)), sides as (
+    select k.former_partner_id as partner_id, k.former_currency as currency, 1 as former_commissions, k.former_pays_cents as former_cents,
+      0 as commissions, 0 as cents, (k.reasons <> '{}')::integer as differences
+    from compared k where k.former_partner_id is not null
+    union all
+    select k.partner_id, k.currency, 0, 0, 1, k.pays_cents,
+      case when (k.former_partner_id, k.former_currency) = (k.partner_id, k.currency) then 0 else (k.reasons <> '{}')::integer end
+    from compared k where k.commission_id is not null and k.state <> 'test'
+  ), sums as (
+    select s.partner_id, s.currency, sum(s.former_commissions) as former_commissions, sum(s.former_cents)::bigint as former_cents,
+      sum(s.commissions) as commissions, sum(s.cents)::bigint as cents, sum(s.differences) as differences,
+      abs(sum(s.former_cents) - sum(s.cents))::bigint as gap_cents
+    from sides s group by 1, 2
+  )
+  select s.partner_id, r.name::text, s.currency, s.former_commissions, s.former_cents, s.commissions, s.cents, s.differences
+  from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
+  where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
+  order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_rows
+$$;
+
+-- The differences of a period, newest first: all, or those of a partner or with a reason. `at_us` is the time in microseconds, and `before_…` are
+-- the sort values of the previous page's last row.
+create or replace function list_differences(
+  of_program_id bigint, from_time timestamptz, until timestamptz, of_partner_id bigint, of_reason text, before_us bigint, before_key text,
+  max_rows integer
+) returns table (
+  key text, at timestamptz, at_us bigint, former_external_id text, former_partner_id bigint, former_partner_name text, former_currency text,
+  former_payment_id text, former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text,
+  partner_id bigint, partner_name text, currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint,
+  pays_cents bigint, reasons text[]
+) language sql stable as $$
+  select k.key, k.at, t.us, k.former_external_id, k.former_partner_id, o.name::text, k.former_currency, k.former_payment_id, k.former_sale_cents,
+    k.former_cents, k.former_pays_cents, k.commission_id, k.transaction_id, k.partner_id, r.name::text, k.currency, k.state, k.sale_cents,
+    k.base_cents, k.fee_cents, k.cents, k.pays_cents, k.reasons
+  from compare_commissions(of_program_id, from_time, until) k
+  cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as us) t
+  left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
+  left join partners r on r.program_id = of_program_id and r.id = k.partner_id
+  where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
+    and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.us, k.key) < (before_us, before_key))
+  order by t.us desc, k.key desc limit max_rows
+$$;
+
+-- Stores commissions of the former service that the API sends, or replaces those with the same id. Refuses all of them if the program does not
+-- know a partner.
+create or replace function store_former_commissions(of_program_id bigint, rows jsonb) returns void language plpgsql as $$
+declare
+  given record;
+  of_partner_id bigint;
+begin
+  for given in
+    select g.* from jsonb_to_recordset(rows) g (id text, partner text, partner_id bigint, customer_key text, amount_cents bigint,
+      currency text, status text, sale_cents bigint, payment_id text, earned_at timestamptz)
+  loop
+    select r.id into of_partner_id from (
+      select p.id from partners p where p.program_id = of_program_id and (p.id = given.partner_id or p.external_id = given.partner
+        or lower(p.email) = lower(given.partner))
+      union all
+      select l.partner_id from referral_links l where l.program_id = of_program_id and lower(l.code) = lower(given.partner)
+    ) r limit 1;
+    if of_partner_id is null then
+      raise foreign_key_violation using message = coalesce(given.partner, given.partner_id::text), constraint = 'former_commissions_partner';
+    end if;
+    insert into imported_commissions (program_id, partner_id, customer_id, external_id, amount_cents, currency, status, sale_cents, payment_id,
+      earned_at)
+    values (of_program_id, of_partner_id, (
+        select c.id from customers c where c.program_id = of_program_id and c.customer_key = given.customer_key
+      ), 'api:' || given.id, given.amount_cents, given.currency, given.status, given.sale_cents, given.payment_id, given.earned_at)
+    on conflict on constraint imported_commissions_external_id_key do update set partner_id = excluded.partner_id,
+      customer_id = excluded.customer_id, amount_cents = excluded.amount_cents, currency = excluded.currency, status = excluded.status,
+      sale_cents = excluded.sale_cents, payment_id = excluded.payment_id, earned_at = excluded.earned_at;
+  end loop;
+end $$;
