@@ -32,7 +32,7 @@ import { TableCard } from '../components/table.tsx'
 import { Attempts, DeliveryState, EndpointState, SigningSecret } from '../program/webhook-parts.tsx'
 import { programNamed, readPrograms } from './money.ts'
 
-/** A partner's postbacks in each program: their addresses, and what was sent there. */
+/** A partner's postbacks in each program: addresses and deliveries. */
 export const pages = createPages()
 
 const start = '/partner/postbacks'
