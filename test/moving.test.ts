@@ -551,7 +551,7 @@ test('hostile files are cut to what the database can store, and to a number of r
 test('an import fails and deletes its key if the service refuses the key', async () => {
   const { call } = await startCaller()
   const refused = await call('POST', '', { source: 'rewardful', api_key: 'wrong' })
-  expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refuses the key') })
+  expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refused the key') })
   expect(await call('POST', `/${refused.body.import_id}/apply`)).toMatchObject({ status: 409 })
   for (const body of [{ source: 'csv', api_key: 'key' }, { source: 'tolt', api_key: 'key' }, { source: 'csv' }])
     expect(await call('POST', '', body)).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
