@@ -66,6 +66,14 @@ describe('every type of event', () => {
     expect(handledEventTypes.filter((type) => !allTypes.includes(type))).toEqual([])
   })
 
+  test('does not include the names that each object has', async () => {
+    const shop = await createShop(sql)
+    for (const type of ['__proto__', 'constructor', 'toString']) {
+      const answer = await post(event(type, { id: 'obj_1' }, { account: shop.account, api_version: '2024-06-20' }))
+      expect(answer).toMatchObject({ status: 200, body: { outcome: 'ignored' } })
+    }
+  })
+
   test.for(versions)(
     'as Stripe writes it in %s is answered with 200, with and without an account, in live and test mode',
     async (version) => {

@@ -136,7 +136,7 @@ export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<We
 
 /** Reads the object of an event of this type. An object that no schema reads is `ignored`. */
 export async function readFact(event: ReceivedObject, hashEmail: HashEmail): Promise<Fact> {
-  const read = readers[event.type]
+  const read = Object.hasOwn(readers, event.type) ? readers[event.type] : undefined
   if (!read) return ignored('Events of this type are not used.')
   try {
     const fact = await read(event, hashEmail)
