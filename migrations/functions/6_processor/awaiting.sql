@@ -65,7 +65,8 @@ begin
     from record_sale(sale_of_purchase(waiting, sale, ids_of_payment(waiting.account_id, ids), (identified.buyer).id), true) r;
     perform settle_reversals(sale);
   end if;
-  update processor_events e set awaits = null, outcome = 'recorded', reason = 'buyer_known', resolution = waiting.resolution
+  update processor_events e set awaits = null, waits_for = null, outcome = 'recorded', reason = 'buyer_known',
+    resolution = waiting.resolution
   where e.account_id = waiting.account_id and e.event_id = waiting.event_id and e.awaits is not null;
   if found then
     buyer := identified.buyer;
