@@ -162,15 +162,12 @@ function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram })
         nothing of it.
       </p>
       <p>If you leave shadow mode:</p>
-      <ul>
-        <li>Commissions of later sales and signups are credited when their hold period ends.</li>
-        <li>{inWords(never)} of shadow mode are never credited, because your former service pays them.</li>
-        {open.length > 0 && <li>{inWords(open)} from before shadow mode are credited when their hold period ends.</li>}
-        <li>
-          The program owes nothing of your former service's balances, unless you import them after you leave shadow
-          mode.
-        </li>
-      </ul>
+      <p>Commissions of later sales and signups are credited when their hold period ends.</p>
+      <p>{inWords(never)} of shadow mode are never credited, because your former service pays them.</p>
+      {open.length > 0 && <p>{inWords(open)} from before shadow mode are credited when their hold period ends.</p>}
+      <p>
+        The program owes nothing of your former service's balances, unless you import them after you leave shadow mode.
+      </p>
       {decides && (
         <PostButton
           action={`${pageOf(program)}/leave`}
@@ -279,7 +276,16 @@ function Differences({ differences, program, here, partner, partnerId, isLater }
             cell: ({ state, pays_cents: cents, currency }) =>
               state === null ? 'Nothing' : formatMoney(cents ?? 0, currency ?? program.currency),
           },
-          { label: 'Why', cell: (difference) => explainDifference(difference).map(({ text }) => <div>{text}</div>) },
+          {
+            label: 'Why',
+            cell: (difference) => (
+              <div>
+                {explainDifference(difference).map(({ text }) => (
+                  <div>{text}</div>
+                ))}
+              </div>
+            ),
+          },
         ]}
         empty={{
           title: 'No differences',
