@@ -12,7 +12,7 @@ app.use(async (c, next) => {
   await next()
 })
 
-/** The rendered texts. Each takes 30 ms of CPU time, and anybody may request it. */
+/** Caches the rendered texts. Rendering one takes 30 ms of CPU time, and anybody may request it. */
 const rendered = new Map<string, string>()
 
 async function renderOnce(path: string, baseUrl: string, render: () => Response | Promise<Response>): Promise<string> {

@@ -9,8 +9,8 @@ const limit = 500
 const backfillSeconds = 60
 
 /**
- * Scheduled: applies parked webhook events whose account, conversion or buyer is known now. Then it deactivates the promotion codes of
- * former partners and continues to read accounts' past payments. `relay-outbox` sends the resulting messages.
+ * Scheduled: applies parked webhook events if their account, conversion or buyer is now known. Then it deactivates the promotion codes of
+ * former partners and continues to read past payments of accounts. `relay-outbox` sends the resulting messages.
  */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {

@@ -11,7 +11,7 @@ import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
-/** The number of click events that a batch searches for customers to delete. */
+/** The number of click events that each batch searches for customers to delete. */
 const clicksOfBatch = 20_000
 
 /**

@@ -17,8 +17,7 @@ const app = createApp<Env>()
  *   mail could not be sent, but the account exists then.
  * - `POST sign-in/email` `{email, password}`: `{token, user}` and the session cookie. `Authorization: Bearer` takes
  * `token`. An account with two-factor codes gets `{twoFactorRedirect: true}` and a cookie.
- * - `POST two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}`, with that cookie: the answer of
- * sign-in.
+ * - `POST two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}`, with that cookie: the same response as sign-in.
  * - `POST sign-out`, `GET get-session`, `POST change-password` `{currentPassword, newPassword, revokeOtherSessions}`,
  * `POST request-password-reset` `{email}`, `POST reset-password` `{token, newPassword}`.
  * - `POST sign-in/social` `{provider, callbackURL}` with its callback, for OAuth.
@@ -51,7 +50,7 @@ async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   if (c.req.path.startsWith('/api/auth/callback/')) return await leadOn(c.env.BASE_URL, response, headers)
   const signedToken = headers.get('set-auth-token')
   if (signedToken === null) return new Response(response.body, { status: response.status, headers })
-  // better-auth's body holds the token without its signature. That token signs nobody in.
+  // better-auth's body contains the token without its signature. That token can't sign anybody in.
   const body: object = await response.json()
   return Response.json({ ...body, token: signedToken }, { headers })
 }
@@ -69,8 +68,8 @@ async function leadOn(baseUrl: string, response: Response, headers: Headers): Pr
 }
 
 /**
- * Node's fetch sends `Sec-Fetch-Mode` without `Sec-Fetch-Site`. better-auth takes that for a browser without an origin
- * and refuses it. Browsers always send both, so this drops a single header.
+ * Node's fetch sends `Sec-Fetch-Mode` without `Sec-Fetch-Site`. better-auth mistakes such a request for a browser without an origin and
+ * refuses it. Browsers always send both headers, so this drops the header if it comes alone.
  */
 function fromProgram(request: Request): Request {
   if (request.headers.has('sec-fetch-site') || !request.headers.has('sec-fetch-mode')) return request

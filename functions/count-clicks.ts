@@ -5,8 +5,8 @@ import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 const batchSize = 20_000
 
 /**
- * Adds new clicks to the counters, and leads and sales to the groupings. So reads only add up to half a minute of clicks. Clicks, leads,
- * sales and refunds request a run with `soon`, and the schedule handles the rest.
+ * Adds new clicks to the counters, and leads and sales to the groupings. So reads only add the clicks of the last half minute. Clicks,
+ * leads, sales and refunds request a run with `soon`, and the schedule handles the rest.
  */
 const counting = inBatches('count-clicks', async (db) => {
   const counted = await countClicks(db, batchSize)

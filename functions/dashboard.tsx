@@ -118,7 +118,7 @@ pages.use(async (c, next) => {
       connectSrc: ["'self'"],
       fontSrc: ["'self'"],
       imgSrc: ["'self'", ...(image === undefined ? [] : [new URL(image).origin])],
-      // Browsers also apply this to the redirect after a form post, so it lists the sign-in providers.
+      // Browsers also apply this directive to the redirect after a form post, so it lists the sign-in providers.
       formAction: [
         "'self'",
         ...(c.env.GITHUB_CLIENT_ID ? ['https://github.com'] : []),
@@ -132,8 +132,8 @@ pages.use(async (c, next) => {
     referrerPolicy: 'same-origin',
   })(c, () => Promise.resolve())
 })
-// Checks the origin of any content type, because browsers also send JSON and empty posts to other sites. Mail clients unsubscribe without a page, by
-// a signed token.
+// Checks the origin of any content type, because browsers also send JSON and empty posts to other sites. Mail clients unsubscribe with a
+// signed token and without a page.
 pages.use(async (c, next) => {
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
   const isOwn =
@@ -159,7 +159,7 @@ pages.use(async (c, next) => {
     const from = sent.get('cf-connecting-ip')
     if (from !== null) headers.set('cf-connecting-ip', from)
     const page = await app.request(new URL(address, c.req.url), { headers }, c.env, c.executionCtx)
-    // Reloading this page does not send the form again.
+    // The script sets this address, so that reloading the page does not send the form again.
     const named = address.replaceAll('&', '&amp;').replaceAll('"', '%22')
     const text = (await page.text()).replace('<body>', () => `<body data-address="${named}">`)
     return new Response(text, { headers: page.headers })

@@ -24,8 +24,8 @@ interface SqsEvent {
 }
 
 /**
- * The same consumer as an AWS Lambda function on the queue's event source with `ReportBatchItemFailures`. The answer names failed messages,
- * and the queue only repeats those.
+ * The same consumer as an AWS Lambda function on the queue's event source with `ReportBatchItemFailures`. The response lists the failed
+ * messages, and the queue repeats only these.
  */
 export async function handler(
   event: SqsEvent,
@@ -36,7 +36,7 @@ export async function handler(
   const messages = parsed.flatMap(({ content }) => (content ? [content] : []))
   const db = openDatabase(env)
   const done = new Set(await writeNotifications(db, messages))
-  // Written notifications stay. The next run sends a failed mail.
+  // Notifications stay written if the mail fails. The next run sends the mail again.
   if (done.size > 0) await sendNotificationMails(db, env, Date.now() + sendMilliseconds).catch(logFailure)
   return {
     batchItemFailures: parsed
@@ -50,7 +50,7 @@ function logFailure(error: unknown): void {
   console.error(JSON.stringify({ error: 'mails_failed', name: error instanceof Error ? error.name : typeof error }))
 }
 
-/** The variables of the Lambda function. Without the mail variables it sends no mail, and `send-mails` sends it twice an hour. */
+/** The variables of the Lambda function. Without the mail variables it sends no mail. `send-mails` then sends the mail twice an hour. */
 function lambdaEnv(): DatabaseEnv & NotificationMailEnv {
   const {
     DATABASE_URL,

@@ -6,9 +6,9 @@ import type { WebhookSecretEnv } from '../lib/notifications/webhook-secrets.ts'
 
 type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
-/** It runs every minute, so the next run starts when one ends. */
+/** It runs every minute, so the next run starts when this one ends. */
 const termMilliseconds = 65_000
-/** Each lane has its own six connections at the edge, and one run can call 32 Workers. */
+/** Each lane has six connections of its own at the edge. One run can call 32 Workers. */
 const maxLanes = 24
 
 interface Lane {
@@ -44,7 +44,7 @@ export default {
   },
 }
 
-/** Entry point that only this function calls. It is another lane, used when all connections of the other lanes are busy. */
+/** Entry point that only this function calls. It serves as another lane when all connections of the other lanes are busy. */
 export const lane = {
   async fetch(request: Request, env: Env, context?: Context): Promise<Response> {
     // oxlint-disable-next-line no-unsafe-type-assertion -- only this function calls it

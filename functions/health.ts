@@ -19,10 +19,10 @@ type Env = DatabaseEnv &
 const app = createApp<Env>()
 
 /**
- * GET /healthz. Without a token, it says whether the database answers: 200 `{ok: true}` or 503 `{ok: false}`. With `Authorization: Bearer
+ * GET /healthz. Without a token, it says whether the database responds: 200 `{ok: true}` or 503 `{ok: false}`. With `Authorization: Bearer
  * <METRICS_TOKEN>`, it returns the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 if one is unhealthy.
- * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it. On one box it adds the metrics
- * of the process.
+ * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it. On one box it adds the metrics of
+ * the process.
  */
 for (const path of ['/', '/healthz']) {
   app.get(path, async (c) => {
@@ -48,7 +48,7 @@ for (const path of ['/', '/healthz']) {
   app.all(path, onlyMethods('GET'))
 }
 
-/** Anyone can call this, so an isolate asks the database only once in five seconds. */
+/** Anyone can call this, so each isolate queries the database at most once every five seconds. */
 const answerMilliseconds = 5000
 let latest: { at: number; ok: boolean } | undefined
 

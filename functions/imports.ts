@@ -26,7 +26,7 @@ import {
 } from '../lib/moving/imports.ts'
 import type { ImportEnv } from '../lib/moving/read-service.ts'
 
-/** The time for work inside a call. The rest continues after the answer. */
+/** The time for work inside a call. The rest continues after the response. */
 const seconds = 15
 const secondsAfterwards = 600
 
@@ -51,7 +51,7 @@ app.post(
     const programId = c.get('programId')
     const asked = asNewImport(c.req.valid('json'))
     const importId = await createImport(c.get('db'), c.env, programId, asked.source, asked.access)
-    // The request's token is used up. The rest of the work is safe to repeat without it.
+    // The request has used its token. The rest of the work is safe to repeat without one.
     const db = openDatabase(c.env).actingByKey(c.get('key'))
     if (asked.access) await continueImport(db, c.env, { programId, importId, seconds })
     else await importFiles(db, c.env, programId, importId, { ...asked, seconds })

@@ -9,7 +9,7 @@ import { refuseAddress } from '../lib/notifications/mail-choices.ts'
 const paths = ['/', '/api/v1/webhooks/mail']
 const app = createApp<DatabaseEnv & { MAIL_WEBHOOK_SECRET?: string }>()
 
-/** The part of a mail API's event that we use: https://resend.com/docs/webhooks/emails/bounced and `complained`. */
+/** The fields of a mail API's event that we use: https://resend.com/docs/webhooks/emails/bounced and `complained`. */
 const mailEvent = z.object({
   type: z.string(),
   data: z.object({ to: z.array(z.string()), bounce: z.optional(z.object({ type: z.optional(z.string()) })) }),

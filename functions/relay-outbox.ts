@@ -19,7 +19,7 @@ export default {
 
 /**
  * Entry point of the service binding `RELAY`, which only the service's own functions can reach. It sends messages that a function has just
- * written. So only this function needs the queue's client. Body: `RelayMessage[]`.
+ * written. So no other function needs the queue's client. Body: `RelayMessage[]`.
  */
 export const soon = {
   async fetch(request: Request, env: ChannelsEnv): Promise<Response> {

@@ -37,7 +37,7 @@ const app = createApp<Env>()
 app.use(publicCors)
 
 /**
- * Answers a refusal with 200 if the caller asks for it: the tracker, because a browser shows any other status as an error in the visitor's
+ * Refuses with 200 if the caller asks for it. The tracker does so, because a browser shows any other status as an error in the visitor's
  * console.
  */
 const answerQuietly = createMiddleware<{ Bindings: Env }, string, { out: { json: ClickRequest } }>(async (c, next) => {
@@ -49,9 +49,9 @@ const answerQuietly = createMiddleware<{ Bindings: Env }, string, { out: { json:
 const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RATE_LIMIT)
 
 /**
- * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`.
- * 200 `{success, click_id, partner_code, cookie_window_days}`; a test click answers `{success, message, data: {eventId, programId,
- * test_mode}}`, one by a test link all of these. 400 and 410 are listed in lib/errors.ts. They record nothing.
+ * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`. 200 `{success, click_id,
+ * partner_code, cookie_window_days}`; a test click returns `{success, message, data: {eventId, programId, test_mode}}`. A click on a test
+ * link returns all of these fields. 400 and 410 are listed in lib/errors.ts. They record nothing.
  */
 for (const path of ['/', '/api/v1/track/click']) {
   app.post(
@@ -79,7 +79,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       // A test event that names its program needs no link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
-      // A click with a lot of text counts several times, so that no address can fill the disk.
+      // A click with a lot of text counts as several clicks, so that no address can fill the disk.
       for (let bytes = JSON.stringify(click).length; bytes > bytesOfOneCount; bytes -= bytesOfOneCount)
         await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, visitorAddress(c))
       if (isTest) {
@@ -101,7 +101,7 @@ for (const path of ['/', '/api/v1/track/click']) {
           ...ignoredFields(body),
         })
       }
-      // If the proxy does not know the address, all its visitors would look like one.
+      // If the proxy does not know the address, all its visitors look like one visitor.
       if (visitor?.address !== '') click.visitor = visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
       countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
@@ -114,7 +114,7 @@ for (const path of ['/', '/api/v1/track/click']) {
 /** Clicks from usual pages are smaller. */
 const bytesOfOneCount = 1536
 
-/** A code has up to 64 characters. A mail tool can append garbage. */
+/** A code has up to 64 characters, but a mail tool can append garbage. */
 const longestAff = 200
 
 /**
@@ -125,7 +125,7 @@ function affOf(parameters: URLSearchParams): string | null {
   const aff = parameters.get('aff')?.slice(0, longestAff)
   if (!aff) return null
   const [code = ''] = aff.split(/[?&#;/]/, 1)
-  // Runs in linear time, because the two classes have no character in common.
+  // Runs in linear time, because the two classes share no character.
   return /[\w.@-]+(?:[^\w.@-]+[\w.@-]+)*/.exec(code)?.[0] ?? aff
 }
 
@@ -135,11 +135,11 @@ async function asClick(
   request: Request,
   visitor: ProxiedVisitor | undefined,
 ): Promise<Click> {
-  // A header can exceed its limit, and the cut can fall inside a character.
+  // A header can exceed its limit, and cutting it can split a character.
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   const cut = textBudget()
   return {
-    // Most important first, because the first texts use up the budget.
+    // The most important texts come first, because the first ones use up the budget.
     session_id: cut(body.session_id),
     affiliate_url: cut(keptAddress(body.affiliate_url)) ?? '',
     page_url: cut(keptAddress(body.page_url)),

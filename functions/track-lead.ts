@@ -87,7 +87,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
-/** Answers, and then sends the messages that the lead wrote. */
+/** Responds, and then sends the messages that the lead wrote. */
 function answerOf(c: { env: RelayEnv; executionCtx: ExecutionContext }, { outbox = [], ...lead }: RecordedLead) {
   if (outbox.length > 0) c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return { success: true, ...lead }

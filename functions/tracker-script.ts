@@ -3,7 +3,7 @@ import * as consent from '../tracker/dist/served/consent.js'
 import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
-/** Prepares a script with its brotli version at the best quality. It is a sixth smaller than with the edge's own compression. */
+/** Prepares a script with its brotli version at the best quality. The result is a sixth smaller than the edge's own compression. */
 const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
   script,
   etag,
@@ -28,8 +28,8 @@ const commonHeaders = {
 
 /**
  * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-tracker-consent.js: the same with
- * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. Answers 304 if `If-None-Match` names the
- * same script. It reads only the request, so it works on every edge even if the database is down.
+ * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. Returns 304 if `If-None-Match` names
+ * the same script. It reads only the request, so it works even if the database is down.
  */
 export default {
   fetch(request: Request): Response {

@@ -3,7 +3,7 @@ import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
 /** A scheduled Worker may run for 15 minutes. This leaves enough time for its last batch. */
 const maxMilliseconds = 10 * 60 * 1000
 
-/** The result of a batch: its figures or a name, and whether more work is waiting. */
+/** The result of a batch: its figures or a name, and whether there is more work. */
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
 /**

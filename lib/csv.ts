@@ -1,21 +1,18 @@
-/**
- * Writes one cell. It quotes the cell if needed and puts an apostrophe before text that a spreadsheet could take for a
- * formula.
- */
+/** Writes one cell. It quotes the cell if needed, and puts an apostrophe before text that a spreadsheet could mistake for a formula. */
 function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
-  // A negative amount is no formula.
+  // A negative amount is not a formula.
   return /^-\d+(\.\d+)?$/.test(text) ? text : quoted(withoutFormula(text))
 }
 
-/** Puts an apostrophe before a text that a spreadsheet could take for a formula, in full-width characters too. */
+/** Puts an apostrophe before text that a spreadsheet could mistake for a formula. This includes full-width characters. */
 export const withoutFormula = (text: string) => (/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text)
 
 const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 
-/** Writes rows of unchanged texts as RFC 4180 text, for a machine. Spreadsheets could take a cell for a formula. */
+/** Writes rows of unchanged texts as RFC 4180 text, for programs. A spreadsheet could mistake a cell for a formula. */
 export function machineCsv(rows: readonly (readonly string[])[]): string {
   return [...rows.map((row) => row.map(quoted).join(',')), ''].join('\r\n')
 }
@@ -35,7 +32,7 @@ export function toCsv<Column extends string>(
   return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column] ?? null))])
 }
 
-/** Writes the same with cells that functions read from the rows: all of `cells`, or only the named columns. */
+/** Writes the same, with functions that compute the cells from a row: all of `cells`, or only the listed columns. */
 export function csvOf<Row>(
   rows: readonly Row[],
   cells: Record<string, (row: Row) => Value>,

@@ -11,7 +11,7 @@ export interface DatabaseEnv {
   NEON_ENDPOINT?: string
   /** A service binding to that endpoint. Miniflare routes every other fetch through its own Worker. */
   NEON?: { fetch: typeof fetch }
-  /** Connections that this process holds open. If they are set, statements use them. */
+  /** Open connections of this process. If they are set, statements use them. */
   POSTGRES?: Postgres
 }
 
@@ -26,10 +26,7 @@ export interface StatementResult {
   rowCount: number | null
 }
 
-/**
- * Postgres without Neon's HTTP in between. It fails with `NeonDbError` as Neon's driver does, and reads values with
- * `types`.
- */
+/** Postgres without Neon's HTTP in between. Like Neon's driver, it throws `NeonDbError` and parses values with `types`. */
 export interface Postgres {
   /**
    * Runs statements in order in one round trip. A single statement runs by itself. Several run in a READ COMMITTED transaction on request.
@@ -45,8 +42,8 @@ type RowsOf<Statements extends readonly Statement<unknown>[]> = {
 }
 
 /**
- * Reads `bigint` as a number, and a one-dimensional `bigint[]` without nulls as numbers, as lib/schema.ts declares
- * them. Ids, cents and counts are far below 2^53. Larger values are refused, not rounded.
+ * Reads `bigint` as a number, and a one-dimensional `bigint[]` without nulls as numbers, as lib/schema.ts declares them. Ids, cents and
+ * counts are far below 2^53. Larger values are refused instead of rounded.
  */
 const int8Oid = 20
 const int8ArrayOid = 1016
@@ -67,21 +64,21 @@ export interface SentForm {
   requestId: string
 }
 
-/** A request that creates something: the token that identifies a repeat, and the SHA-256 of its content. */
+/** A request that creates something. The token identifies repeated requests, and the SHA-256 covers the content. */
 export interface SentRequest {
   token: string
   hash: Uint8Array
 }
 
 /**
- * Runs statements over Neon's HTTP driver or over open connections of this process. Over HTTP, `query` and `batch` are
- * one request each and nothing stays open, so one instance serves an isolate for life. This file does not import the
- * query builder, which keeps 23 kilobytes (gzip) out of functions that only call database functions.
+ * Runs statements over Neon's HTTP driver or over open connections of this process. Over HTTP, `query` and `batch` are one request each and
+ * nothing stays open, so one instance serves an isolate for life. This file does not import the query builder. This saves 23 kilobytes
+ * (gzip) in functions that only call database functions.
  */
 export class Database {
   readonly #connection: Connection
   readonly #env: DatabaseEnv
-  /** The first statement of each transaction, which names the actor. */
+  /** The first statement of each transaction. It sets the actor. */
   readonly #actor: SentStatement | undefined
 
   constructor(env: DatabaseEnv, timeout_ms?: number, actor?: SentStatement) {
@@ -108,7 +105,7 @@ export class Database {
     return this.#after('select act_by_key($1, $2, $3, $4)', [key.keyId, key.programId, request?.token, request?.hash])
   }
 
-  /** Returns the same database for statements that may take this long. */
+  /** Returns the same database with this timeout for statements. */
   waiting(timeout_ms: number): Database {
     return new Database(this.#env, timeout_ms, this.#actor)
   }
@@ -126,8 +123,8 @@ export class Database {
   }
 
   /**
-   * Runs statements in order as one transaction in one HTTP request. The isolation is READ COMMITTED: a later
-   * statement sees the rows that an earlier one waited for. Batches that lock first and write next rely on that.
+   * Runs statements in order as one transaction in one HTTP request. The isolation is READ COMMITTED: a later statement sees the rows that
+   * an earlier one waited for. Batches that lock first and then write rely on that.
    */
   async batch<const Statements extends readonly Statement<unknown>[]>(
     statements: Statements,
@@ -144,14 +141,13 @@ function sent(statement: Statement<unknown>): SentStatement {
   return { text, parameters: [...parameters] }
 }
 
-/** Only plugins of the builder read these. They are written out because importing `kysely` reads 255 files. */
+/** Only plugins of the query builder read these fields. They are written out here, because importing `kysely` loads 255 files. */
 const nothing: RawNode = { kind: 'RawNode', sqlFragments: [], parameters: [] }
 const queryId = { queryId: '' }
 
 /**
- * Builds a call of a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass
- * `json` and `jsonb` as JSON text, and `bytea` as bytes. Arguments go by position: names cost Postgres a tenth of the
- * time of a lead.
+ * Builds a call of a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass `json` and `jsonb` as
+ * JSON text, and `bytea` as bytes. Arguments are passed by position, because named arguments would make a lead a tenth slower in Postgres.
  */
 export function call<Name extends keyof DatabaseFunctions>(
   name: Name,
@@ -164,7 +160,7 @@ export function call<Name extends keyof DatabaseFunctions>(
   )
 }
 
-/** Builds a statement from its text, for tables and columns that a list names. The text never contains outside data. */
+/** Builds a statement from its text, if the tables and columns come from a list. The text never contains outside data. */
 export function statementOf<Row = object>(text: string, parameters: unknown[]): Statement<Row> {
   return { compile: () => ({ sql: text, parameters, query: nothing, queryId }) }
 }
@@ -174,7 +170,7 @@ export function hexBytes(digits: string): Uint8Array {
   return Uint8Array.from(digits.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 }
 
-/** A database that hangs counts as a broken connection: the attempt ends, and it is unknown whether it was committed. */
+/** If the database hangs, this counts as a broken connection. The attempt ends, and nobody knows whether it was committed. */
 const answerWithinMilliseconds = 10_000
 
 /** Sends one statement, or several as a transaction. */
@@ -205,7 +201,7 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
     const text = await response.text()
     return { ok: response.ok, status: response.status, text: () => text, json: (): unknown => JSON.parse(text) }
   }
-  // The configuration is shared by all databases of the isolate, so each driver names its own timeout.
+  // All databases of the isolate share the configuration, so each driver passes its own timeout.
   neonConfig.fetchFunction = (url: string, { within_ms, ...request }: RequestInit & { within_ms: number }) =>
     withTimeout(within_ms, send(url, request))
   if (NEON_ENDPOINT) neonConfig.fetchEndpoint = () => NEON_ENDPOINT
@@ -250,8 +246,8 @@ export function violatedConstraint(error: unknown): string | undefined {
 export const isLockTimeout = (error: unknown): boolean => error instanceof NeonDbError && error.code === '55P03'
 
 /**
- * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that a
- * natural key makes repeatable: after a broken connection it is unknown whether the first attempt was committed.
+ * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that are repeatable because
+ * of a natural key. After a broken connection, nobody knows whether the first attempt was committed.
  */
 export async function retryOnce<Result>(attempt: () => Promise<Result>): Promise<Result> {
   try {

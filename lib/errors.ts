@@ -74,13 +74,13 @@ export function found<Row>(row: Row | null | undefined, noun: string): Row {
   return row
 }
 
-/** Creates the error for an id in `field` of a partner or a group that the program does not have. */
+/** Creates the error for an unknown partner or group. `field` is the field with the id. */
 export const notOfProgram = (field: string, noun: 'partner' | 'group'): ApiError =>
   new ApiError('not_found', `This program has no such ${noun}.`, {
     details: [{ field, message: `must be the id of a ${noun} of the program` }],
   })
 
-/** These two are RFC 9457 problem documents, because every endpoint can answer them. */
+/** These two are RFC 9457 problem documents, because every endpoint can return them. */
 export const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
 
 /** Renders an error in the platform envelope, or in the typed one if its code is in `problemCodes`. */
@@ -112,9 +112,9 @@ export function errorResponse(error: ApiError): Response {
 const transientState = /^(08|53|57P|58|40)/
 
 /**
- * Returns true if Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done.
- * Neon's proxy sends an empty code if it did not reach Postgres or lost it on the way. The driver's error is
- * recognized by its name, which keeps the driver out of functions that need no database.
+ * Returns true if Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. Neon's proxy sends an
+ * empty code if it did not reach Postgres or lost it on the way. The check uses the name of the driver's error, so that functions without a
+ * database don't bundle the driver.
  */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'NeonDbError') return false
@@ -122,7 +122,7 @@ export function isTransient(error: unknown): boolean {
   return !code || transientState.test(code)
 }
 
-/** Lists up to five names for a message, and says whether there are more. */
+/** Lists up to five names for a message, and mentions whether there are more. */
 export function nameSome(names: readonly string[]): string {
   return names.slice(0, 5).join(', ') + (names.length > 5 ? ' and more' : '')
 }

@@ -3,7 +3,7 @@ import type { Database } from './database.ts'
 import { kysely } from './kysely.ts'
 import { schemaVersion } from './schema.ts'
 
-/** The figures for operators. Ages are in seconds, 0 if nothing waits. Null if a figure is unavailable. */
+/** The figures for operators. Ages are in seconds, or 0 if nothing is waiting. Unavailable figures are null. */
 export interface HealthFigures {
   database_seconds: number | null
   /** 1 if the database has this version's schema or a newer one. */
@@ -22,10 +22,10 @@ export interface HealthFigures {
 
 interface Watched {
   what: string
-  /** The highest healthy value. `least` is the lowest. */
+  /** The highest healthy value. `least` is the lowest one. */
   most?: number
   least?: number
-  /** The operator's next step, in the words of the runbook. */
+  /** The operator's next step, as in the runbook. */
   look: string
 }
 
@@ -71,7 +71,7 @@ const unknown: DatabaseFigures = {
 const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_attempt_at') =>
   sql<number>`coalesce(greatest(floor(extract(epoch from now() - min(${sql.ref(column)}))), 0), 0)::integer`
 
-/** Reads the database's figures in one request. They are null if it doesn't answer or has another schema. */
+/** Reads the database's figures in one request. They are null if it doesn't respond or has another schema. */
 export async function readDatabaseFigures(db: Database, clickMonths: number): Promise<DatabaseFigures> {
   const started = performance.now()
   const statement = kysely

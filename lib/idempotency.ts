@@ -7,8 +7,8 @@ import { kysely } from './kysely.ts'
 export type Created<Row> = ShallowDehydrateObject<Row>
 
 /**
- * Reads, as the last statement of a transaction of `Database.actingByKey`, the row that it created, and stores it for
- * a repeat of the request. Returns null if there is none. In any other transaction it only reads.
+ * The last statement of a transaction of `Database.actingByKey`. It reads the row that the transaction created, and stores it for repeated
+ * requests. Returns null if there is none. In any other transaction it only reads.
  */
 export function storeCreated<Row>(
   select: Statement<Row> & OperationNodeSource,
@@ -19,8 +19,8 @@ export function storeCreated<Row>(
 }
 
 /**
- * Returns the result of `make`, or its stored result if the same request came before. It also repeats `make` once if
- * its outcome is unknown. Refuses with `idempotency_mismatch` if the earlier request with this key had other content.
+ * Returns the result of `make`, or its stored result if the same request came before. It also repeats `make` once if its outcome is
+ * unknown. Refuses with `idempotency_mismatch` if an earlier request with this key had different content.
  */
 export async function createOnce<Result>(make: () => Promise<Result>): Promise<Result> {
   try {

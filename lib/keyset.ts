@@ -2,17 +2,14 @@ import { type Expression, type SelectQueryBuilder, sql } from 'kysely'
 import type { Statement } from './database.ts'
 import { kysely } from './kysely.ts'
 
-/**
- * A page of a list: up to `limit` rows below the row with the id `before`, or with `after` the nearest rows above that
- * row.
- */
+/** A page of a list: up to `limit` rows below the row with the id `before`, or the nearest rows above the row with the id `after`. */
 export interface Part<Id = number> {
   limit: number
   before?: Id | undefined
   after?: Id | undefined
 }
 
-/** The order of a list: by a value that is never null, if there is one, and then by row id. */
+/** The order of a list: optionally by a value that is never null, and then by row id. */
 export interface Order<Id = number> {
   ascending: boolean
   value?: {

@@ -24,7 +24,8 @@ export const kysely = new QueryCreator<DB>({
 export const now = sql<Date>`now()`
 
 /**
- * Converts a text to the database's lower case, which the indexes of names, codes and addresses use. JavaScript's differs for some letters.
+ * Converts text to lower case in the database, like the indexes of names, codes and addresses. JavaScript converts some letters
+ * differently.
  */
 export const lower = (text: string) => sql<string>`lower(${text}::text)`
 

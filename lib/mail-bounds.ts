@@ -1,11 +1,11 @@
 /**
- * All mails that a person can cause for somebody else, with their bounds per day. Recipients are mailboxes: plus tags and the dots of Gmail do not make
- * another recipient.
+ * All mails that a person can cause for somebody else, with their limits per day. Recipients are mailboxes, so plus tags and Gmail's dots
+ * do not create another recipient.
  */
 export const mailBounds = {
   /**
    * Invitations to a workspace or a program, and confirmations of applications: from one workspace, and from one account over all its
-   * workspaces. They need an owner with a confirmed address. A day is a UTC day.
+   * workspaces. These mails require an owner with a confirmed address. A day is a UTC day.
    */
   workspace: { perRecipient: 3, perWorkspace: 100 },
   /**
@@ -13,17 +13,17 @@ export const mailBounds = {
    * workspace's join page or API. One counts those of a network (IPv4 /24, IPv6 /48) through that page. The page and the API have separate budgets that leave some mails for invitations.
    */
   application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
-  /** Links for a new password. A day begins with the first mail, also below. */
+  /** Links for a new password. Here and below, a day begins with the first mail. */
   reset: { perRecipient: 20 },
   /** New confirmation links of an account. */
   verification: { perRecipient: 5 },
   /** Confirmations of a new account, or the hint that one already exists. */
   'sign-up': { perRecipient: 5 },
-  /** Confirmations of a new address. The old address gets as many. */
+  /** Confirmations of a new address. The old address gets the same number of mails. */
   change: { perRecipient: 5 },
-  /** Decisions on an application: the recipient confirmed the application before. */
+  /** Decisions on an application, whose recipients have already confirmed it. */
   decision: { perApplication: 1 },
-  /** Notifications and changed payout addresses: the recipient has an account here and can stop notifications. */
+  /** Notifications and changed payout addresses. Recipients have an account here and can disable notifications. */
   notification: 'by the choices of the recipient',
 } as const
 

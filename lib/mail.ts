@@ -5,8 +5,8 @@ import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
 
 /**
- * The variables of outgoing mail. Without `MAIL_API_URL` the service refuses actions that need a mail, because only
- * its reader may see its content.
+ * The variables of outgoing mail. Without `MAIL_API_URL`, the service refuses actions that require a mail, because only the recipient may
+ * see its content.
  */
 export interface MailEnv {
   /**
@@ -26,14 +26,14 @@ export interface MailEnv {
 export interface Mail {
   to: string
   subject: string
-  /** Paragraphs with empty lines between them. An address of the service that is a paragraph of its own becomes a button. */
+  /** Paragraphs with empty lines between them. If a paragraph is an address of the service, it becomes a button. */
   text: string
-  /** The same as HTML, by `mailPage`. Without it, `sendMail` renders the text. */
+  /** The same text as HTML, rendered by `mailPage`. Without it, `sendMail` renders the text. */
   html?: string
-  /** The program in whose name the mail is sent. */
+  /** The program that appears as the sender. */
   sender?: string | undefined
   headers?: Record<string, string>
-  /** The mail API treats a mail with a known key as a repeat. */
+  /** The mail API treats a second mail with the same key as a repeat. */
   idempotencyKey?: string
 }
 

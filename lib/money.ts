@@ -1,7 +1,7 @@
 /** The largest amount that the service accepts, in minor units. */
 export const maxAmountCents = 9_999_999_999_999
 
-/** Stripe still charges in the old dobra, which Intl no longer knows. */
+/** Stripe still charges in the old dobra, but Intl no longer knows it. */
 const currencies = new Set([...Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()), 'std'])
 
 /** Returns true for a lower-case ISO 4217 code. */
@@ -10,8 +10,8 @@ export function isCurrency(code: string): boolean {
 }
 
 /**
- * Codes whose minor unit is not a hundredth. Intl doesn't provide it: it has the decimals in common use (none for huf),
- * not those of ISO 4217.
+ * Codes with a minor unit other than a hundredth. Intl can't replace this table: it has the decimals in common use (none for huf), not the
+ * ISO 4217 decimals.
  */
 const exponents = new Map(
   [

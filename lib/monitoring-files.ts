@@ -14,7 +14,7 @@ interface Rule {
   look: string
 }
 
-/** The service's objectives: 99.9% of requests succeed, and 99% of tracking calls are answered within half a second. */
+/** The service's objectives: 99.9% of requests succeed, and 99% of tracking calls finish within half a second. */
 const objectives = [
   {
     name: 'Errors',
@@ -78,7 +78,7 @@ const processRules: Rule[] = [
 
 /**
  * The alert rules for Prometheus: one for each figure with a bound, with the same bound as `/healthz`. An unavailable figure counts as
- * unhealthy too. The metrics themselves go missing if the service is down.
+ * unhealthy too. If the service is down, the metrics are missing.
  */
 function rules(): Rule[] {
   return [

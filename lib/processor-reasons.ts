@@ -43,8 +43,8 @@ const sentences: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the sentence of a reason. A reason without a code is already a sentence: it belongs to a payload that
- * nothing uses or that no schema accepts.
+ * Returns the sentence of a reason. A reason without a code is already a sentence. It belongs to an unused payload, or to a payload that no
+ * schema accepts.
  */
 export function reasonText(reason: string): string
 export function reasonText(reason: string | null): string | null

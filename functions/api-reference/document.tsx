@@ -3,8 +3,7 @@ import { raw } from 'hono/html'
 import { style } from './style.ts'
 
 /**
- * Renders a page of the reference or the documentation. It follows the reader's light or dark setting and loads
- * only the font.
+ * Renders a page of the reference or the documentation. It follows the reader's light or dark setting. It loads nothing except the font.
  */
 export function Document({ title, children }: { title: string; children: Child }) {
   return (

@@ -33,7 +33,7 @@ const callers: Record<Operation['auth'], string> = {
   signature: 'Signed by the payment processor: Stripe-Signature.',
 }
 
-/** Renders the API reference: each endpoint with its fields, answers and examples, and the table of error codes. */
+/** Renders the API reference: each endpoint with its fields, responses and examples, and the table of error codes. */
 export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; documentPath: string }) {
   return (
     <Document title="API reference">
@@ -250,7 +250,7 @@ function ErrorCodes() {
   )
 }
 
-/** Renders a table that scrolls on narrow screens. `caption` is its visible title. `of` makes its accessible name unique. */
+/** Renders a table that scrolls on narrow screens. `caption` is its visible title, and `of` makes its accessible name unique. */
 function Table({ caption, of, head, rows }: { caption: string; of: string; head: string[]; rows: unknown[][] }) {
   return (
     <div class="table" tabindex={0} role="region" aria-label={`${caption}: ${of}`}>

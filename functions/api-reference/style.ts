@@ -1,7 +1,7 @@
 import { fontFace } from '../dashboard/components/font-face.ts'
 import { base } from '../dashboard/components/style/base.ts'
 
-/** The path of the font. The documentation serves it. */
+/** The path of the font, which the documentation serves. */
 export const fontPath = '/docs/inter.woff2'
 
 const css = String.raw

@@ -1,9 +1,9 @@
 export const scriptPath = '/docs/docs.js'
 
 /**
- * Adds copy buttons to the code of a page, and shows the languages of a call as tabs. Without it, a page shows all of
- * them. Fills the program that the reader last opened in the dashboard into the examples. The browser keeps its values,
- * so that every reader gets the same page from a cache.
+ * Adds copy buttons to the code of a page, and shows the languages of a call as tabs. Without it, a page shows all of them. Fills the
+ * examples with the values of the program that the reader last opened in the dashboard. The browser stores these values, so that every
+ * reader gets the same cached page.
  */
 export const script = String.raw`
 for (const figure of document.querySelectorAll('figure.code')) {

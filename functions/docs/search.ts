@@ -6,7 +6,7 @@ type Page = (typeof pages)[number]
 export interface Found {
   page: Page
   section: Page['sections'][number]
-  /** The words around the first match. */
+  /** The text around the first match. */
   excerpt: string
 }
 

@@ -8,7 +8,7 @@ export async function rename(db: Database, userId: string, name: string): Promis
   await db.query(kysely.updateTable('users').set({ name }).where('id', '=', userId))
 }
 
-/** Returns false for people who only sign in through a provider. */
+/** True if the person has a password. False for people who only sign in through a provider. */
 export async function hasPassword(db: Database, userId: string): Promise<boolean> {
   const found = await db.query(
     kysely.selectFrom('accounts').select('id').where('user_id', '=', userId).where('password', 'is not', null),
@@ -37,9 +37,10 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
 }
 
 /**
- * Erases a person's account, and their name and addresses in every program that has them as a partner. Totals and debts stay, but without
- * the person. `payees` are the encrypted identities that the books need (lib/money/payees.ts). Throws `conflict` with their names if
- * programs still owe them money or workspaces would lose their last owner.
+ * Erases a person's account, and their name and addresses in every program in which they are a partner. Totals and debts stay, but no
+ * longer identify the person. `payees` contains the encrypted identities that the books need (lib/money/payees.ts). Throws `conflict` if
+ * programs still owe the person money, or if workspaces would lose their last owner. The error lists the names of these programs or
+ * workspaces.
  */
 export async function eraseAccount(db: Database, userId: string, payees: string): Promise<void> {
   const [done] = await db.query(call('erase_user', { of_user_id: userId, payees }))

@@ -37,7 +37,7 @@ export async function generateApiKey(): Promise<{ key: string; keyHash: string; 
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** Caches the hashes of known keys. In Node, another thread computes digests, and two of them take a fifth of a refund's time. */
+/** Caches the hashes of known keys. In Node, another thread computes digests. Two of them take a fifth of the time of a refund. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 
@@ -59,7 +59,7 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
     throw new ApiError('unauthorized', 'The API key is not valid: it was copied incorrectly or never existed.')
   }
   const hash = hex(await sha256(key))
-  // A caller who sends random keys must not grow the map.
+  // Clear the map when it is full, so that callers with random keys cannot grow it.
   if (knownHashes.size >= maxKnownHashes) knownHashes.clear()
   knownHashes.set(key, hash)
   return hash
@@ -69,13 +69,13 @@ export async function apiKeyHash(authorization: string | undefined): Promise<str
 export const keyScopes = ['track', 'read', 'manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
-/** The columns about the key in the answer of every keyed statement. */
+/** The columns about the key that every keyed statement returns. */
 interface KeyState {
   key_refusal: string | null
   program_matches?: boolean | null
 }
 
-/** Throws if the key is unknown, revoked or expired, if it lacks `scope`, or if the call names a different program. */
+/** Throws if the key is unknown, revoked or expired, if it lacks `scope`, or if the call is for a different program. */
 export function requireActiveKey<State extends KeyState>(
   state: State | undefined,
   scope: KeyScope = 'track',
@@ -132,7 +132,10 @@ export interface Refusal {
   reason: unknown
 }
 
-/** Checks the key of a tracking call whose body is invalid. Records the error for the program's integrator: fields and rules, no values. */
+/**
+ * Checks the key of a tracking call with an invalid body. Records the invalid fields and their rules for the program's integrator, without
+ * values.
+ */
 export async function checkKeyOfRefused(
   db: Database,
   keyHash: string,

@@ -3,15 +3,13 @@ import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import type { DB } from '../schema.ts'
 
-/**
- * Attempts are counted in the database, so that reaching another isolate does not reset them. A window begins with its first attempt.
- */
+/** The database counts the attempts, so that a request to another isolate does not reset them. A window begins with its first attempt. */
 const quarterHourSeconds = 15 * 60
 const daySeconds = 24 * 60 * 60
 
 const undelayedAttemptsPerAccount = 20
 
-/** Returns how many milliseconds to delay an answer, up to 5,000, after this many attempts on its account. */
+/** Returns how many milliseconds to delay a response, up to 5,000, after this many attempts on its account. */
 export function delayAfter(attempts: number): number {
   return Math.min(5000, 100 * Math.max(0, attempts - undelayedAttemptsPerAccount))
 }

@@ -4,12 +4,12 @@ import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /**
- * An entry of a workspace's audit log. Triggers write most entries (migrations/functions/1_base/audit-log.sql), and `Database.actingAs` names the
- * actor. The database cannot see a file export, so this module records it.
+ * An entry of a workspace's audit log. Triggers write most entries (migrations/functions/1_base/audit-log.sql), and `Database.actingAs`
+ * sets the actor. The database cannot detect a file export, so this module records exports.
  */
 export type AuditEntry = InferResult<ReturnType<typeof auditEntriesStatement>>[number]
 
-/** The subjects of actions: the part of an action before its dot. */
+/** The subjects of actions. An action begins with its subject and a dot. */
 export const auditThings = [
   'workspace',
   'member',
@@ -63,7 +63,7 @@ export async function noteWorkspaceExport(
   )
 }
 
-/** Records a tool call of an agent. `db` acts by the API key. A plan changes nothing. */
+/** Records a tool call of an agent. `db` acts with the API key. A plan changes nothing. */
 export async function noteAgentCall(
   db: Database,
   programId: number,
@@ -129,7 +129,7 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
   return partOf(query, sql.ref<number>('a.id'), part)
 }
 
-/** Deletes entries at the end of their retention period: two years, or ten for money. The log refuses to delete newer entries. */
+/** Deletes entries at the end of their retention period: two years, or ten for money. The log does not allow the deletion of newer entries. */
 export async function deleteOldAuditEntries(db: Database, limit: number): Promise<number> {
   const old = kysely
     .selectFrom('audit_log')

@@ -1,20 +1,21 @@
 /**
- * Returns the key under which every limit counts a visitor's address: a whole IPv4 address, or an IPv6 /64 because one visitor controls all of it.
- * It is never stored beyond the limit's window. Undefined for calls of the local stack from its own machine, which all visitors share.
+ * Returns the key under which every limit counts a visitor's address: a whole IPv4 address, or an IPv6 /64 because one visitor controls all
+ * of it. It is never stored beyond the limit's window. Undefined for calls that come from the local stack's own machine, because all its
+ * visitors share that address.
  */
 export function countedAddress(address: string | null): string | undefined {
   const counted = readAddress(address)
   return Array.isArray(counted) ? `${counted.slice(0, 4).join(':')}::/64` : counted
 }
 
-/** Returns the network of a visitor's address, IPv4 /24 or IPv6 /48, for bounds that many addresses of one network share. */
+/** Returns the network of a visitor's address, IPv4 /24 or IPv6 /48, for limits that all addresses of one network share. */
 export function countedNetwork(address: string | null): string | undefined {
   const counted = readAddress(address)
   if (Array.isArray(counted)) return `${counted.slice(0, 3).join(':')}::/48`
   return counted?.replace(/\.\d+$/, '.0/24')
 }
 
-/** Returns an IPv4 address, or the groups of an IPv6 address. Undefined for calls of the local stack from its own machine. */
+/** Returns an IPv4 address, or the groups of an IPv6 address. Undefined for calls that come from the local stack's own machine. */
 function readAddress(address: string | null): string | string[] | undefined {
   if (!address || address === '127.0.0.1' || address === '::1') return undefined
   if (!address.includes(':')) return address

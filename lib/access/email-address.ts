@@ -39,7 +39,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
         .where('id', '=', userId)
         .where('email', '=', claims?.email ?? '')
         .returning('id'),
-      // Links in earlier mails to the old address must no longer set a password.
+      // Links in earlier mails to the old address must no longer be able to set a password.
       kysely
         .deleteFrom('verifications')
         .where('value', '=', userId)
@@ -52,8 +52,8 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 }
 
 /**
- * Mails a link to the new address that changes a person's address, and notifies the old address. The caller learns nothing about the new address:
- * only the mail to it says whether it has an account. Throws `rate_limited` after five requests in a day.
+ * Mails a link to the new address that changes a person's address, and notifies the old address. The caller learns nothing about the new
+ * address. Only the mail to that address says whether it has an account. Throws `rate_limited` after five requests in a day.
  */
 export async function askEmailChange(
   db: Database,
@@ -61,7 +61,7 @@ export async function askEmailChange(
   user: { email: string },
   newEmail: string,
 ): Promise<void> {
-  // Counts under two keys, so that strangers who request an address cannot block its owner from changing it.
+  // Counts under two keys, so that strangers who request an address cannot prevent its owner from using it.
   const keys = [`change of ${mailboxOf(user.email)}`, `change to ${mailboxOf(newEmail)}`]
   if (!(await mayMailToday(db, keys, mailBounds.change.perRecipient))) throw new ApiError('rate_limited', tooManyMails)
   const [taken] = await db.query(kysely.selectFrom('users').select('id').where('email', '=', newEmail))

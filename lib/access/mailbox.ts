@@ -1,4 +1,4 @@
-/** Returns the mailbox of an address like `mailbox_of` in the database: without a plus tag, and at Gmail without dots. */
+/** Returns the mailbox of an address, like `mailbox_of` in the database. Removes a plus tag and, for Gmail, the dots. */
 export function mailboxOf(email: string): string {
   const [name = '', domain = ''] = email.toLowerCase().split('@')
   const local = name.replace(/^(.[^+]*)\+.*$/, '$1')

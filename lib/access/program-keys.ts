@@ -3,7 +3,7 @@ import { type Database, hexBytes } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { generateApiKey, type KeyScope } from './api-keys.ts'
 
-/** A stored key. `hint` is its last four characters. `last_used_at` is rounded to the hour. */
+/** A stored key. `hint` contains its last four characters. `last_used_at` is rounded to the hour. */
 export type StoredApiKey = InferResult<ReturnType<typeof apiKeysStatement>>[number]
 
 /** Creates an API key for a program and returns it. It is not stored and cannot be shown again. Without `days` it never expires. */
@@ -48,10 +48,10 @@ export function apiKeysStatement(programId: number) {
     .orderBy('k.id', 'desc')
 }
 
-/** For how many days the previous proxy key stays valid after a rotation. */
+/** The number of days for which the previous proxy key stays valid after a rotation. */
 export const proxyRotationDays = 7
 
-/** Gives a program another proxy key. The current one stays valid for the days above, and the one before it ends at once. */
+/** Gives a program a new proxy key. The current key stays valid for the number of days above. The key before it expires at once. */
 export async function rotateProxyKey(db: Database, programId: number): Promise<void> {
   await db.query(
     kysely

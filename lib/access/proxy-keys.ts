@@ -9,19 +9,22 @@ export interface ProxyEnv {
 const utf8 = new TextEncoder()
 const algorithm = { name: 'HMAC', hash: 'SHA-256' }
 
-/** Names a proxy key in its text and in the header that it signs: `7` is the first key of program 7, `7.1` the next one. */
+/**
+ * Returns the name of a proxy key, for the key's text and for the header that it signs. `7` is the first key of program 7, and `7.1` is the
+ * next one.
+ */
 const nameOf = (programId: number, keyNumber: number) =>
   keyNumber === 0 ? `${programId}` : `${programId}.${keyNumber}`
 
-/** Returns program and number of a named key, or undefined if the text is not such a name. */
+/** Parses the name of a proxy key into program and number. Returns undefined if the text is not such a name. */
 export function readProxyKeyName(name: string): { programId: number; keyNumber: number } | undefined {
   const [, programId, keyNumber = '0'] = /^([1-9]\d{0,14})(?:\.([1-9]\d{0,8}))?$/.exec(name) ?? []
   return programId === undefined ? undefined : { programId: Number(programId), keyNumber: Number(keyNumber) }
 }
 
 /**
- * Returns a key with which a program's own-domain proxy signs visitor data: `svc_proxy_<name>_<43 characters>`. It derives from the secret
- * and its name, so checking a signature needs no database query. Each rotation (lib/access/program-keys.ts) raises the number.
+ * Returns a key with which a program's own-domain proxy signs visitor data: `svc_proxy_<name>_<43 characters>`. It is derived from the
+ * secret and its name, so checking a signature needs no database query. Each rotation (lib/access/program-keys.ts) raises the number.
  */
 export async function proxyKey({ PROXY_SECRET }: ProxyEnv, programId: number, keyNumber = 0): Promise<string> {
   const name = nameOf(programId, keyNumber)
@@ -52,11 +55,11 @@ export async function isSignedByProxy(
   return await crypto.subtle.verify(algorithm, key, bytes, utf8.encode(text))
 }
 
-/** The numbers of programs' valid keys. An isolate reads them at most once a minute, so signed calls stay one request. */
+/** The numbers of the programs' valid keys. An isolate reads them at most once a minute, so a signed call usually needs no further request. */
 const validNumbers = new Map<string, { numbers: number[]; readAt: number }>()
 const readAgainAfterMs = 60_000
 
-/** Returns whether a program's proxy key with this number is the current one, or the one before it during a rotation. */
+/** Returns whether this number belongs to the program's current proxy key or, during a rotation, to the previous one. */
 export async function isValidProxyKey(
   env: ProxyEnv & DatabaseEnv,
   { programId, keyNumber }: { programId: number; keyNumber: number },

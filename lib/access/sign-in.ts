@@ -30,12 +30,12 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
 }
 
 /**
- * The most attempts in a quarter of an hour from one address, and for one account from one address. Strangers' attempts from other
+ * The most attempts in a quarter of an hour from one address, and for one account from one address. Attempts by strangers from other
  * addresses only delay a sign-in. They never lock a person out.
  */
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
-/** The shortest answer time in milliseconds of requests that must not reveal whether an address has an account. */
+/** The shortest response time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
 /** The counter of each path. Requesting and using a reset count separately from passwords. */
@@ -54,7 +54,7 @@ const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | 'reset' | 'verif
   ['/send-verification-email', 'verification'],
 ])
 
-/** Paths whose body names the account. On the others it comes from the session, because a body could name another account. */
+/** Paths whose body identifies the account. On other paths the session identifies it, because the body could contain another account. */
 const pathsByEmail: ReadonlySet<string> = new Set([
   '/sign-in/email',
   '/sign-up/email',
@@ -62,7 +62,7 @@ const pathsByEmail: ReadonlySet<string> = new Set([
   '/send-verification-email',
 ])
 
-/** Paths that do nothing except send a mail. */
+/** Paths that only send a mail. */
 const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/send-verification-email'])
 
 /** Paths that create a session before they ask for a code. If the account has codes, that session ends at once. */
@@ -70,23 +70,23 @@ const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callb
 
 /** The refusals with status 503. Pages recognize them by their codes. */
 export const noMail = { code: 'MAIL_IS_MISSING', message: mailIsMissing }
-/** The mail API refused the mail of a sign-up. The account exists anyway. */
+/** The mail API refused the sign-up mail. The account exists anyway. */
 export const signUpUnmailed = {
   code: 'SIGN_UP_UNMAILED',
   message: 'The e-mail that confirms this address could not be sent. Sign in, and send it again in a minute.',
 }
 export const tooManyAttempts = 'Too many attempts. Wait 15 minutes, then try again.'
 
-/** A call with its environment and the work that continues after its answer. */
+/** A call with its environment and the work that continues after its response. */
 interface AuthContext {
   env: AuthEnv
   executionCtx: { waitUntil(work: Promise<unknown>): void }
 }
 
 /**
- * Opens better-auth for one call over the service's own tables: users and their sessions. It runs single statements only, because the HTTP driver
- * has no interactive transactions. Members of workspaces are in lib/programs/members.ts: there each change must be one atomic statement (a
- * workspace never loses its last owner), and a removed member stays known.
+ * Opens better-auth for one call over the service's own tables: users and their sessions. It runs single statements only, because the HTTP
+ * driver has no interactive transactions. lib/programs/members.ts handles the members of workspaces. There, each change must be one atomic
+ * statement (a workspace never loses its last owner), and removed members stay in the table.
  */
 export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true } = {}) {
   const db = openDatabase(env)
@@ -94,7 +94,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
   let mayMail = true
   let isSignUp = false
   let signUpMail: Promise<void> | undefined
-  /** Every sign-up sends a mail at the same moment and waits for it, so that the answer time does not reveal whether the account existed. */
+  /** Every sign-up sends a mail at the same moment and waits for it, so that the response time does not reveal whether the account existed. */
   async function sendInTurn(mail: Mail): Promise<void> {
     if (!isSignUp) return await sendMail(db, env, mail)
     signUpMail = sleep(startedAt + leastAnswerMs - Date.now()).then(() => sendMail(db, env, mail))
@@ -109,20 +109,22 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       type: 'postgres',
       transaction: false,
     }),
-    // Throw unexpected errors, so that they become the usual answer. better-auth would log them with the values that they quote.
+    // Throw unexpected errors, so that they get the usual error response. better-auth would log them together with the values that they
+    // quote.
     onAPIError: { errorURL: `${env.BASE_URL}/sign-in`, throw: true },
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: {
       enabled: true,
-      // The answer must not reveal whether the address already has an account, so signing up signs nobody in.
+      // The response must not reveal whether the address already has an account, so signing up signs nobody in.
       autoSignIn: false,
       minPasswordLength: 10,
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // The value of a reset token is the user's id. Other verifications hold no such id. The mailed link proves the address. If nobody had
-      // proven it before, somebody else may have created the account. So all other ways to sign in end together with the old password.
+      // The value of a reset token is the user's id. Other verifications contain no such id. The mailed link proves the address. If nobody
+      // had proven it before, somebody else may have created the account. So the reset removes all other ways to sign in together with the
+      // old password.
       onPasswordReset: async ({ user }) => {
         const unproven = kysely
           .selectFrom('users')
@@ -187,7 +189,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         google: { clientId: env.GOOGLE_CLIENT_ID, clientSecret: env.GOOGLE_CLIENT_SECRET ?? '' },
       }),
     },
-    // The order matters: before the code, the token that `bearer` returns belongs to no session.
+    // The order matters. Until the code is entered, the token that `bearer` returns belongs to no session.
     plugins: [secondFactor(), bearer({ requireSignature: true })],
     hooks: {
       // Return refusals. If they were thrown, server-side callers would get exceptions.
@@ -245,8 +247,8 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           const { user, session } = context.newSession ?? context.session
           await endOtherAccess(db, user.id, session.token)
         }
-        // Each code signs in once, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor sign-in come with a
-        // session and are exempt.
+        // Each code signs in once, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor sign-in are
+        // exempt, because they come with a session.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
         const { user, session } = context.newSession
         const used = `code ${body?.code} of ${user.id}`
@@ -256,7 +258,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       }),
     },
     advanced: {
-      // Each call creates an instance, which would first read the whole catalog of the database. A test validates the schema instead.
+      // Each call creates an instance, and each instance would first read the whole database catalog. A test validates the schema instead.
       database: { validateSchema: false },
       cookiePrefix: '__Host-svc',
       cookies: { session_token: { name: sessionCookie } },
@@ -265,7 +267,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       disableOriginCheck: false,
       disableCSRFCheck: false,
       ipAddress: { disableIpTracking: true },
-      // A reset mail goes out after the answer, so that the answer time does not reveal the account.
+      // Send the reset mail after the response, so that the response time does not reveal whether the account exists.
       backgroundTasks: { handler: (work) => executionCtx.waitUntil(work) },
     },
     rateLimit: { enabled: false },
@@ -299,7 +301,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       },
       user: {
         create: {
-          // A provider's name may not be valid here. Use the address then.
+          // The name from a provider may not be valid here. In that case, use the address.
           before: async (user) => ({
             data: { ...user, name: isName(user.name) ? user.name : user.email.slice(0, 80) },
           }),
@@ -347,7 +349,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
 function secondFactor() {
   const plugin = twoFactor({
     issuer: 'Partner Tracking',
-    // Trust no device: the session list would not show it, and signing out everywhere would not end it.
+    // Don't support trusted devices: the session list would not show them, and signing out everywhere would not revoke them.
     trustDeviceMaxAge: 0,
     backupCodeOptions: { customBackupCodesGenerate: newRecoveryCodes },
     schema: {
@@ -372,7 +374,7 @@ function secondFactor() {
 
 const refuseTry = () => new APIError('TOO_MANY_REQUESTS', { message: tooManyAttempts })
 
-/** better-auth's answer to a reset request, whether it sends a mail or not. */
+/** better-auth's response to a reset request, whether it sends a mail or not. */
 const resetAnswer = {
   status: true,
   message: 'If this email exists in our system, check your email for the reset link',
@@ -397,7 +399,7 @@ async function emailOfSession(db: Database, env: SessionEnv, headers: Headers): 
   return user?.email
 }
 
-/** Ends a person's other sessions and the reset links in earlier mails, because somebody else may hold them. */
+/** Ends a person's other sessions and invalidates the reset links in earlier mails, because somebody else may have them. */
 async function endOtherAccess(db: Database, userId: string, sessionToken: string): Promise<void> {
   await db.batch([
     kysely.deleteFrom('sessions').where('user_id', '=', userId).where('token', '<>', sessionToken),
@@ -411,7 +413,7 @@ function isStorable(body: unknown): boolean {
   return texts.every((text) => typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0')))
 }
 
-/** Checks that a value may be an e-mail address. Longer ones do not fit the index. */
+/** Checks that a value can be an e-mail address. Longer ones do not fit into the index. */
 function isAddress(email: unknown): email is string {
   return typeof email === 'string' && email.length <= 320 && /^[^\s@]+@[^\s@]+$/.test(email)
 }

@@ -7,7 +7,7 @@ export function newToken(): string {
     .replaceAll('=', '')
 }
 
-/** Returns the SHA-256 of a token. The database stores only this. */
+/** Returns the SHA-256 of a token. The database stores only this hash. */
 export async function hashToken(token: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(token)))
 }

@@ -1,24 +1,24 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../errors.ts'
 
-/** Cloudflare Turnstile on public forms. Without keys, only the limits per address protect these forms. */
+/** Cloudflare Turnstile for public forms. Without keys, only the limits per address protect these forms. */
 export interface TurnstileEnv {
   TURNSTILE_SITE_KEY?: string
   TURNSTILE_SECRET_KEY?: string
 }
 
-/** The origin of its script and its frame. */
+/** The origin of Turnstile's script and frame. */
 export const turnstileOrigin = 'https://challenges.cloudflare.com'
 
-/** The form field in which its script sends the response. */
+/** The form field in which Turnstile's script sends the response. */
 export const turnstileField = 'cf-turnstile-response'
 
 const verified = z.object({ success: z.boolean() })
 const longestResponse = 2048
 
 /**
- * Checks a challenge response with Cloudflare, which accepts each `response` once and for five minutes. Returns true if the deployment has no keys.
- * Throws `unavailable` if Cloudflare does not answer.
+ * Checks a challenge response with Cloudflare, which accepts each `response` once and for five minutes. Returns true if the deployment has
+ * no keys. Throws `unavailable` if Cloudflare does not respond.
  */
 export async function passesChallenge(env: TurnstileEnv, response: string, address: string | null): Promise<boolean> {
   const { TURNSTILE_SITE_KEY, TURNSTILE_SECRET_KEY: secret } = env

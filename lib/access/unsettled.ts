@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { JsonValue } from '../schema.ts'
 
-/** Describes the state of a partner's unsettled money that is closest to payment. */
+/** Describes how close a partner's unsettled money is to payment. */
 const words = {
   open_payout: 'an open payout',
   balance: 'a balance',
@@ -16,6 +16,6 @@ const unsettled = z.array(
   }),
 )
 
-/** Reads the unsettled partners that stop a deletion. */
+/** Reads the unsettled partners that prevent a deletion. */
 export const readUnsettled = (found: JsonValue | undefined = []) =>
   unsettled.parse(found).map(({ state, ...names }) => ({ ...names, money: words[state] }))

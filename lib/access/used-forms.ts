@@ -6,7 +6,7 @@ export function isUsedForm(error: unknown): boolean {
   return violatedConstraint(error) === 'used_forms_pkey'
 }
 
-/** Stores the redirect of a form's answer for repeated submissions. */
+/** Stores the address to which a form redirects, for repeated submissions. */
 export async function keepAnswer(db: Database, form: SentForm, location: string): Promise<void> {
   await db.query(
     kysely

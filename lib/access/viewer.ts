@@ -11,9 +11,9 @@ export interface Viewer {
   /** The session that the request came with. */
   sessionId: string
   /**
-   * Set if they accepted a program's invitation: their partner name and payout address (null until they enter them) and the number of unread
-   * notifications. `closed` lists the programs that refuse clicks on their links, because they paused the partner or ended the partnership in the
-   * last thirty days.
+   * Set if the person accepted a program's invitation: their partner name and payout address (null until they enter them), and the number
+   * of unread notifications. `closed` lists the programs that refuse clicks on the partner's links, because they paused the partner or
+   * ended the partnership in the last thirty days.
    */
   partner: {
     name: string | null
@@ -24,7 +24,7 @@ export interface Viewer {
   /** The number of open program invitations to their verified address, up to 100. */
   invitations: number
   workspaces: ViewerWorkspace[]
-  /** Workspaces that require two-factor codes, if this person has none. These workspaces stay hidden until the person sets up codes. */
+  /** The workspaces that require two-factor codes, if this person has none. They stay hidden until the person sets up codes. */
   locked: { id: string; name: string; programIds: number[] }[]
   programs: ViewerProgram[]
 }
@@ -127,7 +127,7 @@ function openInvitationsTo(userId: Expression<string>) {
   return kysely.selectFrom(open.as('open')).select((eb) => eb.fn.countAll<number>().as('count'))
 }
 
-/** The workspaces that are open to their member, or those that are locked. */
+/** Selects the workspaces that the member can open, or the locked ones. */
 function workspacesOf(userId: Expression<string>, isLocked: boolean) {
   return kysely
     .selectFrom('active_members as m')

@@ -10,7 +10,7 @@ import { type AgentEnv, type AgentTool, readOf, toolFor } from './tools.ts'
 interface Caller {
   db: Database
   key: { programId: number; scopes: readonly string[] }
-  /** The call to the MCP server. Its headers name the key and the address. */
+  /** The call to the MCP server. Its headers contain the key and the address. */
   request: Request
   env: AgentEnv
 }
@@ -29,7 +29,7 @@ export class EndpointRefusal extends Error {
 const fieldsOf = z.record(z.string(), z.unknown())
 
 /**
- * Runs a tool. A read returns its endpoint's answer. A change returns a plan, and is applied if the call carries the plan's confirmation.
+ * Runs a tool. A read returns its endpoint's response. A change returns a plan. A later call with the plan's confirmation applies it.
  * Records each call in the audit log with the client's name. Throws an `ApiError` or an `EndpointRefusal` for a refused call.
  */
 export async function callTool(caller: Caller, name: string, given: Arguments, client: string): Promise<ToolAnswer> {
@@ -64,8 +64,8 @@ export async function callTool(caller: Caller, name: string, given: Arguments, c
 const secretOf = ({ request }: Caller) => request.headers.get('authorization') ?? ''
 
 /**
- * Sends a tool's request to its function, with the caller's key and address. The confirmation is the idempotency key, so it creates only
- * one object.
+ * Sends a tool's request to its function, with the caller's key and address. The confirmation serves as the idempotency key, so a repeated
+ * call creates only one object.
  */
 async function send(caller: Caller, tool: AgentTool, given: Arguments, confirmation?: string): Promise<ToolAnswer> {
   const { headers, url } = caller.request
@@ -109,7 +109,7 @@ async function plan(caller: Caller, tool: AgentTool, given: Arguments): Promise<
 
 const named = z.object({ name: z.string() })
 
-/** Finds the names of the partner and the group whose ids a change contains. */
+/** Looks up the names of the partner and the group that a change refers to. */
 async function namesOf(caller: Caller, given: Arguments): Promise<Record<string, string>> {
   const names: Record<string, string> = {}
   for (const thing of ['partner', 'group']) {

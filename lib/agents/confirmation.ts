@@ -11,8 +11,8 @@ async function sign(secret: string, text: string): Promise<string> {
 }
 
 /**
- * Returns the token that confirms this call within 15 minutes: its expiry in Unix seconds and a MAC. The caller's API key is the MAC's key,
- * so nothing is stored, and a plan of one key confirms nothing for another.
+ * Returns the token that confirms this call within 15 minutes: its expiry in Unix seconds and a MAC. The caller's API key is the key of the
+ * MAC. So nothing is stored, and a plan for one key confirms nothing for another key.
  */
 export async function confirmationOf(
   secret: string,
@@ -32,7 +32,7 @@ export async function checkConfirmation(
 ): Promise<'valid' | 'expired' | 'different'> {
   const [, expiresAt] = /^(\d{1,12})\.[0-9a-f]{64}$/.exec(confirmation) ?? []
   if (expiresAt === undefined) return 'different'
-  // The caller knows the key, so a comparison in constant time would protect nothing.
+  // A comparison in constant time would protect nothing, because the caller knows the key.
   if ((await confirmationOf(secret, tool, given, Number(expiresAt))) !== confirmation) return 'different'
   return Number(expiresAt) < Date.now() / 1000 ? 'expired' : 'valid'
 }

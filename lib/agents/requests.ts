@@ -11,7 +11,7 @@ export function canonicalJson(value: unknown): string {
   return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${canonicalJson(field)}`).join(',')}}`
 }
 
-/** Encodes an argument as one segment of a path. A URL drops an empty segment, resolves dots, and cannot hold half of a character. */
+/** Encodes an argument as one segment of a path. A URL drops an empty segment, resolves dots, and cannot contain half of a character. */
 function segmentOf(name: string, value: string): string {
   if (value.isWellFormed() && !['', '.', '..'].includes(value)) return encodeURIComponent(value)
   const message = 'must be an id of this program'
@@ -37,7 +37,7 @@ export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: s
   }
   const sent = new Headers(headers)
   if (operation.method === 'get') {
-    // The endpoint refuses the remaining arguments by name.
+    // The endpoint refuses the remaining arguments and lists their names.
     for (const name of Object.keys(rest)) url.searchParams.set(name, take(name))
     return new Request(url, { headers: sent })
   }

@@ -31,8 +31,8 @@ function refusalOf(error: unknown): ToolAnswer {
 }
 
 /**
- * Serves one request of an MCP client. Lists the tools that `scopes` allow and runs them with `call`. A refused call becomes an answer with
- * `isError`, so that the agent can read the reason.
+ * Serves one request of an MCP client. Lists the tools that `scopes` allow and runs them with `call`. A refused call becomes a response
+ * with `isError`, so that the agent can read the reason.
  */
 export async function serveMcp(
   request: Request,

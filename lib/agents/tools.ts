@@ -5,7 +5,7 @@ import type { Operation } from '../api/operation.ts'
 import { operations } from '../api/operations.ts'
 
 /**
- * The functions that agents reach, each by the first part of its paths below `/api/v1/`, with the name of its service binding. Payouts,
+ * The functions that agents can call: the first segment of their paths below `/api/v1/`, with the name of the service binding. Payouts,
  * imports, webhook secrets and tracking calls have no tools: an agent must not move money or credentials or invent sales.
  */
 const bindings = {
@@ -28,7 +28,7 @@ const bindings = {
 /** The service bindings of the MCP function. */
 export type AgentEnv = Record<(typeof bindings)[keyof typeof bindings], { fetch(request: Request): Promise<Response> }>
 
-/** A tool of the MCP server: one operation of the program API. `isRead` tools run at once, others need a confirmation. */
+/** A tool of the MCP server: one operation of the program API. Tools with `isRead` run at once. Other tools need a confirmation. */
 export interface AgentTool {
   name: string
   operation: Operation
@@ -70,7 +70,7 @@ export function toolFor(name: string, scopes: readonly string[]): AgentTool | un
   return tool && scopes.includes(tool.scope) ? tool : undefined
 }
 
-/** Finds the read of the item that a tool changes, by its path: `getPartner` for `updatePartner`. */
+/** Finds the operation that reads the item that a tool changes, by its path: `getPartner` for `updatePartner`. */
 export function readOf({ operation }: AgentTool): AgentTool | undefined {
   const { path } = operation
   return [...tools.values()].find((tool) => tool.operation.path === path && tool.operation.id.startsWith('get'))

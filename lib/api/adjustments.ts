@@ -40,7 +40,7 @@ export const asNewAdjustment = (sent: z.output<typeof newAdjustment>) => ({
   externalId: sent.external_id,
 })
 
-/** Renders an adjustment, either a fresh row or the stored result of a repeated request. */
+/** Renders an adjustment: a new row, or the stored result of a repeated request. */
 export function asAdjustment(adjustment: Adjustment | Created<Adjustment>) {
   const {
     program_id: _,

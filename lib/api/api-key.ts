@@ -12,13 +12,13 @@ interface Keyed {
   Variables: { keyHash: string }
 }
 
-/** Hashes of keys with which a call of this isolate succeeded. */
+/** Hashes of keys that have worked in this isolate. */
 const knownKeys = new Set<string>()
 
 /**
- * Puts the hash of the request's API key into `keyHash` and counts the call for that key. Until a call with the key
- * has succeeded in this isolate, the call also counts for its address, because anybody can invent keys. A malformed
- * header only counts for the address. The call's own statement checks whether the key is known and active.
+ * Puts the hash of the request's API key into `keyHash` and counts the call for that key. Until a call with the key has succeeded in this
+ * isolate, the call also counts for its address, because anybody can invent keys. A malformed header counts only for the address. The
+ * call's own statement checks whether the key is known and active.
  */
 export async function readApiKey(c: Context, limiter: RateLimit | undefined, next: Next): Promise<void> {
   const { UNKNOWN_KEY_RATE_LIMIT: byAddress = limiter }: KeyedEnv = c.env
@@ -33,7 +33,7 @@ export async function readApiKey(c: Context, limiter: RateLimit | undefined, nex
   if (c.res.ok) knownKeys.add(keyHash)
 }
 
-/** Does the same for a function that only accepts calls with a key. */
+/** Does the same for a function that accepts only calls with a key. */
 export const readKey = createMiddleware<Keyed>((c, next) => readApiKey(c, c.env.RATE_LIMIT, next))
 
 /** Refuses an unknown or revoked key. Used for requests with invalid input, because they never reach the call's own statement. */

@@ -6,12 +6,12 @@ import { Hono } from 'hono/tiny'
 import { ApiError, errorResponse, isTransient } from '../errors.ts'
 
 export const maxBodyBytes = 64 * 1024
-/** A processor's event, such as an invoice with its lines. */
+/** The limit for a processor's event, such as an invoice with its lines. */
 export const maxEventBytes = 1024 * 1024
-/** The files of an import: 100,000 rows are about 10 MiB. */
+/** The limit for the files of an import. 100,000 rows are about 10 MiB. */
 export const maxImportBytes = 16 * 1024 * 1024
 
-/** The types of a function's app. `Bindings` are those of its entry in wrangler.toml. */
+/** The types of a function's app. `Bindings` are the bindings of its entry in wrangler.toml. */
 interface AppTypes<Bindings extends object> {
   Bindings: Bindings & {
     /** Overrides `loggedPart`, between 0 and 1. The local stack sets it to 1. */
@@ -60,7 +60,7 @@ export function createApp<Bindings extends object>() {
   return app
 }
 
-/** The refusals per minute, route and status that get their own log line. An attack then can't fill the log. */
+/** The number of refusals per minute, route and status that get their own log line. So an attack can't fill the log. */
 const sampledRefusals = 5
 
 /** The refusals of the current minute. */
@@ -87,7 +87,7 @@ function countRefusal(route: string, status: number): boolean {
   return counted.refusals <= sampledRefusals
 }
 
-/** Turns a thrown error into an answer. An unexpected error shows only the request's id, not its cause. */
+/** Turns a thrown error into a response. An unexpected error shows only the request's id, not its cause. */
 export function asApiError(error: unknown, c: Context): ApiError {
   if (error instanceof ApiError) return error
   const requestId = String(c.get('requestId'))
@@ -113,7 +113,7 @@ function describe(error: unknown): Record<string, unknown> {
   return { name, code, constraint, table, frames }
 }
 
-/** Answers 405 to every method that a path does not accept. Register it after the path's own handlers. */
+/** Returns 405 for every method that a path does not accept. Register it after the path's own handlers. */
 export function onlyMethods(...methods: string[]) {
   return (c: Context): Response => {
     throw new ApiError('method_not_allowed', `${c.req.path} takes ${methods.join(', ')}, not ${c.req.method}.`, {
@@ -122,7 +122,7 @@ export function onlyMethods(...methods: string[]) {
   }
 }
 
-/** Refuses a larger body: by its Content-Length if it has one, else by counting the stream. */
+/** Refuses a larger body. Checks its Content-Length if it has one, and otherwise counts the bytes of the stream. */
 export function limitBodyTo(maxBytes: number): MiddlewareHandler {
   const refuseBody = () => {
     const size = maxBytes < 2 ** 20 ? `${maxBytes / 2 ** 10} KiB` : `${maxBytes / 2 ** 20} MiB`
@@ -132,7 +132,7 @@ export function limitBodyTo(maxBytes: number): MiddlewareHandler {
   return async (c, next) => {
     const { headers } = c.req.raw
     const declaredBytes = headers.get('content-length')
-    // Reading the body here would create a stream, which most requests avoid.
+    // Don't read the body here, because this would create a stream that most requests don't need.
     if (declaredBytes === null || headers.has('transfer-encoding')) return await countBody(c, next)
     if (Number(declaredBytes) > maxBytes) refuseBody()
     return await next()
@@ -145,10 +145,10 @@ export const limitBody = limitBodyTo(maxBodyBytes)
 const exposeHeaders = ['Retry-After', 'X-Request-Id']
 const preflight = cors({ allowMethods: ['POST'], allowHeaders: ['Content-Type'], exposeHeaders, maxAge: 86400 })
 
-/** Answers preflights and lets any origin read the answer, without cookies. For routes that a visitor's browser calls. */
+/** Handles preflights and lets any origin read the response, without cookies. For routes that a visitor's browser calls. */
 export const publicCors: MiddlewareHandler = async (c, next) => {
   if (c.req.method === 'OPTIONS') return await preflight(c, next)
-  // Set on the answer: if headers are set earlier, Hono creates an answer and then copies it.
+  // Set the headers on the finished response. If they are set earlier, Hono creates a response and then copies it.
   await next()
   c.res.headers.set('Access-Control-Allow-Origin', '*')
   c.res.headers.set('Access-Control-Expose-Headers', exposeHeaders.join(','))

@@ -66,7 +66,7 @@ export const applicationDecision = z
 
 const timeOf = (at: Date | string | null) => at && new Date(at).toISOString()
 
-/** Renders an application, either a fresh row or the stored result of a repeated request. */
+/** Renders an application: a new row, or the stored result of a repeated request. */
 export const asApplication = (application: Application | Created<Application>) => ({
   id: application.id,
   status: application.status,

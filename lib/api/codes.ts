@@ -65,7 +65,7 @@ export const newCode = z
     }),
   )
 
-/** Renders a code, either a fresh row or the stored result of a repeated request. */
+/** Renders a code: a new row, or the stored result of a repeated request. */
 export function asCode(code: PartnerCode | Created<PartnerCode>) {
   return {
     id: code.id,

@@ -8,7 +8,7 @@ export const exportPath = z.object({ export_id: idIn() })
 
 const keptMilliseconds = 24 * 60 * 60 * 1000
 
-/** Renders an export, either a fresh row or the stored result of a repeated request. */
+/** Renders an export: a new row, or the stored result of a repeated request. */
 export function asExport({ id: exportId, row_counts: rows, created_at }: Export) {
   const created = new Date(created_at)
   return {

@@ -54,7 +54,7 @@ export const asRule = ({ created_at: since, ...rule }: StoredRule | Created<Stor
   since: new Date(since).toISOString(),
 })
 
-/** Renders a group, either a fresh row or the stored result of a repeated request. */
+/** Renders a group: a new row, or the stored result of a repeated request. */
 export const asGroup = ({ rules, created_at: created, ...group }: PartnerGroup | Created<PartnerGroup>) => ({
   ...group,
   rules: rules.map(asRule),

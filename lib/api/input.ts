@@ -14,10 +14,10 @@ interface Accepted<T extends Target, Schema extends z.ZodMiniType> {
 }
 
 /**
- * Validates a request's body, query or path with `schema`, for `c.req.valid(target)`. It refuses a body that is not
- * declared as JSON or does not parse, and names each invalid field. `refuse` runs before that answer. It can refuse
- * the caller first, because the caller is checked before the input, or answer in its own way. `textFromBrowsers` also
- * accepts JSON as `text/plain` from callers without a key.
+ * Validates a request's body, query or path with `schema`, for `c.req.valid(target)`. It refuses a body that is not declared as JSON or
+ * does not parse, and names each invalid field. `refuse` runs before that response. It can refuse the caller first, because the caller is
+ * checked before the input. It can also return its own response. `textFromBrowsers` also accepts JSON as `text/plain` from callers without
+ * a key.
  */
 export function accept<T extends Target, Schema extends z.ZodMiniType, E extends Env>(
   target: T,
@@ -42,7 +42,7 @@ export function accept<T extends Target, Schema extends z.ZodMiniType, E extends
         await validate(c, nothing)
       }
     } catch (error) {
-      // Any other error comes from reading the body: an HTTPException, or an error because something already read it.
+      // Any other error comes from reading the body: an HTTPException, or an error because the body was already read.
       const refusal = error instanceof ApiError ? error : unreadable(target)
       const answer = await refuse(c, refusal)
       if (answer) return answer
@@ -64,8 +64,8 @@ async function readText(c: Context): Promise<void> {
 }
 
 /**
- * Returns whether the body is JSON sent as text without a key. A browser sends such a call to another site at once,
- * but sends a preflight first for `application/json`. So sending text halves the requests of a script on a visitor's page.
+ * Returns whether the body is JSON sent as text without a key. A browser sends such a call to another site directly, but sends a preflight
+ * first for `application/json`. So sending text halves the number of requests from a visitor's page.
  */
 function isText(c: Context): boolean {
   return /^text\/plain\s*(;|$)/i.test(c.req.header('content-type') ?? '') && !c.req.header('authorization')
@@ -115,7 +115,7 @@ function keepIgnored(schema: z.ZodMiniType, sent: unknown, accepted: unknown): v
   if (names.length > 0) ignored.set(accepted, names)
 }
 
-/** Returns the field `ignored_fields` of an answer: the unknown fields of an accepted body, if there are any. */
+/** Returns the field `ignored_fields` of a response: the unknown fields of an accepted body, if there are any. */
 export function ignoredFields(accepted: object): { ignored_fields?: string[] } {
   const names = ignored.get(accepted)
   return names ? { ignored_fields: names.slice(0, maxDetails).map((name) => name.slice(0, 100).toWellFormed()) } : {}
@@ -130,7 +130,7 @@ const typeNames: Record<string, string> = {
   array: 'a list',
 }
 
-/** Returns the rule that a value breaks, if the schema has no own message for it. */
+/** Describes the violated rule, if the schema has no message of its own for it. */
 function ruleOf(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined || (issue.input === null && issue.code === 'invalid_type')) return 'is missing'
   if (issue.code === 'invalid_type') return `must be ${typeNames[issue.expected] ?? issue.expected}`
@@ -147,7 +147,7 @@ function ruleOf(issue: z.core.$ZodRawIssue): string {
 
 const unitOf = (origin: string) => (origin === 'string' ? ' characters long' : '')
 
-/** Reads the text fields of a form post, the last of each name. Ignores files. */
+/** Reads the text fields of a form post, the last one for each name. Ignores files. */
 export function textsOf(sent: unknown): Record<string, string> {
   const texts = Object.entries(sent ?? {}).flatMap(([name, value]: [string, unknown]) => {
     const text: unknown = Array.isArray(value) ? value.at(-1) : value

@@ -46,7 +46,7 @@ export function requireOwnPage(pageUrl: string | null | undefined, domain: strin
   })
 }
 
-/** Renders a link, either a fresh row or the stored result of a repeated request. */
+/** Renders a link: a new row, or the stored result of a repeated request. */
 export function asLink(link: ListedLink | Created<ListedLink>) {
   const { domain, is_active, last_clicked_at: lastClick, created_at: created, ...rest } = link
   return {

@@ -19,7 +19,7 @@ export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
 /** Text in a query, as long as the longest value that it can match, which is an e-mail address. */
 export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
 
-/** One of several allowed words in a query. */
+/** A word in a query, out of several allowed words. */
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be ${words.join(' or ')}`)
 
@@ -64,16 +64,14 @@ export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filter
   })
 }
 
-/**
- * Turns such a query into the options of the list functions. They read one extra row to find out whether there is another page.
- */
+/** Converts such a query to the options of the list functions. These read one extra row to find out whether there is another page. */
 export function pageOf<Query extends { limit: number; cursor?: number | undefined; to?: Date | undefined }>({
   limit,
   cursor,
   to,
   ...filters
 }: Query) {
-  // The lists exclude the end of a range, and times have microseconds.
+  // Lists exclude the end of a range, and times have microseconds, so the end is one millisecond later.
   return { ...filters, limit: limit + 1, before: cursor, to: to && new Date(to.getTime() + 1) }
 }
 

@@ -33,7 +33,7 @@ const anyRequestId = {
 }
 const retryAfter = { 'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer' } } }
 
-/** Converts a zod schema to the JSON Schema of a request (`input`) or an answer (`output`). */
+/** Converts a zod schema to the JSON Schema of a request (`input`) or a response (`output`). */
 export function jsonSchema(schema: z.ZodMiniType, io: 'input' | 'output' = 'input'): Json {
   return schemaOf(schema, io)
 }
@@ -42,15 +42,15 @@ function schemaOf(schema: z.ZodMiniType, io: 'input' | 'output'): Schema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',
-    // Generators that compile such a pattern without the flag `u` fail.
+    // Some generators compile such a pattern without the flag `u` and fail.
     override: ({ jsonSchema: created }) => void (/\\p\{/i.test(created.pattern ?? '') && delete created.pattern),
   })
   return rest
 }
 
 /**
- * Adds a description to each property of an object schema. Skips other spellings of a field, because generated clients would give both the
- * same name.
+ * Adds a description to each property of an object schema. Skips alternative spellings of a field, because generated clients would give
+ * both the same name.
  */
 function described(schema: Schema, texts: Record<string, string>) {
   const properties = Object.entries(schema.properties ?? {})
@@ -67,13 +67,16 @@ const typeName = (id: string) => id.replaceAll(/(?:^|\.)(\w)/g, (_, letter: stri
 
 const refTo = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 
-/** The schema of a successful answer. */
+/** The schema of a successful response. */
 function successOf({ success }: Operation): Json {
   const schemas = success.schemas.map((schema) => jsonSchema(schema))
   return schemas.length === 1 && schemas[0] ? schemas[0] : { anyOf: schemas }
 }
 
-/** Names the items of the lists: `Partner` for those of `listPartners`. Returns the names by the items' schemas as JSON. */
+/**
+ * Names the items of the lists, such as `Partner` for the items of `listPartners`. Returns the names by the JSON text of the items'
+ * schemas.
+ */
 function itemNames(): Map<string, string> {
   return new Map(
     operations.flatMap((operation) => {
@@ -94,7 +97,7 @@ function withNames(schema: unknown, names: Map<string, string>): unknown {
   return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, withNames(value, names)]))
 }
 
-/** The named schemas of the document: items, bodies and answers of the operations, webhooks, and both envelopes of errors. */
+/** The named schemas of the document: items, bodies and responses of the operations, webhooks, and both envelopes of errors. */
 function namedSchemas(): Json {
   const names = itemNames()
   return {
@@ -160,8 +163,8 @@ function parametersOf(operation: Operation): Json[] {
 }
 
 /**
- * Builds one schema of everything that an operation accepts: path, query and body. MCP tools take all as arguments, and no name occurs in two
- * of them.
+ * Builds one schema of everything that an operation accepts: path, query and body. An MCP tool takes all of them as arguments, because no
+ * name occurs twice.
  */
 export function inputSchema({ body: sent, parameters = [] }: Operation) {
   const given = describedParameters({ parameters })
@@ -200,7 +203,7 @@ function errorExamples(): Json {
   )
 }
 
-/** Groups the codes of one status by the content type of their envelope, and prefers the operation's own examples. */
+/** Groups the error codes of one status by the content type of their envelope. Prefers the operation's own examples. */
 function errorContent(codes: ErrorCode[], operation: Operation): Json {
   const contentOf = (ofThese: ErrorCode[], envelope: 'Error' | 'Problem') => {
     const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))

@@ -2,10 +2,7 @@ import type * as z from 'zod/mini'
 import type { KeyScope } from '../access/api-keys.ts'
 import { type ErrorCode, errorCodes } from '../errors.ts'
 
-/**
- * A call in the reference. Tests send it to the service in the order of operations.ts and compare the answer with
- * `response`.
- */
+/** A call in the reference. Tests send it to the service in the order of operations.ts and compare the response with `response`. */
 export interface Example {
   name: string
   summary: string
@@ -24,13 +21,13 @@ export interface Operation {
   summary: string
   description: string
   /**
-   * The allowed callers: anybody, the API key, the key or a browser without it, a dashboard session, the payment
-   * processor.
+   * The allowed callers: anybody, callers with the API key, such callers and browsers without it, people with a dashboard session, or the
+   * payment processor.
    */
   auth: 'none' | 'key' | 'key or browser' | 'session' | 'signature'
-  /** The scope that the key needs, in the program API. */
+  /** The scope that the key needs. Only for the program API. */
   scope?: KeyScope
-  /** Whether it accepts an Idempotency-Key. */
+  /** True if it accepts an Idempotency-Key. */
   idempotent?: true
   body?: { schema: z.ZodMiniType; fields: Record<string, string> }
   parameters?: {
@@ -39,9 +36,9 @@ export interface Operation {
     /** `values` replaces the schema if the schema parses text. */
     fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
   }[]
-  /** `fields` describes fields of the answer, and `media` is its type if it is not JSON. */
+  /** `fields` describes fields of the response, and `media` is its type if it is not JSON. */
   success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string>; media?: string }
-  /** Its own error codes. `openapi.ts` adds those that follow from its input and its callers. */
+  /** Its own error codes. `openapi.ts` adds the codes for its input and its callers. */
   errors?: ErrorCode[]
   examples: Example[]
 }
@@ -89,7 +86,7 @@ export const refused = (
   response: { success: false, error },
 })
 
-/** Describes the field `ignored` of the tracking calls' answers. */
+/** Describes the field `ignored` in the responses of the tracking calls. */
 export const ignoredText = {
   ignored_fields: 'Unknown fields in the body, which were ignored. Omitted if there were none.',
 }

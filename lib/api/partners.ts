@@ -50,7 +50,7 @@ export const partnerChanges = z.strictObject({
   metadata: metadataChanges(),
 })
 
-/** Renders a partner, either a fresh row or the stored result of a repeated request. */
+/** Renders a partner: a new row, or the stored result of a repeated request. */
 export function asPartner(partner: PartnerOfProgram | Created<PartnerOfProgram>) {
   const { id: partnerId, ended_at: endedAt, links, balances, sales } = partner
   return {

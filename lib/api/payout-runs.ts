@@ -12,7 +12,7 @@ export const payoutRunPath = z.object({ payout_run_id: idIn() })
 
 export const nobodyDue = 'Nobody is due: no partner’s payable amount reaches the program’s minimum payout.'
 
-/** Renders a payout run, either a fresh row or the stored result of a repeated request. */
+/** Renders a payout run: a new row, or the stored result of a repeated request. */
 export function asPayoutRun({
   id: runId,
   reference,

@@ -25,10 +25,10 @@ const defaultLimit = 25
 const defaultDays = 30
 /** The longest range for each interval, in days. */
 const maxDaysOf = { hour: 31, day: 366, week: maxRangeDays, month: maxRangeDays }
-/** The most group-hours of an answer: 25 groups over 31 days, or 100 over a week. */
+/** The most group-hours in a response: 25 groups over 31 days, or 100 over a week. */
 const maxGroupHours = 20_000
 
-/** Returns the canonical name of a time zone, as the database knows it, or undefined for anything else. */
+/** Returns the name of a time zone that the database uses, or undefined for anything else. */
 function zoneOf(name: string): string | undefined {
   try {
     // An offset is not a time zone, because it has no daylight saving time.
@@ -124,7 +124,7 @@ export function asGroupsQuery(query: Query): GroupsQuery {
   }
 }
 
-/** Renders the answer: the query, the total, and the groups. */
+/** Renders the response: the query, the total, and the groups. */
 export function asGrouped(query: Query, asked: GroupsQuery, { currency: ofMoney, total, groups }: Groups) {
   return {
     success: true,

@@ -20,7 +20,7 @@ interface Keyed {
   }
 }
 
-/** Creates the app of a program API resource. Its answers name the key's rate limit and are never cached. */
+/** Creates the app of a program API resource. Its responses state the key's rate limit and are never cached. */
 export function createProgramApi<Bindings extends object = object>() {
   const app = createApp<KeyedEnv & Bindings>()
   app.use(async (c, next) => {
@@ -46,8 +46,8 @@ export const withKey = (scope: KeyScope) =>
 const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 
 /**
- * Runs a creating call once a day per `Idempotency-Key`. Without the header it runs once per request, so that
- * `createOnce` can repeat an attempt whose answer was lost. Register it after the input's validation.
+ * Runs a call that creates something once a day per `Idempotency-Key`. Without the header, it runs once per request, so that `createOnce`
+ * can repeat an attempt whose response was lost. Register it after the input's validation.
  */
 export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId: string } }>(async (c, next) => {
   const sent = c.req.header('idempotency-key')
@@ -67,7 +67,7 @@ export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId
   await next()
 })
 
-/** The key was checked before the input, so refused input needs no other check. */
+/** No further check is needed for invalid input, because the key was checked first. */
 export const known = () => Promise.resolve()
 
 const emptyObject = accept('json', z.strictObject({}), known)

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { Operation } from './operation.ts'
 
-/** The path of the dashboard's reads. No program id exceeds the largest exact integer. */
+/** The path of the dashboard's read endpoints. No program id exceeds the largest safe integer. */
 export const programPath = z.object({
   programId: z.pipe(
     z.string().check(z.regex(/^0*[1-9]\d*$/, 'must be a positive integer')),

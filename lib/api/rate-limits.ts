@@ -16,17 +16,17 @@ export const callsPerMinute = 600
 
 /**
  * The calls per minute of each limiter of a function. `id` is the limiter's unique number at Cloudflare. `npm run rate-limits` writes this
- * table into wrangler.toml. The edge, one box and the local stack read it from there.
+ * table into wrangler.toml, and all deployments read it from there.
  */
 export const rateLimits: Record<string, Record<string, { id: number; perMinute: number }>> = {
   'track-click': {
-    // By address and program, by address, and by the program of a proxy.
+    // Limits by address and program, by address, and by the program of a proxy.
     RATE_LIMIT: { id: 1001, perMinute: 480 },
     ADDRESS_RATE_LIMIT: { id: 1009, perMinute: 480 },
     PROXY_RATE_LIMIT: { id: 1011, perMinute: 60_000 },
   },
   'track-lead': {
-    // This limiter counts by key. The others count calls from browsers, as for track-click.
+    // This limiter counts by key. The other limiters count calls from browsers, as in track-click.
     RATE_LIMIT: { id: 1002, perMinute: 60_000 },
     UNKNOWN_KEY_RATE_LIMIT: { id: 1038, perMinute: 600 },
     BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },
@@ -35,7 +35,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   },
   'track-sale': {
     RATE_LIMIT: { id: 1004, perMinute: 60_000 },
-    // By address, until a call with the key has succeeded.
+    // Counts by address until a call with the key has succeeded.
     UNKNOWN_KEY_RATE_LIMIT: { id: 1039, perMinute: 600 },
   },
   'track-refund': {
@@ -84,7 +84,7 @@ export function rateLimited(): ApiError {
   })
 }
 
-/** Returns the counted form of a request's address, or undefined if it does not count. */
+/** Returns the key under which a request's address is counted, or undefined if it is not counted. */
 export function clientAddress(c: Context): string | undefined {
   return countedAddress(c.req.raw.headers.get('cf-connecting-ip'))
 }
@@ -101,8 +101,8 @@ export interface Visited {
 }
 
 /**
- * Returns the counted form of a visitor's address. Behind a proxy it is the signed address within the proxy's program,
- * because the owner of a proxy key can sign any address.
+ * Returns the key under which a visitor's address is counted. Behind a proxy, it is the signed address within the proxy's program, because
+ * the owner of a proxy key can sign any address.
  */
 export function visitorAddress(c: Context): string | undefined {
   const visitor: ProxiedVisitor | undefined = c.get('visitor')
@@ -111,16 +111,16 @@ export function visitorAddress(c: Context): string | undefined {
   return address && `program ${visitor.programId} ${address}`
 }
 
-/** Returns the counted form of the network that a visitor's address belongs to. */
+/** Returns the key under which the network of a visitor's address is counted. */
 export function visitorNetwork(c: Context): string | undefined {
   const visitor: ProxiedVisitor | undefined = c.get('visitor')
   return countedNetwork(visitor ? visitor.address : c.req.raw.headers.get('cf-connecting-ip'))
 }
 
 /**
- * Counts a call without a key for the visitor's address in a program. One address can be many people, so an address
- * that floods one program does not block it in others. Callers choose the program freely, so `countCaller` also counts
- * the address by itself. A refused body names no program and only counts for the address.
+ * Counts a call without a key for the visitor's address in a program. Many people can share one address, so an address that floods one
+ * program is not blocked in others. Callers choose the program freely, so `countCaller` also counts the address by itself. A refused body
+ * has no program and counts only for the address.
  */
 export async function countVisitor(c: Context, limiter: RateLimit | undefined, program?: string): Promise<void> {
   const address = visitorAddress(c)
@@ -128,7 +128,7 @@ export async function countVisitor(c: Context, limiter: RateLimit | undefined, p
 }
 
 /**
- * Counts every call for its address, and reads the visitor that a proxy names. All calls through a program's proxies also count together,
+ * Counts every call for its address, and reads the visitor from a proxy's header. All calls through a program's proxies also share a count,
  * and so do all signed calls from one address. So callers can't evade the limits with made-up addresses and programs.
  */
 export async function countCaller(c: Context, env: VisitorEnv): Promise<void> {

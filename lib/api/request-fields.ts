@@ -13,7 +13,7 @@ export const positiveInteger = (error = aPositiveInteger) => z.int(error).check(
 
 export const programId = () => z.nullish(positiveInteger())
 
-/** Ids of 1 to 100 items for one decision. */
+/** The ids of the 1 to 100 items that a decision covers. */
 export const someIds = () => z.array(positiveInteger()).check(z.minLength(1), z.maxLength(100))
 
 /** A note or a reason that a person reads. */
@@ -31,6 +31,6 @@ export const publicAdditionalData = () =>
     z.refine((data) => !data || isSmall(data), `must be ${maxAdditionalDataBytes} bytes of JSON at most`),
   )
 
-/** The integrator's own data. `test_mode: true` makes it a test event. `program_id` names its program. */
+/** The integrator's own data. `test_mode: true` marks it as a test event. `program_id` is its program. */
 export const additionalData = () =>
   z.nullish(z.looseObject({ test_mode: z.nullish(z.boolean()), program_id: programId() }))

@@ -14,12 +14,12 @@ interface ListOptions {
 export const answerOf = (name: string, schema: z.ZodMiniType) => z.object({ success: success(), [name]: schema })
 
 /**
- * Describes the operations of one resource of the program API. They share its path, its response and the meaning of its fields. Each
- * operation can override these.
+ * Describes the operations of one resource of the program API. The operations share its path, its response and the meaning of its fields.
+ * Each operation can override these.
  */
 export function resource(of: {
   path: string
-  /** The field of an answer with one item, such as `payout_run`. */
+  /** The field of a response with one item, such as `payout_run`. */
   name: string
   plural: string
   item: z.ZodMiniType

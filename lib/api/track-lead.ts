@@ -21,7 +21,7 @@ export const leadRequest = z.object({
   email: text(320),
   session_id: text(255),
   page_url: url(),
-  /** On a browser lead: the click's program, according to the page. */
+  /** For a browser lead: the program of the click, according to the page. */
   program_id: programId(),
   additional_data: publicAdditionalData(),
 })

@@ -25,7 +25,7 @@ export const eventsQuery = z
 const event = () => ({ id: id(), timestamp: time(), click_id: clickId(), createdAt: time() })
 const visit = () => ({ session_id: text(), page_url: text(), converted: z.boolean() })
 
-/** An event in both event lists. */
+/** The fields of an event, in both event lists. */
 export const trackingEvent = () =>
   z.union([
     z.object({

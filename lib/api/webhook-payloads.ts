@@ -66,7 +66,7 @@ const commissionExample = {
 }
 const payoutExample = { payout_id: 1, partner_id: 1, amount_cents: 980, currency: 'usd', status: 'requested' }
 
-/** The meaning of each field of `data`, for all types. */
+/** Describes each field of `data`, for all types. */
 export const webhookFields: Record<string, string> = {
   adjustment_id: 'The id of the manual commission or deduction in the program API.',
   external_id: 'Your own id for it, if you sent one.',
@@ -104,7 +104,7 @@ export const webhookFields: Record<string, string> = {
   transaction_id: 'The transaction id of the sale.',
 }
 
-/** The meaning of each field of a webhook's body. */
+/** Describes each field of a webhook's body. */
 export const webhookBodyFields = {
   id: 'The same for every attempt and every endpoint, and equal to the header `webhook-id`.',
   type: 'The event type.',
@@ -131,15 +131,14 @@ export const webhookHeaderFields = {
 }
 
 interface Payload {
-  /** The trigger, in words for the reference and the dashboard. */
+  /** Describes the trigger, for the reference and the dashboard. */
   when: string
   data: z.ZodMiniObject
   example: object
 }
 
 /**
- * The content of `data` by type: ids, amounts and states, and nothing that identifies a person. Fields without a value
- * are absent.
+ * The content of `data` by type. It consists of ids, amounts and states, and never identifies a person. Fields without a value are absent.
  */
 export const webhookPayloads: Record<WebhookType | typeof testType, Payload> = {
   'lead.created': {

@@ -1,10 +1,9 @@
-/** A rule that must hold across rows. */
+/** A rule across several rows. */
 export interface Check {
   name: string
   /**
-   * Finds the rows that break the rule: program_id, subject, found, expected. $1 is one program, or null for all.
-   * Joins run in the written order and read each table once. So each join names all columns that identify its rows, and a
-   * condition uses a join instead of `exists`.
+   * Finds the rows that break the rule: program_id, subject, found, expected. $1 is one program, or null for all. Joins run in the written
+   * order and read each table once. So each join lists all columns that identify its rows, and conditions use a join instead of `exists`.
    */
   query: string
 }
@@ -26,13 +25,13 @@ interface FoundRow extends Omit<Finding, 'program_id'> {
 
 export interface CheckResult {
   check: string
-  /** All broken rows. `findings` holds the first twenty of each program. */
+  /** The number of broken rows. `findings` contains the first twenty of each program. */
   total: number
   findings: (Finding & { of_program: number })[]
   duration_ms: number
 }
 
-/** A query for a plain Postgres connection, which keeps a named one's plan. */
+/** A query for a plain Postgres connection. The connection keeps the plan if the query has a name. */
 export interface AuditQuery {
   name?: string
   text: string
@@ -42,8 +41,8 @@ export interface AuditQuery {
 const findingsShown = 20
 
 /**
- * Forces hash joins in the written order, so that a check reads each side once. The planner has no good statistics for tables that were
- * just filled and would run nested loops for minutes. Gathering statistics would take as long as the audit. The settings hold for the
+ * Forces hash joins in the written order, so that a check reads each side once. Without good statistics for tables that were just filled,
+ * the planner would run nested loops for minutes. Gathering statistics would take as long as the audit. The settings apply to the
  * transaction.
  */
 export const planSettings = `select set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true),

@@ -9,8 +9,8 @@ import { type Check, type CheckResult, planSettings, runChecks } from './run-che
 export type LatestAudit = InferResult<ReturnType<typeof auditStatement>>[number]
 
 /**
- * Audits the whole database and stores the result. Each check reads one snapshot of its own. Does nothing if the latest audit began within
- * the last 20 hours. Returns the results, or null.
+ * Audits the whole database and stores the result. Each check reads its own snapshot. Does nothing if the latest audit began within the
+ * last 20 hours. Returns the results, or null.
  */
 export async function auditNightly(db: Database): Promise<CheckResult[] | null> {
   const [recent] = await db.query(
@@ -42,7 +42,7 @@ export function storeStatements(startedAt: Date, results: CheckResult[]): Statem
   }
   const found = results.flatMap(({ check: rule, findings }) => findings.map((finding) => ({ rule, ...finding })))
   return [
-    // Comes first: its lock lets a concurrent audit delete these findings.
+    // Run this statement first. Its lock makes a concurrent audit wait and then delete these findings.
     kysely
       .insertInto('audits')
       .values(audit)

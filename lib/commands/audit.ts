@@ -11,7 +11,7 @@ import { commandDatabase } from './running-stack.ts'
 
 export { checks }
 
-/** A program's audit often repeats on one connection, so each check keeps its prepared plan. */
+/** A program's audit often runs repeatedly on one connection, so each check keeps its prepared plan. */
 const genericPlans = 'set local plan_cache_mode = force_generic_plan'
 
 /**

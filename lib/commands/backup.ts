@@ -14,12 +14,12 @@ import { runCommand } from './command.ts'
 import { migrate, withClient } from './migrate.ts'
 
 /**
- * Starts a backup: gzipped SQL with `copy … from stdin` blocks like pg_dump's, from one snapshot of all rows. The migrations create the
- * schema. This first line names the migrations that match the rows.
+ * The first line of a backup. A backup is gzipped SQL with `copy … from stdin` blocks like those of pg_dump, from one snapshot of all rows.
+ * The migrations create the schema, so this line lists the migrations that match the rows.
  */
 const header = '-- svc backup of migrations: '
 
-/** Tables with their stored columns. Each comes after the tables that it references. */
+/** Tables with their stored columns. A table comes after the tables that it references. */
 const tablesQuery = `with recursive relation as (
   select c.oid, c.oid::regclass::text as name from pg_class c
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname not in ('schema_migrations', 'schema_functions')
@@ -82,14 +82,14 @@ export async function backup(databaseUrl: string, file: string, recipient?: stri
       for (const { statement } of partitions) yield `${statement};\n`
       for (const { name, columns } of tables) {
         yield `copy ${name} (${columns}) from stdin;\n`
-        // A plain COPY reads only the empty parent of a partitioned table, so this reads a query.
+        // A plain COPY reads only the empty parent of a partitioned table, so this copies the result of a query.
         yield* client.query(copyStreams.to(`copy (select ${columns} from ${name}) to stdout`))
         yield '\\.\n'
       }
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    // The final name appears with the complete file, so an interrupted backup replaces nothing.
+    // Rename the file only when it is complete, so that an interrupted backup replaces nothing.
     const part = `${file}.part`
     try {
       await pipeline(
@@ -102,7 +102,7 @@ export async function backup(databaseUrl: string, file: string, recipient?: stri
       )
       renameSync(part, file)
     } finally {
-      // On a full disk this frees the space.
+      // This frees the space if the disk is full.
       rmSync(part, { force: true })
     }
     return tables.length
@@ -142,7 +142,7 @@ async function* bytesOf(file: string, identity: string | undefined): AsyncGenera
  */
 async function* linesOf(file: string, identity: string | undefined): AsyncGenerator<string, undefined> {
   let rest = ''
-  // Opened here so that an open error is thrown by this loop.
+  // Open the file here, so that this loop throws an error in opening it.
   const source = Readable.from(bytesOf(file, identity))
   const text = source.pipe(createGunzip()).setEncoding('utf8')
   source.once('error', (error) => text.destroy(error))
@@ -167,9 +167,9 @@ async function* linesOf(file: string, identity: string | undefined): AsyncGenera
 }
 
 /**
- * Creates the schema and loads a backup into an empty database in one transaction. Refuses a database with rows and a backup of other
- * migrations. Also refuses secrets that differ from those of the service on this database, unless `replacedSecrets` names them. The
- * statements of a running service wait, so it answers 503 and its callers retry.
+ * Creates the schema and loads a backup into an empty database in one transaction. Refuses a database with rows, and a backup with other
+ * migrations. Also refuses secrets that differ from the secrets of this database's service, unless `replacedSecrets` lists them. Statements
+ * of a running service have to wait, so the service returns 503 and its callers retry.
  */
 export async function restore(
   databaseUrl: string,
@@ -212,7 +212,7 @@ async function load(
   await client.query("select set_config('svc.restoring', 'on', true)")
   const running = await readFingerprints(client)
   await client.query('delete from secret_fingerprints')
-  // A service that already runs has audited the empty database.
+  // A running service has already audited the empty database.
   await client.query('delete from audits; delete from audit_findings')
   for (let line = await source.next(); !line.done; line = await source.next()) {
     const statement = line.value.replace(/;$/, '')

@@ -42,8 +42,8 @@ export function readOptions<const Config extends ParseArgsConfig>(
 }
 
 /**
- * The environment of a command that calls Stripe: DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack. It
- * never generates EMAIL_HASH_KEY, because another key finds no lead by its address.
+ * The environment of a command that calls Stripe: DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack. It never
+ * generates EMAIL_HASH_KEY, because with another key no lead is found by its address.
  */
 export function stripeEnvironment(): Pick<
   RunningStack['environment'],

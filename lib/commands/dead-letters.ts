@@ -23,7 +23,7 @@ export interface DeadLetter {
   body: string
 }
 
-/** Hides a dead letter from others during a look or a redrive. */
+/** Hides a dead letter from others while it is read or redriven. */
 const visibilitySeconds = 60
 
 async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Promise<Message[]> {
@@ -50,7 +50,7 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
     seen.push(...messages)
   }
   for (const messages of inCalls(seen)) {
-    // With 0, the emulator loses a message that it keeps on disk.
+    // With 0, the emulator loses messages that it keeps on disk.
     const Entries = messages.map((message, index) => ({ ...entryOf(message, index), VisibilityTimeout: 1 }))
     await queue.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: deadLetterUrl, Entries }))
   }
@@ -67,8 +67,8 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
 }
 
 /**
- * Sends all dead letters back to the queue and returns their number. The dead-letter queue drops a message after the queue has
- * accepted it. If this stops in between, both have it, and the service still delivers it once.
+ * Sends all dead letters back to the queue and returns their number. The dead-letter queue drops a message after the queue has accepted it.
+ * If the process stops in between, both queues have the message. The service still delivers it only once.
  */
 export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string, queueUrl: string): Promise<number> {
   let sent = 0

@@ -24,7 +24,7 @@ import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Every visitor and every sale waits for these scripts. A small one starts quickly, so they have a limit in gzipped bytes. */
+/** Every visitor and every sale waits for these scripts. Small scripts start quickly, so they have a limit in gzipped bytes. */
 export const gzipBytesMax: Record<string, number> = {
   'track-click': 90 * 1024,
   'track-lead': 90 * 1024,
@@ -42,7 +42,7 @@ interface Outcome {
 
 const logIn = 'Log in with `npx wrangler login`, or set CLOUDFLARE_API_TOKEN.'
 
-/** Precedes a plan without answers from Cloudflare. */
+/** The line above a plan that was computed without asking Cloudflare. */
 const notAsked = `You are not logged in to Cloudflare, so this shows a first deployment. Unknown: which Workers, variables, secrets
 and schedules are there already, whether another Worker answers a route, and whether the zone is yours.
 ${logIn}
@@ -92,7 +92,7 @@ function isTooLarge({ name, gzipKib }: Pick<Outcome, 'name' | 'gzipKib'>): boole
   return limit !== undefined && gzipKib * 1024 > limit
 }
 
-/** Compares these functions with Cloudflare's, which it reads with `token`. Without a token, shows a first deployment. */
+/** Compares these functions with the deployed ones, which it reads from Cloudflare with `token`. Without a token, shows a first deployment. */
 export async function planDeployment(
   operator: Operator,
   wranglerToml: string,
@@ -103,7 +103,7 @@ export async function planDeployment(
   const placed = readFunctions(operatorToml(wranglerToml, operator))
   const functions = placed
     .filter(({ name }) => names.length === 0 || names.includes(name))
-    // All variables of wrangler.toml, because the deployed file omits unset ones.
+    // Uses all variables of wrangler.toml, because the deployed file omits unset ones.
     .map((entry) => ({ ...entry, vars: { ...all.find(({ name }) => name === entry.name)?.vars, ...entry.vars } }))
   const workers = functions.map(({ workerName }) => workerName)
   const edge = token === undefined ? emptyEdge : await readEdge(token, operator.domain, workers, operator.given)

@@ -11,11 +11,11 @@ const migrationsFolder = new URL('../../migrations/', import.meta.url)
 /** Makes a second runner wait. The number is arbitrary. */
 const advisoryLockKey = '7350163984021'
 
-/** `update … returning old` needs this version. */
+/** The first version with `update … returning old`. */
 const oldestPostgres = 18
 
 export interface SqlFile {
-  /** `0001_identity.sql`, or `functions/4_attribution/leads.sql`. */
+  /** For example `0001_identity.sql` or `functions/4_attribution/leads.sql`. */
   name: string
   sql: string
   checksum: string
@@ -44,18 +44,19 @@ const outsideMark = '-- outside a transaction\n'
  * Brings a database to the newest schema and returns the names of the applied files. A second run changes nothing, and two
  * runners wait for each other. There are no down migrations.
  *
- * - Numbered files hold tables, constraints, indexes and data, and call no function of the project. Each is applied once,
- *   in its own transaction, and never changes afterwards. If its first line is `-- outside a transaction`, its statements run one
- *   by one, and a failure leaves the earlier ones in place. So write them to be repeatable: `create index concurrently if not exists`.
+ * - Numbered files hold tables, constraints, indexes and data, and call no function of the project. Each is applied once, in its own
+ *   transaction, and never changes afterwards. If its first line is `-- outside a transaction`, its statements run one by one, and a
+ *   failure leaves the earlier ones in place. So make them repeatable: `create index concurrently if not exists`.
  * - Files of `functions/` hold the current text of the database functions, their triggers, and views. All changed files are
  *   applied in one transaction after the numbered ones. It drops functions that no file defines anymore. If a signature
  *   changes, the function gets a new name, and the old one stays in its file until no running version calls it. A numbered
  *   file drops an obsolete trigger or view.
  *
- * A statement waits three seconds for a lock, so that a long query can't make a migration block all others. Then the file is
- * rolled back and runs again a second later.
+ * A statement waits up to three seconds for a lock, so that a migration behind a long query can't block all other queries. After that, the
+ * file is rolled back and runs again a second later.
  *
- * If a newer version migrated the database, this warns and changes nothing, because a version also runs on the schema of the next one.
+ * If a newer version migrated the database, this prints a warning and changes nothing, because each version also runs on the schema of the
+ * next one.
  *
  * @throws if the server is too old or a file fails. The error names the file and the line.
  * @throws if a numbered file was changed after it was applied, if it is older than an applied one, or if a function has two signatures.
@@ -121,8 +122,8 @@ export async function requireSchema(databaseUrl: string): Promise<void> {
 }
 
 /**
- * Opens a connection to a server that is new enough. The server shows it as `applicationName`. If it breaks, the current
- * statement and all later ones fail.
+ * Opens a connection, and checks that the server is new enough. The server shows the connection as `applicationName`. If the connection
+ * breaks, the current statement and all later ones fail.
  */
 export async function withClient<Result>(
   databaseUrl: string,
@@ -156,9 +157,9 @@ async function refuseOldServer(client: Client): Promise<void> {
 }
 
 /**
- * Runs `work` in a transaction that holds the runners' lock. The lock ends with the transaction, so it also works through a pooler
- * that shares sessions. A runner polls for the lock, because a waiting statement would block `create index concurrently` of another.
- * After a deadlock or a lock timeout, the transaction runs again.
+ * Runs `work` in a transaction that holds the runners' lock. The lock ends with the transaction, so it also works through a pooler that
+ * shares sessions. A runner polls for the lock, because a waiting statement would block another runner's `create index concurrently`. After
+ * a deadlock or a lock timeout, the transaction runs again.
  */
 async function inTransaction<Result>(client: Client, work: () => Promise<Result>, attemptsLeft = 60): Promise<Result> {
   for (;;) {
@@ -178,7 +179,7 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     const cause = error instanceof OperatorError ? error.cause : error
     const code = cause instanceof DatabaseError ? cause.code : undefined
     if (attemptsLeft <= 1 || (code !== deadlock && code !== lockTimeout)) throw error
-    // Lets the queries that wait behind the lock run first.
+    // Gives the queries that wait behind the lock time to run.
     if (code === lockTimeout) await pause(1000)
     return await inTransaction(client, work, attemptsLeft - 1)
   }

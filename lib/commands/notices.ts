@@ -11,7 +11,7 @@ const lockSchema = z.object({
     z.object({
       dependencies: z.optional(z.record(z.string(), z.string())),
       optionalDependencies: z.optional(z.record(z.string(), z.string())),
-      /** Set for the builds of one platform, which are programs of their own. */
+      /** Set for the builds for a single platform. They are separate programs. */
       os: z.optional(z.array(z.string())),
     }),
   ),
@@ -29,7 +29,7 @@ const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 function dependencyFolders(): string[] {
   const { packages } = lockSchema.parse(JSON.parse(read('package-lock.json')))
   const folders = new Set<string>()
-  /** Node's lookup: first next to the dependent package, then further up. */
+  /** Node looks next to the dependent package first, then further up. */
   function find(name: string, from: string): string | undefined {
     const folder = `${from}node_modules/${name}`
     if (packages[folder]) return folder
@@ -49,9 +49,8 @@ function dependencyFolders(): string[] {
 }
 
 /**
- * Returns the text of THIRD_PARTY_NOTICES: the licenses of all packages that a bundle or a process can contain, with the
- * attributions that Apache-2.0 requires. Packages with the same license share its text. If a package has no license file, the
- * text names its license.
+ * Returns the text of THIRD_PARTY_NOTICES: the licenses of all packages that a bundle or a process can contain, with the attributions that
+ * Apache-2.0 requires. Packages with the same license share its text. If a package has no license file, the text states its license.
  */
 export function thirdPartyNotices(): string {
   const namesByTerms = new Map<string, string[]>()

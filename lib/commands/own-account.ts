@@ -7,8 +7,8 @@ const usage =
   'npm run -s own-account -- PROGRAM    connects a program to the Stripe account whose key the deployment has'
 
 /**
- * `npm run -s own-account -- PROGRAM`: connects a program to the account of the deployment's own key, without Connect. Only the
- * operator may do this directly, because the account is theirs. The dashboard disconnects it like any other.
+ * `npm run -s own-account -- PROGRAM`: connects a program to the account of the deployment's own key, without Connect. Only the operator
+ * may do this directly, because they own the account. The dashboard disconnects it like any other.
  */
 async function connectOwnAccount(): Promise<void> {
   const { positionals } = parseArgs({ allowPositionals: true })

@@ -16,7 +16,7 @@ export interface PostgresPool extends Postgres {
 }
 
 /**
- * Keeps connections open. Each prepares a statement on first use. A transaction of several statements is sent at once and costs
+ * Keeps connections open. Each connection prepares a statement on its first use. A transaction sends all its statements at once and costs
  * one round trip.
  */
 export function openPool(connectionString: string, max = 20): PostgresPool {
@@ -27,7 +27,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     keepAlive: true,
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
-    // A command ends without closing them.
+    // A command can end without closing them.
     allowExitOnIdle: true,
     options: sessionOptions,
     application_name: 'svc',
@@ -38,7 +38,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
   let names = new Map<string, string>()
   let generation = 0
 
-  /** Names a repeated statement so that each connection prepares it once. Beyond the limit, statements are parsed each time. */
+  /** Names a repeated statement so that each connection prepares it once. Above the limit, statements are parsed each time. */
   function nameOf(text: string): string | undefined {
     const known = names.get(text)
     if (known || names.size >= maxNamedStatements) return known
@@ -67,7 +67,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     return isTransaction ? results.slice(1, -1) : results
   }
 
-  /** The timeout covers everything, because waiting for a connection takes longest on a silent network. */
+  /** The timeout covers everything, because on a silent network most of the time goes into waiting for a connection. */
   async function attempt(statements: SentStatement[], isTransaction: boolean, timeout_ms: number) {
     const connecting = pool.connect()
     let client: PoolClient | undefined
@@ -87,8 +87,8 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       return results
     } catch (error) {
       isOver = true
-      // After anything but a refused statement, destroy the connection. Otherwise `pg` and Postgres would wait for the
-      // pending statement and keep its locks.
+      // Destroy the connection, unless Postgres refused the statement. Otherwise `pg` and Postgres would wait for the pending statement and
+      // keep its locks.
       const isBroken = !(error instanceof DatabaseError && error.severity === 'ERROR')
       if (isBroken) client?.connection.stream.destroy()
       client?.release(isBroken)
@@ -126,7 +126,7 @@ const readers = {
 const isStale = (error: unknown) =>
   error instanceof DatabaseError && error.code === '0A000' && error.message.includes('cached plan')
 
-/** Converts an error to the type of Neon's driver, because the service distinguishes refusals from broken attempts by it. */
+/** Converts an error to the type of Neon's driver. The service uses this type to distinguish refusals from broken attempts. */
 function asNeonError(error: unknown): NeonDbError {
   const { message } = error instanceof Error ? error : { message: String(error) }
   const converted = new NeonDbError(message)

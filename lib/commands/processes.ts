@@ -14,7 +14,7 @@ export async function exitCodeOf(child: ChildProcess): Promise<number | null> {
   return await new Promise((resolve) => child.once('close', resolve))
 }
 
-/** Stops a child when this process ends, even by SIGKILL: a shell waits on a pipe, which the system closes with the process. */
+/** Stops a child when this process ends, even by SIGKILL. A shell waits on a pipe, and the system closes the pipe when the process ends. */
 export function stopWithThisProcess(child: ChildProcess): void {
   const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${child.pid}`], {
     detached: true,

@@ -7,7 +7,7 @@ import type { DatabaseEnv } from '../database.ts'
 import { OperatorError } from './operator-error.ts'
 import { isAlive } from './processes.ts'
 
-/** The data folder of the local stack. Without it, the stack starts empty. LOCAL_DATA_FOLDER chooses another folder. */
+/** The data folder of the local stack. If it does not exist, the stack starts empty. LOCAL_DATA_FOLDER selects another folder. */
 export const dataFolder = path.resolve(
   process.env['LOCAL_DATA_FOLDER'] ?? fileURLToPath(new URL('../../.local/', import.meta.url)),
 )
@@ -54,7 +54,7 @@ export function readRunningStack(): RunningStack {
   return state
 }
 
-/** Returns the database that a command works on: the one of DATABASE_URL, or else the running stack's. */
+/** Returns the database that a command works on: the database in DATABASE_URL, or else the database of the running stack. */
 export function commandDatabase(): DatabaseEnv {
   const { DATABASE_URL } = process.env
   return DATABASE_URL ? { DATABASE_URL } : readRunningStack().environment

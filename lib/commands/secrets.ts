@@ -3,7 +3,7 @@ import type { Client } from 'pg'
 import { withClient } from './migrate.ts'
 import { OperatorError } from './operator-error.ts'
 
-/** Secrets that stored data or programs' copies depend on. */
+/** Secrets on which stored data, or copies at programs, depend. */
 const storedWith = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET'] as const
 
 /** Fingerprints in hex, by the secret's name. */
@@ -22,8 +22,8 @@ export async function readFingerprints(client: Pick<Client, 'query'>): Promise<F
 }
 
 /**
- * Checks that the service uses the secrets of its database, and stores their fingerprints on first use. A secret that `replaced`
- * (the variable `REPLACED_SECRETS`) names gets a new fingerprint.
+ * Checks that the service uses the secrets of its database, and stores their fingerprints on first use. A secret in `replaced` (the
+ * variable `REPLACED_SECRETS`) gets a new fingerprint.
  * @throws if another secret differs, with its name and a remedy. Nothing is changed then.
  */
 export async function checkSecrets(
@@ -33,7 +33,7 @@ export async function checkSecrets(
 ): Promise<void> {
   const given: Fingerprints = new Map(storedWith.map((name) => [name, fingerprintOf(environment[name] ?? '')]))
   await withClient(databaseUrl, 'svc-secrets', async (client) => {
-    // Existing rows win, including those of a process that starts at the same moment.
+    // Existing rows win, including rows of a process that starts at the same moment.
     await client.query(
       `insert into secret_fingerprints (name, fingerprint)
       select name, decode(hex, 'hex') from unnest($1::text[], $2::text[]) as given (name, hex) on conflict do nothing`,
@@ -51,7 +51,7 @@ export async function checkSecrets(
 }
 
 /**
- * Returns the names of the secrets that differ from the `noted` ones and were replaced on purpose.
+ * Returns the names of the secrets that differ from `noted` because somebody replaced them on purpose.
  * @throws if a secret differs without being named.
  */
 export function refuseOthers(noted: Fingerprints, given: Fingerprints, replaced: string | undefined): string[] {

@@ -19,7 +19,7 @@ export interface FunctionEntry {
   vars: Record<string, string>
   secrets: string[]
   rateLimits: RateLimitEntry[]
-  /** Service bindings: the binding's name, the bound function and its export. */
+  /** Service bindings, each with its name, the bound function and its export. */
   services: Record<string, { name: string; entrypoint?: string }>
   compatibilityDate: string
   compatibilityFlags: string[]
@@ -83,7 +83,7 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
   }))
 }
 
-/** Variables of optional features. A deployment, one box and `npm start` pass on the set ones. */
+/** Variables of optional features. A deployment, one box and `npm start` pass them on if they are set. */
 export const optionalVariables: ReadonlySet<string> = new Set([
   'MAIL_API_URL',
   'MAIL_API_KEY',

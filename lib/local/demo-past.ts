@@ -11,7 +11,7 @@ export interface Journey {
   saleAt: Date
 }
 
-/** Moves a program's records to the times of their visitors and counts its totals again. */
+/** Moves a program's records to the times of their visitors, and recomputes its totals. */
 export async function moveBack(
   db: Database,
   programId: number,
@@ -88,7 +88,7 @@ function moves(
   ]
 }
 
-/** Recomputes the totals from the rows, except for the work of the counting functions. Those see everything as uncounted. */
+/** Recomputes the totals from the rows, except for the work of the counting functions. These functions then see all rows as uncounted. */
 function countAgain(programId: number) {
   // If a code decided, the customer counts for the code's partner.
   const facts = sql`(

@@ -64,7 +64,7 @@ async function applyAs(
   return applicationId
 }
 
-/** Adds a partner by the join page with a link of this code, and returns the partner's id. */
+/** Adds a partner through the join page, with a link that has this code, and returns the partner's id. */
 export async function joinAs(
   byOwner: Database,
   programId: number,

@@ -173,7 +173,7 @@ async function walkThrough(
   }
   const journey = { customer: clickId, clickAt, leadAt, saleAt }
   if (number % 8 === 0) {
-    // Some buyers also name a code, of any partner.
+    // Some buyers also use a code of any partner.
     const coupon = number % 40 === 8 ? pick(codes) : null
     const order = { transaction_id: `demo-order-${number}`, coupon, ...saleOf(number) }
     const sale = { ...customer, ...order }
@@ -182,7 +182,7 @@ async function walkThrough(
   return journey
 }
 
-/** A buyer without a link who names a partner's code. */
+/** A buyer without a link who uses a partner's code. */
 function visitWithCode(db: Database, keyHash: string, number: number, codes: string[]): Visit {
   const at = moment(number, couponBuyers)
   const customer = `demo-coupon-user-${number}`

@@ -20,7 +20,7 @@ export function generateSecrets() {
 
 export type Secrets = ReturnType<typeof generateSecrets>
 
-/** The addresses of a stack's parts. Without `neonEndpoint`, the database is Neon's own. Without `awsEndpoint`, the queue is AWS's. */
+/** The addresses of a stack's parts. Without `neonEndpoint`, the database is at Neon. Without `awsEndpoint`, the queue is at AWS. */
 export interface Addresses {
   baseUrl: string
   databaseUrl: string
@@ -29,7 +29,7 @@ export interface Addresses {
   queueUrl: string
   deadLetterQueueUrl: string
   webhookQueueUrl: string
-  /** Without it, Stripe's own address. */
+  /** Default: Stripe's own address. */
   stripeApiUrl: string | undefined
 }
 

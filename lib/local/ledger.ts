@@ -31,12 +31,12 @@ const parts = {
     from notifications where program_id = $1 order by id`,
 }
 
-/** How many rows of a part people see. `--json` prints all. */
+/** The number of rows per part without `--json`, which prints all rows. */
 const shownRows = 50
 
 /**
  * `npm run -s ledger -- <program id> [--json]` prints a program's commissions, balances, balance entries, payouts and notifications. It
- * reads the running stack's database, or that of DATABASE_URL.
+ * reads the running stack's database, or the database in DATABASE_URL.
  */
 async function printLedger(programId: number, json: boolean): Promise<void> {
   if (!Number.isSafeInteger(programId)) throw new OperatorError('Give the id of a program: npm run ledger -- 1')

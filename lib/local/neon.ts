@@ -7,11 +7,11 @@ import { DatabaseError, Pool, type PoolClient, type QueryArrayConfig, type Query
 import { refusePages } from './pages.ts'
 
 /**
- * A planted fault:
+ * An injected fault:
  * - `drop-before` breaks the connection before it runs anything;
  * - `drop-after` commits, then breaks the connection;
  * - `cut` commits, then breaks the connection in the middle of its response;
- * - `unavailable` answers 503 and runs nothing;
+ * - `unavailable` returns 503 and runs nothing;
  * - `delay` waits `delay_ms`, then goes on;
  * - `kill-backend` ends the Postgres backend before it commits.
  */
@@ -20,7 +20,7 @@ export interface Fault {
   /** The number of requests that fail. Default 1. */
   times?: number
   delay_ms?: number
-  /** Only requests with this text in a statement fail. */
+  /** If set, only requests with this text in a statement fail. */
   matching?: string
 }
 
@@ -88,7 +88,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     return pool
   }
 
-  /** Repeated statements are prepared once per connection. Beyond the limit, statements are parsed each time. */
+  /** Repeated statements are prepared once per connection. Above the limit, statements are parsed each time. */
   function nameOf(sql: string): string | undefined {
     const known = statementNames.get(sql)
     if (known || statementNames.size >= maxNamedStatements) return known

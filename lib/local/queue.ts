@@ -76,7 +76,7 @@ export async function startQueue(options: { dataFolder?: string } = {}): Promise
 
 /**
  * The emulator listens on all interfaces and has no option for another. During its start, this replaces the missing address with loopback.
- * Other servers name their address. If that ever fails, the emulator is stopped.
+ * Other servers specify their address. If that ever fails, the emulator is stopped.
  */
 async function startOnLoopback(options: Parameters<typeof import('fauxqs').startFauxqs>[0]): Promise<FauxqsServer> {
   const { startFauxqs } = await import('fauxqs')

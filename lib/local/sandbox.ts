@@ -34,8 +34,8 @@ export interface Sandbox {
 }
 
 /**
- * Creates a workspace with a program, an API key, a connected processor account, a partner with a link, and people to call it as.
- * It touches no other workspace.
+ * Creates a workspace with a program, an API key, a connected processor account, a partner with a link, and people for test calls. It does
+ * not touch other workspaces.
  */
 export async function createSandbox(
   db: Database,
@@ -58,7 +58,7 @@ export async function createSandbox(
   const connectedAccountId = isOwnAccount ? ownAccount : `acct_${tag}`
   const programId = await createProgram(db, workspaceId, {
     ...programDefaults,
-    // All trial calls come from one address.
+    // Disable this limit, because all trial calls come from one address.
     review_rules: [],
     name: `Sandbox program ${tag}`,
     domain: 'shop.example.com',

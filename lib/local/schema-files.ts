@@ -165,7 +165,7 @@ function typeOf({ type, base, element, is_argument }: FunctionField): string {
   return scalars[type] ?? scalars[base] ?? 'unknown'
 }
 
-/** Functions that TypeScript calls. Other functions are only called by these. */
+/** The functions that TypeScript calls. Only these functions call the others. */
 function calledFunctions(): Set<string> {
   const files = ['lib', 'functions'].flatMap((folder) =>
     readdirSync(`${root}${folder}`, { encoding: 'utf8', recursive: true })
@@ -176,8 +176,8 @@ function calledFunctions(): Set<string> {
 }
 
 /**
- * Types and calls of the database functions, for `call` in lib/database.ts. A function without OUT arguments is called as a
- * scalar, which is cheaper for Postgres. A database does not declare whether an argument or a result can be null.
+ * Types and calls of the database functions, for `call` in lib/database.ts. Functions without OUT arguments are called as scalars, because
+ * this is cheaper for Postgres. A database does not declare whether an argument or a result can be null.
  */
 async function generateFunctions(databaseUrl: string): Promise<string> {
   const { rows } = await read<FunctionField>(databaseUrl, functionsQuery)

@@ -39,7 +39,7 @@ const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
 const externalQueueUrl = process.env['QUEUE_URL']
 
-/** The started parts. They stop in reverse order. */
+/** The started parts. Parts stop in the reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -109,7 +109,7 @@ async function start(): Promise<void> {
   const demo = externalDatabaseUrl
     ? undefined
     : await readDemo(async () => {
-        // The demo reads many modules, once for each data folder.
+        // Import the demo only when needed. It loads many modules, but runs only once for each data folder.
         const { createDemo } = await import('./demo.ts')
         return await createDemo(openDatabase({ ...environment, ...localOnly }), environment)
       })
@@ -121,7 +121,7 @@ function withoutTokens(text: string): string {
   return text.replaceAll(/([?&]token=)[^\s&]+/g, '$1…')
 }
 
-/** Waits for all, even if one fails, so that the others can be stopped. */
+/** Wait for all parts, even if one fails, so that the others can be stopped. */
 async function settled<Parts extends readonly unknown[]>(
   parts: readonly [...Parts],
 ): Promise<{ -readonly [Index in keyof Parts]: Awaited<Parts[Index]> }> {
@@ -193,7 +193,7 @@ function startSchedule(functions: FunctionEntry[], workers: Workers): void {
   }
 }
 
-/** Wakes each consumer when a message arrives, like an event source of Lambda. */
+/** Wakes each consumer when a message arrives, like a Lambda event source. */
 function deliverAsTheyCome(queue: Queue, workers: Workers): void {
   for (const [name, readyCount] of [
     ['deliver-notifications', () => queue.readyCount()],

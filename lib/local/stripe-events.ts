@@ -149,7 +149,7 @@ export function invoice(
     charge?: string | null
     price?: { id: string; product: string }
     metadata?: Record<string, string>
-    /** Puts the metadata only into the subscription's line, like the oldest payloads. */
+    /** Puts the metadata only into the subscription's line, as in the oldest payloads. */
     only_in_line?: boolean
   },
 ): Omit<Shown<Stripe.Invoice>, 'lines'> & { lines: object } {
@@ -319,7 +319,7 @@ export function dispute(
   }
 }
 
-/** A credit note for a paid invoice, with an amount that was given back outside of Stripe. */
+/** A credit note for a paid invoice, with an amount that the seller refunded outside of Stripe. */
 export function creditNote(
   shop: Shop,
   note: { id: string; invoice: string; amount: number; outside: number; currency?: string },
@@ -379,7 +379,7 @@ export function paymentIntent(
   }
 }
 
-/** An authorized charge, of which this amount was captured. */
+/** An authorized charge with this captured amount. */
 export function capturedCharge(
   shop: Shop,
   paid: { id: string; payment_intent: string; amount: number; captured: number; metadata?: Record<string, string> },

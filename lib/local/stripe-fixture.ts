@@ -244,13 +244,13 @@ export async function findProgram(db: Database, id: string | undefined) {
     .limit(1)
   if (id !== undefined) query = query.where('p.id', '=', Number(id))
   const [program] = await db.query(query)
-  // A test click stores no click id, and a new one of the test link works like its own.
+  // A test click stores no click id, but a new click id of the test link works just as well.
   if (program?.visitor && !program.visitor.click_id && !program.visitor.customer_key)
     program.visitor.click_id = testClickId(newClickIdPrefix(Date.now()), program.id)
   return program
 }
 
-/** The latest customer, test lead or test click. A test lead only has a customer key, and a test click has neither. */
+/** The latest customer, test lead or test click. A test lead has only a customer key. A test click has neither a key nor a click id. */
 function latestVisitor(eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) {
   const tested = eb
     .selectFrom('affiliate_lead_events as e')
@@ -383,7 +383,8 @@ async function sendFixture(): Promise<void> {
 }
 
 /**
- * Signs an event and sends it to the running stack. Returns the request and the answer. If the event was refused, the process exits with 1.
+ * Signs an event and sends it to the running stack. Returns the request and the response. If the event was refused, the process exits with
+ * 1.
  */
 async function send(
   shop: Shop,

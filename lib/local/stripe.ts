@@ -6,7 +6,7 @@ import { refusePages } from './pages.ts'
 export interface LocalStripe {
   /** The value of `STRIPE_API_URL`. */
   url: string
-  /** Method, path and connected account of every call, in order. */
+  /** The method, path and connected account of every call, in order. */
   calls: string[]
   /** Payment intent to invoice, for `GET /v1/invoice_payments`. */
   invoices: Map<string, string>
@@ -20,14 +20,14 @@ export interface LocalStripe {
   lists: Map<string, Record<string, unknown>[]>
   /** Code to account, for `POST /oauth/token`. A code works once. */
   accounts: Map<string, string>
-  /** Answers the next `times` calls with this status. 0 breaks the connection. */
+  /** Fails the next `times` calls with this status. 0 breaks the connection. */
   fail(status: number, times: number): void
-  /** Paths that the emulator answers with this status while they are in the map. */
+  /** Paths for which the emulator returns this status while they are in the map. */
   failing: Map<string, number>
   close(): Promise<void>
 }
 
-/** A coupon or a promotion code in the form of Stripe's answer, and its account. */
+/** A coupon or promotion code as Stripe returns it, with its account. */
 interface Promotion {
   account: string
   body: Record<string, unknown>

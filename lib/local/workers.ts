@@ -18,8 +18,8 @@ export interface WorkerModule {
 }
 
 /**
- * Bundles each function with the settings of wrangler, in one pass. The first module of a function is its entry. By default each
- * function has one module, as deployed. With `shared`, common modules are built once, which takes a quarter of the time.
+ * Bundles each function with the settings of wrangler, in one pass. The first module of a function is its entry. By default each function
+ * has one module, as in a deployment. With `shared`, common modules are built only once. This takes a quarter of the time.
  */
 export async function bundleFunctions(
   functions: FunctionEntry[],
@@ -105,7 +105,7 @@ interface ScheduledWorker {
 /** The location of requests on this machine, which replaces Cloudflare's data. */
 const localRequestCf = { country: 'US', region: 'California', regionCode: 'CA', city: 'San Francisco', colo: 'SFO' }
 
-/** Answers paths without a route. */
+/** Responds on paths without a route. */
 const fallbackScript = `export default {
   fetch(request) {
     const { pathname } = new URL(request.url)
@@ -115,12 +115,12 @@ const fallbackScript = `export default {
 }`
 
 /**
- * Starts all functions in one workerd, routed by the paths in wrangler.toml for any host. Each also answers at its own address
- * `http://<function>.localhost:<port>/`, as a deployed one does.
+ * Starts all functions in one workerd, routed by the paths in wrangler.toml for any host. Each also has its own address
+ * `http://<function>.localhost:<port>/`, like a deployed one.
  */
 export async function startWorkers(options: {
   functions: FunctionEntry[]
-  /** As {@link bundleFunctions} builds them. */
+  /** The bundles from {@link bundleFunctions}. */
   modules: Map<string, WorkerModule[]>
   /** Values for the names in `vars` and `secrets.required`. */
   environment: Record<string, string>

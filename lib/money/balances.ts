@@ -28,8 +28,8 @@ export const debtsStatement = (programId: number) =>
 export type PartnerBalance = InferResult<ReturnType<typeof balancesOf>>[number]
 
 /**
- * Selects a partner's money in a program, one row per currency, ordered by currency code. It can be a statement, or a column of a partner's
- * row.
+ * Selects a partner's money in a program, one row per currency, ordered by currency code. Use it as a statement or as a column of a
+ * partner's row.
  */
 export function balancesOf(programId: number | Expression<number>, partnerId: number | Expression<number>) {
   const pending = kysely
@@ -98,7 +98,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
   )
 }
 
-/** Column: the next UTC day on which pending commissions in `currency` become available to a partner, with their sum. */
+/** Selects, as a column, the next UTC day on which pending commissions in `currency` become available to a partner, with their sum. */
 export function nextCreditOf(
   programId: Expression<number>,
   partnerId: Expression<number>,

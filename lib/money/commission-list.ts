@@ -61,7 +61,7 @@ export const heldCommissions = () => creditable().where('n.held_at', 'is not', n
 const browserNamed = () => creditable().where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
 const isSettled = sql<boolean>`num_nonnulls(n.credited_at, n.rejected_at) > 0 or n.reversal = 'full'`
 
-/** Commissions of customers whom only a browser named, until they are credited or reviewed. */
+/** Commissions of customers that only a browser has reported, until the commissions are credited or reviewed. */
 export const unverifiedCommissions = () =>
   browserNamed()
     .where(sql<boolean>`not (${isSettled})`)
@@ -170,7 +170,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
   if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
-    // Looked up first, because scanning the commissions finds neither.
+    // Look these up first, because a scan of the commissions finds neither.
     const partners = kysely.selectFrom('partners as n').where(hasWords(sql.ref('n.name'), search))
     const sales = kysely.selectFrom('sales as n').select('n.id').where('n.transaction_id', '=', search)
     const ofTheirs =
@@ -192,7 +192,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
   return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }
 
-/** A range of days is found by time, so its commissions are also ordered by time. */
+/** The query finds a range of days by time, so it also orders the commissions by time. */
 function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Order {
   const isByTime = sort === 'newest' || sort === 'oldest'
   if (isByTime && !isOfRange) return { ascending: sort === 'oldest' }

@@ -7,8 +7,8 @@ import { hashPartnerEmails } from './partner-hashes.ts'
 
 /**
  * Credits up to `limit` commissions whose hold has ended to their partners' balances, longest waiting first. Already refunded parts are not
- * credited. Returns the number of credited commissions and whether more may wait. It can stop anywhere, and two runs can overlap: one waits
- * for the other's batch and skips its commissions.
+ * credited. Returns the number of credited commissions and whether more may wait. A run can stop at any point. Two runs can overlap: one
+ * waits for the other's batch and skips its commissions.
  */
 export async function approveDueCommissions(db: Database, limit: number): Promise<{ credited: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('approve_due_commissions', { at_most: limit })))
@@ -105,8 +105,8 @@ export async function decideCommissions(
 }
 
 /**
- * Approves commissions. With `emailHashKey`, a buyer whose address is known is compared with the partner first: if the partner's addresses are
- * not hashed yet, this hashes them and approves again.
+ * Approves commissions. With `emailHashKey`, buyers with a known address are first compared with the partner. If the partner's addresses
+ * are not hashed yet, this hashes them and approves again.
  */
 async function approve(
   db: Database,

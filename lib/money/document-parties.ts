@@ -29,7 +29,7 @@ function printedText(length: number, missing: string) {
 
 const regionNames = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' })
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'.split('')
-/** Codes that Intl names without being a country, and former names of countries. */
+/** Codes that Intl knows although they are not countries, and former names of countries. */
 const noCountries = 'AC CP CQ DG EA EU EZ IC QO TA UN XA XB ZZ'.split(' ')
 
 /** The countries with their ISO 3166 codes, by name. */

@@ -5,7 +5,7 @@ import { countryName, type Party, unprintable } from './document-parties.ts'
 import type { DocumentLine, StoredDocument } from './documents.ts'
 import { causeTexts, type StatementEntry, type StatementTotals } from './statements.ts'
 
-/** A document as text: what a PDF prints, from top to bottom. */
+/** A document as text, in the order in which a PDF prints it. */
 export interface PrintedDocument {
   title: string
   subtitle: string

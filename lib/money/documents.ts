@@ -160,7 +160,7 @@ export interface DocumentLine {
   amount_cents: number
 }
 
-/** All that a document shows. */
+/** Everything that a document shows. */
 export interface StoredDocument extends DocumentRow {
   paid_on: Date
   reference: string

@@ -4,8 +4,8 @@ import { commissionStatuses } from './commission-list.ts'
 import type { Happening } from './sale-history.ts'
 
 /**
- * Explains why a sale has its partner and its commission, or why it has none. It shows the original decisions: the sale keeps the steps,
- * the click and the terms of its attribution, and each correction and refund keeps its own facts. Nothing is recomputed with today's rules.
+ * Explains why a sale has its partner and its commission, or why it has none. It shows the original decisions, and recomputes nothing with
+ * today's rules. The sale keeps the steps, the click and the terms of its attribution. Each correction and refund keeps its own facts.
  */
 export const explanation = () =>
   z.object({
@@ -32,7 +32,7 @@ export const explanation = () =>
     partner: z.nullable(z.object({ id: id(), name: z.string() })),
     link: z.nullable(z.object({ id: id(), code: z.string() })),
     code: z.nullable(z.object({ id: id(), code: z.string() })),
-    /** Null if a partner asks, or if the customer is unknown. Erased customers have no key. */
+    /** Null for partners, or if the customer is unknown. Erased customers have no key. */
     customer: z.nullable(z.object({ click_id: clickId(), customer_key: text() })),
     /** The steps in order, up to the step that identified the customer. */
     steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
@@ -50,7 +50,7 @@ export const explanation = () =>
         text: z.string(),
         /** The parameters of the latest click's link, while its event is kept. Partners see only those of their own links. */
         campaign: z.nullable(z.record(z.string(), z.string())),
-        /** From the latest click, while its event is kept. Null if a partner asks. */
+        /** From the latest click, while its event is kept. Null for partners. */
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
       }),
     ),
@@ -113,7 +113,7 @@ export const explanation = () =>
         entry: z.nullable(z.object({ number: id(), amount_cents: z.int(), balance_cents: z.int() })),
       }),
     ),
-    /** The processor's events about the payment. Empty if a partner asks. */
+    /** The processor's events about the payment. Empty for partners. */
     deliveries: z.array(
       z.object({
         event_id: z.string(),

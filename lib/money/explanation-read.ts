@@ -34,7 +34,7 @@ export async function readForExplanation(
   return { sale, deliveries }
 }
 
-/** Any of the processor's ids of a payment means its sale, as in a refund. */
+/** Any of the processor's ids of a payment identifies its sale, as in a refund. */
 function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleAsked) {
   const isTest = sql.lit(test)
   const query = explainedSales(programId)
@@ -69,7 +69,7 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
       .select(['b.refund_id', 'b.created_at'])
       .where('b.program_id', '=', programId)
       .where('b.commission_id', '=', commissionId)
-      // Lists all causes that name a commission, because the index begins with the cause.
+      // Lists all causes that have a commission, because the index begins with the cause.
       .where('b.cause', 'in', [
         'commission_credited',
         'commission_corrected',
@@ -233,7 +233,7 @@ export function explainedSales(programId: number) {
             .orderBy('f.id'),
         ).as('refunds'),
         entriesOf(eb.ref('m.program_id'), eb.ref('m.id')).as('entries'),
-        /** Selects the manual adjustments that name the sale: those of its partner, or all of them if it has no partner. */
+        /** Selects the manual adjustments of the sale. If the sale has a partner, selects only the adjustments of that partner. */
         jsonArrayFrom(
           eb
             .selectFrom('adjustments as j')

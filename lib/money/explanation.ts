@@ -238,7 +238,7 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
   received_at: iso(received_at),
 })
 
-/** The names in a sale or payment that the steps look up. */
+/** The ids in a sale or payment that the steps look up. */
 const given: Record<string, string> = {
   coupon: 'a code',
   click_id: 'a click id',
@@ -248,7 +248,7 @@ const given: Record<string, string> = {
 }
 const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
 
-/** Says why no customer was found: a customer was found but did not count, or else the given names are unknown. */
+/** Explains why the sale has no customer: either a customer was found but did not count, or the given ids are unknown. */
 function notAttributed(steps: Step[]): string {
   const said = 'No partner: nothing identified a customer whom a partner referred.'
   const short = steps.find(({ step, found }) => step in given && !['found', 'unknown', 'not_given'].includes(found))
@@ -261,12 +261,12 @@ function notAttributed(steps: Step[]): string {
   return `${said} ${why}`
 }
 
-/** The payment is only in the delivery log. */
+/** Only the delivery log contains the payment. */
 function explainPayment(
   { transaction_id, test, partnerUserId }: SaleAsked,
   deliveries: DeliveryOfPayment[],
 ): Explanation {
-  // The event that got furthest explains the most.
+  // The event with the most progress explains the most.
   const delivery = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
   if (delivery === undefined || partnerUserId !== undefined) {
     throw new ApiError(
@@ -311,7 +311,7 @@ function explainPayment(
 
 const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution).steps.length
 
-/** The click that an unattributed payment names, if its window was over. */
+/** The click in an unattributed payment, if its window was over. */
 function expiredClickOf({ expired_click: click, window_days: window, model = 'last_click' }: Resolution): Click | null {
   if (click === undefined || window === undefined) return null
   const timing = timingOf(click.clicked_at, click.came_at, click.at, window, model)
@@ -473,7 +473,7 @@ function commissionText(
   return `${ofBase}${withFixed}${capped}${by}`
 }
 
-/** Names the owner of the sale's rule and its scope. */
+/** Describes the owner and the scope of the sale's rule. */
 function ruleText(sale: ExplainedSale): string {
   if (sale.commission_rule_id === null) return "The program's own terms."
   const { rule_product_id: product, rule_sale_type: type } = sale

@@ -15,7 +15,7 @@ export interface Payee {
   account_email: string
   /** The addresses that received their payouts. */
   paid_to: string[]
-  /** The payer has to keep the tax form. */
+  /** The payer must keep the tax form. */
   tax_form: TaxFormFields | null
 }
 

@@ -44,7 +44,7 @@ export async function connectProvider(
   return id
 }
 
-/** Deletes the keys of a provider. People then decide on its remaining payments. Refuses with `not_found`. */
+/** Deletes the keys of a provider. After that, people decide on its remaining payments. Refuses with `not_found`. */
 export async function disconnectProvider(db: Database, programId: number, provider: ProviderName): Promise<void> {
   const ended = await db.query(
     kysely

@@ -6,7 +6,7 @@ import { kysely, now } from '../kysely.ts'
 import { decimalAmount } from '../money.ts'
 import type { DB } from '../schema.ts'
 
-/** The recipient of the file: PayPal Payouts (mass payments), Wise batch payments, or any other program (plain CSV). */
+/** The layout of the file: PayPal Payouts (mass payments), Wise batch payments, or plain CSV for any other program. */
 export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
@@ -28,7 +28,7 @@ export function pays(layout: PayoutLayout, currency: string): boolean {
   return layout !== 'paypal' || paypalCurrencies.has(currency)
 }
 
-/** A payment in a file. The reference names its payout, so that a repeated payment is recognizable. */
+/** A payment in a file. The reference contains the payout's id, so that a repeated payment is recognizable. */
 export interface Payment {
   id: number
   name: string
@@ -50,9 +50,9 @@ export interface PayoutFile {
 
 /**
  * Creates a file to pay payouts of a program, sent ones first, then the longest waiting ones. For a run it holds the open payouts,
- * optionally in one currency. Once the run is paid, it holds the paid ones. Until then it omits payouts that were paid individually, so
- * that nobody pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a
- * payout address are excluded.
+ * optionally in one currency. Once the run is paid, it holds the paid ones. Until then, it omits individually paid payouts, so that nobody
+ * pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a payout
+ * address are excluded.
  *
  * The payouts in the file are marked as sent. Their amounts and addresses never change again, so the file matches the later deductions from
  * the balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.

@@ -13,8 +13,8 @@ type Whose = { programId: number } | { userId: string }
 type PayoutLineList = Part & ({ payoutId: number } | { payoutRunId: number })
 
 /**
- * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, newest first.
- * The lines of a payment add up to its payout's amount. A large commission can have lines in several payouts. `is_returned` lines belong
+ * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, newest first. The
+ * lines of a payment add up to its payout's amount. A large commission can have lines in several payouts. Lines with `is_returned` belong
  * to a payment that came back. Open payouts have no lines yet. Refuses with `not_found` if `of` has no such payout or run.
  */
 export async function listPayoutLines(db: Database, of: Whose, list: PayoutLineList): Promise<PayoutLine[]> {

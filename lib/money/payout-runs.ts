@@ -18,7 +18,7 @@ export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 
 /**
  * Creates a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open payouts)
- * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) names the request, and repeating the
+ * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) identifies the request. Repeating the
  * request creates no second run. Adds the messages to send to `outbox`.
  */
 export async function createPayoutRun(
@@ -125,7 +125,7 @@ export async function listPayoutsDue(db: Database, programId: number): Promise<P
   return await db.query(dueStatement(programId).orderBy('p.name').orderBy('p.id').orderBy('d.currency'))
 }
 
-/** The parts of a due amount: the part that the next run pays, the part without a usable payout address, and the part below the minimum. */
+/** The parts of a due amount. The next run pays one part, one part has no usable payout address, and one part is below the minimum. */
 export const dueParts = ['ready', 'details', 'below_minimum'] as const
 export type DuePart = (typeof dueParts)[number]
 
@@ -188,8 +188,8 @@ export async function askForPayoutAddress(
 }
 
 /**
- * The due amounts in each currency, with separate totals of the excluded partners, the debts, and the program's minimum payouts.
- * `missing` counts the partners without a payout address: `askable` ones have an account.
+ * The due amounts in each currency, with separate totals for excluded partners and debts, and with the program's minimum payouts. `missing`
+ * counts the partners without a payout address. `askable` counts the ones with an account.
  */
 export async function readPayoutsDue(db: Database, programId: number) {
   const [sums, [missing], minimums, debts] = await db.batch([
@@ -320,7 +320,7 @@ function runSumsStatement(programId: number, runIds: number[]) {
       'w.status',
       eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
       eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
-      /** The number of payments that a provider has. */
+      /** The number of payments at a provider. */
       eb.fn.count<number>('i.payout_id').as('at_provider'),
     ])
     .where('w.program_id', '=', programId)
@@ -427,7 +427,7 @@ export async function readPayoutRun(db: Database, programId: number, runId: numb
   return { ...run, payouts, excluded }
 }
 
-/** Sets the smallest payable amount in a currency that a run pays. 0 means any amount. */
+/** Sets the smallest amount in a currency that a run pays. 0 allows any amount. */
 export async function setMinimumPayout(
   db: Database,
   programId: number,

@@ -52,8 +52,8 @@ export function transferDay(text: string): Date | null {
 }
 
 /**
- * Requests a payout of `amountCents` from a partner's balance, up to the payable amount, and returns its id. `requestId` (uuid) names the
- * request, and repeating the request changes nothing. Adds the messages to send to `outbox`. Refuses with `conflict` if less is payable, or
+ * Requests a payout of `amountCents` from a partner's balance, up to the payable amount, and returns its id. `requestId` (uuid) identifies
+ * the request. Repeating the request changes nothing. Adds the messages to send to `outbox`. Refuses with `conflict` if less is payable, or
  * if the amount is below the program's minimum.
  */
 export async function askPayout(
@@ -156,8 +156,9 @@ export async function payPayout(
 }
 
 /**
- * Refuses a payout, or excludes it from its run, before it is sent: the amount is payable again, and the partner is given the reason. Refusing it again changes nothing. Refuses with
- * `conflict` if the payout is sent, paid or canceled, and with `not_found` if the program has no such payout.
+ * Refuses a payout, or excludes it from its run, before it is sent: the amount is payable again, and the partner gets the reason. Refusing
+ * it again changes nothing. Refuses with `conflict` if the payout is sent, paid or canceled, and with `not_found` if the program has no
+ * such payout.
  */
 export async function refusePayout(
   db: Database,
@@ -184,9 +185,9 @@ export async function refusePayout(
 }
 
 /**
- * Records that a sent, unclaimed or paid payout did not arrive, because the transfer came back or failed. The amount is payable again: if it was
- * paid, an entry returns it to the balance. The partner is given the reason. Repeating it changes nothing. Refuses with `conflict` if the
- * payout is not sent yet or decided otherwise, and with `not_found` if the program has no such payout.
+ * Records that a sent, unclaimed or paid payout did not arrive, because the transfer came back or failed. The amount is payable again: if
+ * it was paid, an entry returns it to the balance. The partner gets the reason. Repeating it changes nothing. Refuses with `conflict` if
+ * the payout is not sent yet or decided otherwise, and with `not_found` if the program has no such payout.
  */
 export async function returnPayout(
   db: Database,

@@ -94,7 +94,7 @@ function batchesOf(programId: number, runId: number) {
     .orderBy('b.id')
 }
 
-/** Moves the payments that the provider does not have from a batch back to their run. Returns their number. */
+/** Takes the payments that did not reach the provider out of a batch, back to their run. Returns their number. */
 export async function stopBatch(db: Database, programId: number, batchId: number): Promise<number> {
   const [row] = await retryOnce(() =>
     db.query(call('stop_payout_batch', { of_program_id: programId, of_batch_id: batchId })),

@@ -28,8 +28,8 @@ export type AppliedRefund =
   | { status: 'no_commission'; message: string }
 
 /**
- * The key by which a repeated refund is recognized. A refund of the whole rest needs no key, because a repeat finds nothing left. It uses
- * its request's key.
+ * The key by which a repeated refund is recognized. A refund of the whole remaining amount needs no key of its own, because a repeated one
+ * has no effect. It uses the key of its request.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`
@@ -40,8 +40,8 @@ function refundKey({ amount_cents, refund_id }: Refund, requestId: string): stri
  * Applies a refund to the sale with this transaction id in the key's program, in one transaction. The commission is reversed in proportion
  * to the sale's refunded total, rounded down, and this call deducts the difference.
  *
- * If a live and a test sale have this id, the live sale wins. Returns the messages to send in `outbox`. `requestId` (uuid) names the
- * request, so that a retry after a lost answer gets the same answer. Refuses with `not_found`.
+ * If a live and a test sale have this id, the live sale wins. Returns the messages to send in `outbox`. `requestId` (uuid) identifies the
+ * request, so that a retry after a lost response gets the same response. Refuses with `not_found`.
  */
 export async function refundSale(
   db: Database,

@@ -38,7 +38,7 @@ const correctionsSchema = z.array(
   }),
 )
 
-/** Formats a time for answers, ISO 8601 in UTC. */
+/** Formats a time for API responses: ISO 8601 in UTC. */
 export const iso = (at: Date | string) => new Date(at).toISOString()
 const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
 /** Formats a day for texts: `Jan 1, 2026`, in UTC. */

@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-/** A partner in the view of their program, or of the person themselves. */
+/** A partner, as seen by their program or by the person themselves. */
 export type StatementOf = { programId: number; partnerId: number } | { userId: string; programId: number }
 
 /** One currency of a month (UTC). `from` is the start of the month and `to` the start of the next. Null means the program's currency. */

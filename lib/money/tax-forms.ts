@@ -149,7 +149,7 @@ function limitsStatement(programId: number) {
     .orderBy('currency')
 }
 
-/** Reads the amounts of a calendar year above which payouts wait for a tax form. */
+/** Reads the yearly amounts above which payouts wait for a tax form. */
 export async function readTaxFormLimits(db: Database, programId: number): Promise<TaxFormLimit[]> {
   return await db.query(limitsStatement(programId))
 }

@@ -21,7 +21,7 @@ type Referred =
   | 'commissions'
   | 'adjustments'
 
-/** Rows of a program in an archive: one file `data/<kind>.jsonl` with an object per line, and the same in `csv/<kind>.csv`. */
+/** A kind of rows in a program's archive: one file `data/<kind>.jsonl` with an object per line, and the same rows in `csv/<kind>.csv`. */
 export interface Kind {
   table: string
   title: string
@@ -36,7 +36,7 @@ export interface Kind {
   extra?: Record<string, string>
   /** SQL of columns of the new row. `x` is a row of the table with the fields of the archive, `r` the row of `archive_rows`. */
   write?: Record<string, string>
-  /** Columns that an archive does not have: secrets, accounts of people, and what the other instance derives or sets itself. */
+  /** Columns that an archive omits: secrets, accounts of people, and values that the other instance computes itself. */
   omitted: readonly string[]
 }
 
@@ -530,7 +530,7 @@ export function referredBy(type: string): KindName | undefined {
 }
 
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:\d\d)?|Z)$/
-/** The longest text of the tables. */
+/** The maximum length of texts in the tables. */
 const maxText = 30_000
 
 const bases: Record<string, { schema: Record<string, unknown>; accepts: (value: unknown) => boolean }> = {

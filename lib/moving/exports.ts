@@ -13,7 +13,7 @@ import { archiveVersion, type Kind, kindNames, kindOf, type KindName } from './a
 
 /** A copy of a large program takes minutes. */
 export const patientMilliseconds = 10 * 60 * 1000
-/** Rows in memory at once. */
+/** The number of rows in memory at the same time. */
 const pageSize = 500
 
 export interface ManifestFile {

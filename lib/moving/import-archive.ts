@@ -6,18 +6,18 @@ import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archi
 import { emailKey, patientMilliseconds } from './exports.ts'
 import { type ArchiveRow, readArchive, readManifest, RefusedArchive } from './read-archive.ts'
 
-/** Rows in one database request. */
+/** The number of rows in one database request. */
 const storedAtOnce = 1000
 
-/** The names of customers that only the key of their instance can compute. */
+/** The identifiers of customers that only the key of their instance can compute. */
 const keyedFields = { email_hash: null, mailbox_hash: null, email_unverified_since: null }
 
 const otherKey =
   'This instance has another EMAIL_HASH_KEY, so it cannot find imported customers by their e-mail address. Give it the key of the former instance first, then plan the import again.'
 
 /**
- * Reads an archive and stores its rows beside the program, which does not change. The import is then planned, or failed with the reason, and
- * then it keeps no row.
+ * Reads an archive and stores its rows beside the program, which does not change. The import then has the state planned. If it failed, it
+ * has the reason and keeps no rows.
  */
 export async function planArchive(
   db: Database,
@@ -85,8 +85,8 @@ function storeStatement(
 }
 
 /**
- * Applies an archive in one transaction: all its rows with new ids, then the figures that follow from them. If the database refuses a row or
- * if the money does not add up, nothing of it stays, and the import fails with the reason.
+ * Applies an archive in one transaction: all its rows with new ids, then the figures that follow from them. If the database refuses a row
+ * or if the money does not add up, the transaction rolls back and the import fails with the reason.
  */
 export async function applyArchive(db: Database, programId: number, importId: number): Promise<void> {
   const ids = { of_program_id: programId, of_import_id: importId }
@@ -108,7 +108,7 @@ const rowsOf = (name: KindName) =>
   `archive_rows r cross join lateral jsonb_populate_record(null::${kindOf(name).table}, r.fields) x
   where r.program_id = $1 and r.import_id = $2 and r.kind = '${name}'`
 
-/** The program keeps its name and its domain, which its owner has chosen and proven here. */
+/** The program keeps its name and its domain, because its owner chose and proved them here. */
 const keptSettings = new Set(['id', 'name', 'domain'])
 
 function settingsStatement(programId: number, importId: number) {

@@ -22,7 +22,7 @@ import type { ReadRow } from './rows.ts'
 import { RefusedByService } from './services/ask.ts'
 import { services, type Source } from './sources.ts'
 
-/** Rows in one database request. A batch takes a fraction of a second. */
+/** The number of rows in one database request. A batch takes a fraction of a second. */
 const storedAtOnce = 1000
 const plannedAtOnce = 500
 const appliedAtOnce = 200

@@ -4,7 +4,7 @@ import { Unzip, UnzipInflate, unzipSync } from 'fflate'
 import * as z from 'zod/mini'
 import { accepts, archiveVersion, kindNames, kindOf, type KindName } from './archive-kinds.ts'
 
-/** A reason to refuse an archive, for its owner. */
+/** The reason why the service refused an archive, for its owner. */
 export class RefusedArchive extends Error {}
 
 /** A row of an archive, in the order of its file. */
@@ -40,7 +40,7 @@ const names = new Map<string, KindName | undefined>(
 export function readManifest(archive: Uint8Array): ReadManifest {
   let text: Uint8Array | undefined
   try {
-    // It unpacks nothing else, and no more bytes than the entry declares.
+    // Unpack only this entry, and no more bytes than it declares.
     const filter = ({ name, originalSize }: { name: string; originalSize: number }) =>
       name === 'manifest.json' && originalSize <= most.manifestBytes
     text = unzipSync(archive, { filter })['manifest.json']
@@ -97,7 +97,7 @@ export async function* readArchive(archive: Uint8Array, { files }: ReadManifest)
     const hash = sha256.create()
     let bytes = 0
     entry.ondata = (error, data, isLast) => {
-      // It also passes on an error that this function threw.
+      // The unpacker also passes on errors that this function threw.
       if (error) throw error instanceof RefusedArchive ? error : damaged(name)
       bytes += data.length
       if (bytes > file.bytes) throw damaged(name)

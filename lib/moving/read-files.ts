@@ -19,7 +19,7 @@ import {
 export interface ImportFile {
   name: string
   content: Uint8Array
-  /** Its table, if its name and headings do not show it. */
+  /** Its table, if its name and headings do not identify it. */
   table?: Table | undefined
 }
 
@@ -41,7 +41,7 @@ export async function* readFiles(
   mappings: Mappings,
   context: ReadContext,
 ): AsyncGenerator<ReadRow> {
-  // Partners that records of other tables name. Each adds one row.
+  // Partners that only occur in records of other tables. Each partner adds one row.
   const named = new Set<string>()
   for (const file of files) {
     const opened = openFile(file, mappings)
@@ -72,7 +72,7 @@ function openFile(file: ImportFile, mappings: Mappings) {
   return { text, first, table, columns: columnsOf(table, first.cells, mappingOf(mappings, table)) }
 }
 
-/** How a file was understood: its table, the heading of each field, and the headings that no field uses. */
+/** The interpretation of a file: its table, the heading of each field, and the headings that no field uses. */
 export interface FileColumns {
   name: string
   table: Table
@@ -82,7 +82,7 @@ export interface FileColumns {
 
 const maxHeadings = 200
 
-/** Returns how each file was understood. Skips empty files. */
+/** Returns the interpretation of each file. Skips empty files. */
 export function columnsOfFiles(files: readonly ImportFile[], mappings: Mappings): FileColumns[] {
   return files.flatMap((file) => {
     const opened = openFile(file, mappings)
@@ -293,7 +293,7 @@ export function groupRow(
   )
 }
 
-/** A group that only partners name. It is added once, without terms. */
+/** A group that only occurs in partner records. It is added once, without terms. */
 export function* groupOfPartner(origin: string, group: string, named: Set<string>): Generator<ReadRow> {
   const name = readName(group)
   if (name === undefined || named.has(`group ${name.toLowerCase()}`)) return
@@ -326,13 +326,13 @@ export function balanceRow(
   return row('balance', `${partner}:${currency}`, origin, { partner, currency, amount_cents: cents, note }, problem)
 }
 
-/** Returns a row that names a partner, or an error row. */
+/** Returns a row for a partner's name, or an error row. */
 export function withPartner(read: ReadRow): ReadRow {
   if (read.problem !== undefined || read.fields['partner'] !== undefined) return read
   return { ...read, problem: 'no_partner_named' }
 }
 
-/** Blanks stay in a code: Tolt's codes can have blanks, and links here cannot. */
+/** Keep blanks in a code. Tolt's codes can contain them, but links here cannot. */
 const splitCodes = (text: string) =>
   text
     .split(/[,;|\n]/)
@@ -344,7 +344,7 @@ const payoutAddress = (text: string, email: string | undefined) => {
   return address === email ? undefined : address
 }
 
-/** The services' words for partners whose links no longer count. */
+/** The services' terms for partners with links that no longer count. */
 export const isInactive = (status: string) =>
   /^(inactive|disabled|rejected|blocked|banned|declined|archived|suspended|terminated|deactivated|ended)$/i.test(
     status.trim(),

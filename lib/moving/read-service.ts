@@ -29,7 +29,7 @@ const listsOf: Record<Exclude<Source, 'csv' | 'archive'>, Record<string, List>> 
   dub,
 }
 
-/** The progress of reading a service: the number of the list, the cursor of its next page, and the rows so far. */
+/** The progress in reading a service: the current list, the cursor of its next page, and the number of rows so far. */
 const position = z.object({ account: z.string(), list: z.int(), cursor: z.optional(z.string()), stored: z.int() })
 export type Position = z.output<typeof position>
 
@@ -42,7 +42,7 @@ export interface Reading {
   position: unknown
 }
 
-/** Names the context in which a program's keys of other services are encrypted. */
+/** The encryption context for a program's keys of other services. */
 export const keyName = (programId: number) => `import of program ${programId}`
 
 const waitMilliseconds = 5000
@@ -50,7 +50,7 @@ const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 /**
  * Reads the next page of a service. Returns its rows and the next position. Without a position, everything is read. If the service does not
- * answer, waits a little and retries until `until`. Throws `RefusedByService` if a retry does not help.
+ * respond, waits a little and retries until `until`. Throws `RefusedByService` if a retry does not help.
  */
 export async function readPage(
   env: ImportEnv,

@@ -15,10 +15,10 @@ export interface ReadRow {
   problem?: ReasonCode
 }
 
-/** Matches the code of a link like the table's constraint. */
+/** Matches a link's code, like the constraint of the table. */
 export const linkCode = /^[A-Za-z0-9._@-]{1,64}$/
 
-/** Matches the code of a coupon like the table's constraint. */
+/** Matches a coupon code, like the constraint of the table. */
 // oxlint-disable-next-line no-control-regex -- the domain `code_text` forbids the same characters
 export const couponCode = /^[^\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,64}$/u
 
@@ -35,7 +35,7 @@ export function row(
 ): ReadRow {
   const given = Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== null && value !== '')
-    // Codes have an index, which long values do not fit.
+    // Codes have an index, and long values do not fit into it.
     .map(([name, value]) => [name, typeof value === 'string' ? stored(value, name === 'code' ? 200 : 2000) : value])
   return {
     kind,
@@ -46,7 +46,7 @@ export function row(
   }
 }
 
-/** Creates the row of a link. A code with characters that links may not have is an error. */
+/** Creates the row of a link. If the code contains characters that links cannot have, creates an error row. */
 export function linkRow(
   origin: string,
   link: { id?: string | undefined; partner: string; code: string; page_url?: string | undefined },

@@ -17,9 +17,9 @@ export interface Service {
   params: readonly string[]
   /** The address of its API. Absent for files. */
   url?: string
-  /** Its name for the id that its API needs in addition to the key, if any. */
+  /** Its term for the id that its API needs in addition to the key, if any. */
   account?: string
-  /** Whether the source shows its unpaid commissions, and so its debt to partners. */
+  /** True if the source shows its unpaid commissions, and thereby its debt to partners. */
   knowsPaid: boolean
 }
 
@@ -54,6 +54,6 @@ export const services: Record<Source, Service> = {
   },
   dub: { title: 'Dub', params: ['via'], url: 'https://api.dub.co', knowsPaid: true },
   csv: { title: 'a file', params: ['via', 'ref'], knowsPaid: true },
-  // Its settings name its link parameters.
+  // Its settings contain its link parameters.
   archive: { title: 'an archive', params: [], knowsPaid: false },
 }

@@ -56,7 +56,7 @@ export function* readTable(text: string): Generator<TableRecord> {
   }
 }
 
-/** Finds the separator: the character that Excel names in a first line `sep=;`, else the most frequent separator in the headings. */
+/** Finds the separator: the character in Excel's first line `sep=;`, or else the most frequent separator in the headings. */
 function startOf(text: string): { start: number; separator: string } {
   const beginning = text.slice(text.startsWith('\uFEFF') ? 1 : 0, 10_000)
   const byteOrderMark = text.startsWith('\uFEFF') ? 1 : 0

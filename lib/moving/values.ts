@@ -8,7 +8,7 @@ const slashed = /^(\d{1,2})[/.-](\d{1,2})[/.-](\d{4}|\d{2})(?:[ ,T]+(\d{1,2}):(\
 const named = /^(?:(\d{1,2})[ -](\p{L}{3,9})|(\p{L}{3,9}) (\d{1,2}),?)[ ,-]+(\d{4})/u
 const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 
-/** Returns the order that a date proves, or undefined if it fits both. */
+/** Returns the order of a date, or undefined if the date fits both orders. */
 export function orderOf(text: string): DateOrder | undefined {
   const [, first, second] = slashed.exec(text.slice(0, 40)) ?? []
   if (Number(first) > 12) return 'day first'
@@ -73,7 +73,7 @@ export function readAmount(text: string, currency: string): number | undefined {
   return cents <= maxAmountCents ? (sign === '' ? cents : -cents) : undefined
 }
 
-/** Reads an amount that is in minor units already. */
+/** Reads an amount that is already in minor units. */
 export function readCents(text: string): number | undefined {
   const cents = Number(text)
   return /^-?\d{1,13}$/.test(text) && Math.abs(cents) <= maxAmountCents ? cents : undefined
@@ -92,7 +92,7 @@ export function readPercent(text: string): number | undefined {
   return text !== '' && number >= 0 && number <= 100 ? Math.round(number * 100) : undefined
 }
 
-/** Excludes invisible characters, and those that a formula of a spreadsheet needs. */
+/** Excludes invisible characters, and characters that a spreadsheet formula needs. */
 const mailAddress = /^[^\s\p{C}@<>",;=|!()]+@[^\s\p{C}@<>",;.=|!()]+(\.[^\s\p{C}@<>",;.=|!()]+)+$/u
 
 /** Reads an e-mail address in lower case. Undefined if the text cannot be one. */

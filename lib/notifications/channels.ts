@@ -3,7 +3,7 @@ import type { OutboxMessage } from './outbox.ts'
 import { openQueue, type QueueEnv, readQueueFigures, sendToQueue } from './queue.ts'
 import { type Wakes, wakesOf } from './webhook-wake-ups.ts'
 
-/** The channels for notifications and for programs with due webhooks. */
+/** Channels for notifications and for programs with due webhooks. */
 export interface Channels {
   /** Sends outbox rows to the consumer and returns the accepted ones. The relay sends the others again. */
   send(messages: OutboxMessage[]): Promise<OutboxMessage[]>

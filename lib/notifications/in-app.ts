@@ -42,7 +42,7 @@ const visibilitySeconds = 60
 /**
  * Takes messages off the queue, writes their notifications and deletes finished messages, up to sixty at a time. Stops when the queue is
  * empty or `deadline` (ms since 1970) has passed, but finishes the current round. Returns the number of delivered messages. The queue
- * repeats an undeleted message and moves it to the dead letters after five times.
+ * repeats an undeleted message, and moves it to the dead letters after five deliveries.
  */
 export async function drainQueue(db: Database, queue: SQSClient, queueUrl: string, deadline: number): Promise<number> {
   let delivered = 0
@@ -56,7 +56,7 @@ export async function drainQueue(db: Database, queue: SQSClient, queueUrl: strin
   return delivered
 }
 
-/** The first call asks all servers of the queue, which takes a second if there are no messages. The other calls take ready messages. */
+/** The first call asks all servers of the queue. This takes a second if there are no messages. The other calls take ready messages. */
 async function receiveMessages(queue: SQSClient, queueUrl: string, calls: number): Promise<Message[]> {
   const answers = await Promise.all(
     Array.from({ length: calls }, (_, index) =>
@@ -82,15 +82,15 @@ async function deliverMessages(db: Database, queue: SQSClient, queueUrl: string,
     ),
   )
   const finished = parsed.filter(({ content }) => content && done.has(content)).map(({ message }) => message)
-  // Wait for all calls, so that one failure does not cut off the others.
+  // Wait for all calls, so that one failure does not interrupt the others.
   const deletions = await Promise.allSettled(inCalls(finished).map((batch) => deleteMessages(queue, queueUrl, batch)))
   for (const deletion of deletions) if (deletion.status === 'rejected') throw deletion.reason
   return finished.length
 }
 
 /**
- * Deletes up to ten messages and retries failed deletions once. If a message survives, the queue repeats it, and this recognizes it as
- * delivered.
+ * Deletes up to ten messages and retries failed deletions once. If a message remains, the queue repeats it, and this function recognizes it
+ * as delivered.
  */
 async function deleteMessages(queue: SQSClient, queueUrl: string, messages: Message[], attempts = 2): Promise<void> {
   const { Failed: failed = [] } = await queue.send(

@@ -143,7 +143,7 @@ interface Unsubscription {
 
 const claims = z.object({ sub: z.string(), topics: z.array(z.enum(mailTopics)) })
 
-/** A separate secret, so that tokens for mails and other tokens of the service never replace each other. */
+/** A separate secret, so that nobody can use a mail token as another token of the service, or the other way round. */
 const keyOf = ({ AUTH_SECRET }: { AUTH_SECRET: string }) => `stop mails:${AUTH_SECRET}`
 
 /** Creates the token of an unsubscribe link. It never expires, like the mail itself. */

@@ -11,7 +11,7 @@ export const notificationPayload = z.object({
   /** Set for a manual commission or deduction. */
   adjustment_id: z.nullish(z.number()),
   transaction_id: z.nullish(z.string()),
-  /** Absent if no money is involved. */
+  /** Absent for notifications without money. */
   amount_cents: z.optional(z.number()),
   reduced_by_cents: z.optional(z.number()),
   currency: z.optional(z.string()),
@@ -33,7 +33,7 @@ export const notificationPayload = z.object({
 /** The recipient of notifications: an advertiser or a partner of one program, or a person across all their programs as a partner. */
 export type Recipient = { programId: number } | { programId: number; partnerId: number } | { userId: string }
 
-/** The audience is a literal, because Postgres only then uses the partial indexes. */
+/** The audience is a literal, because otherwise Postgres does not use the partial indexes. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
   if ('partnerId' in recipient) {

@@ -39,7 +39,7 @@ const claimedMail = z.object({
 /** A busy mail API takes seconds. A Worker opens six connections at once, one of them for the database. */
 const mailsAtOnce = 4
 const mailsOfRound = 20
-/** Only the page shows further lines. */
+/** Only the notifications page shows further lines. */
 const linesOfMail = 30
 
 /**

@@ -1,19 +1,19 @@
 import { sql } from 'kysely'
 import { call } from '../database.ts'
 
-/** A queue message. It names an outbox row, which holds the notification itself. */
+/** A queue message. It contains the id of an outbox row, which has the notification itself. */
 export interface OutboxMessage {
   program_id: number
   outbox_id: number
 }
 
-/** A message of the webhooks' queue. It names a program with a delivery that is due at `due_at` (seconds since 1970). */
+/** A message of the webhooks queue. It contains the id of a program with a delivery that is due at `due_at` (seconds since 1970). */
 export interface WebhookWake {
   program_id: number
   due_at: number
 }
 
-/** A message for `relay-outbox`, which has a queue for each kind of message. */
+/** A message for `relay-outbox`, which sends each kind of message to a queue of its own. */
 export type RelayMessage = OutboxMessage | WebhookWake
 
 /** The messages that a transaction wrote. */
@@ -42,7 +42,7 @@ export function rowsOf(messages: OutboxMessage[]) {
   )`.as('named')
 }
 
-/** The binding to `relay-outbox`, which holds the queue's client for all functions. */
+/** The binding to `relay-outbox`. Only this function has the queue's client. */
 export interface RelayEnv {
   RELAY: { fetch(url: string, init: { method: string; body: string }): Promise<Response> }
 }

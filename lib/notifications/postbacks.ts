@@ -5,7 +5,7 @@ import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
 import type { WebhookSecretEnv } from './webhook-secrets.ts'
 import { testType, webhookId, type WebhookMessage, webhookPayload } from './webhook-types.ts'
 
-/** The placeholders of a GET template, and the fields of a signed postback. None of them identifies a buyer. */
+/** The placeholders of a GET template, and the fields of a signed postback. None of these identifies a buyer. */
 export const placeholders = [
   'event',
   'event_id',
@@ -32,8 +32,8 @@ const maxTemplate = 2000
 const maxPlaceholders = 30
 
 /**
- * Returns the reason why postbacks cannot go to a template, or undefined if they can. Placeholders are only allowed after the question mark, so
- * that no value of a visitor's link chooses the host or the path.
+ * Returns the reason why postbacks cannot go to a template, or undefined if they can. Placeholders are only allowed after the question
+ * mark, so that no value from a visitor's link can change the host or the path.
  */
 export function refusalOfTemplate(template: string, env: LoopbackEnv): string | undefined {
   if (template.length > maxTemplate) return `must have at most ${maxTemplate} characters`
@@ -78,7 +78,7 @@ const testData = {
   },
 }
 
-/** The values of a message. A test message has invented ones without an amount. */
+/** The values of a message. A test message has made-up values and no amount. */
 export function postbackValues(env: WebhookSecretEnv, programId: number, message: WebhookMessage): PostbackValues {
   const isTest = message.type === testType
   const { campaign, sale_id: saleId, ...data } = stored.parse(isTest ? testData : message.data)
@@ -102,7 +102,7 @@ export function postbackValues(env: WebhookSecretEnv, programId: number, message
   }
 }
 
-/** Identifies a sale in all its postbacks. It derives from the deployment's secret, so nobody can compute the sale's id from it. */
+/** Identifies a sale in all its postbacks. It is derived with the deployment's secret, so nobody can compute the sale's id from it. */
 function saleKey({ WEBHOOK_SECRET }: WebhookSecretEnv, programId: number, saleId: number): string {
   const bytes = hmac(WEBHOOK_SECRET, `sale ${saleId} of program ${programId}`).subarray(0, 12)
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')

@@ -17,15 +17,15 @@ export interface OutsideRequest {
 }
 
 export interface AddressEnv extends LoopbackEnv {
-  /** Answers DNS questions over HTTPS in JSON, like https://cloudflare-dns.com/dns-query. */
+  /** Resolves DNS names over HTTPS and returns JSON, like https://cloudflare-dns.com/dns-query. */
   DNS_OVER_HTTPS_URL: string
 }
 
 const privateNames = /(^|\.)(localhost|local|internal|intranet|lan|home\.arpa|test|invalid|onion)$/
 
 /**
- * Returns the reason why webhooks cannot go to an address, or undefined if they can: https to a public host, without a password. `refusalOfName`
- * resolves the name when a webhook is sent. A local stack may allow plain http to its own machine.
+ * Returns the reason why webhooks cannot go to an address, or undefined if they can: https to a public host, without a password.
+ * `refusalOfName` resolves the name when a webhook is sent. A local stack may allow plain http for its own machine.
  */
 export function refusalOfAddress(address: string, env: LoopbackEnv): string | undefined {
   const url = URL.parse(address)
@@ -59,9 +59,9 @@ const keepMilliseconds = 60_000
 const maxKnown = 5000
 
 /**
- * Returns the reason why an address does not resolve to public addresses only, or undefined. On Cloudflare's edge this is a second defense: a
- * Worker reaches only the public Internet, even if a name changes a moment later. `OUTSIDE` does the same elsewhere. Throws if the name service
- * does not answer.
+ * Returns the reason why an address does not resolve to public addresses only, or undefined. On Cloudflare's edge this is a second defense:
+ * a Worker reaches only the public Internet, even if a name changes a moment later. `OUTSIDE` does the same elsewhere. Throws if the name
+ * service does not respond.
  */
 export async function refusalOfName(
   address: string,
@@ -86,7 +86,7 @@ export async function refusalOfName(
   return refusal
 }
 
-/** Asks the name service for the records of a name. Throws if it does not answer. */
+/** Asks the name service for the records of a name. Throws if it does not respond. */
 export async function resolve(
   host: string,
   type: keyof typeof recordTypes,
@@ -100,7 +100,7 @@ export async function resolve(
   return records.filter((record) => record.type === recordTypes[type]).map(({ data }) => data)
 }
 
-/** The only allocated network of IPv6. */
+/** The only IPv6 network with allocated public addresses. */
 const allocated6 = ipaddr.IPv6.parseCIDR('2000::/3')
 
 /** Checks that an IPv4 or IPv6 address (in brackets or not) belongs to the public Internet. */

@@ -62,7 +62,7 @@ export async function sendToQueue<Message extends object>(
         taken.push(...(answer.Successful ?? []).flatMap(({ Id }) => batch[Number(Id)] ?? []))
       } catch (error) {
         failure = error
-        // The remaining calls would wait for the same time-out.
+        // Stop here, because the remaining calls would run into the same timeout.
         return
       }
     }
@@ -74,7 +74,7 @@ export async function sendToQueue<Message extends object>(
 
 const redrivePolicy = z.object({ deadLetterTargetArn: z.optional(z.string()) })
 
-/** Returns the address of the queue's dead letters, or undefined if the queue names none. */
+/** Returns the address of the queue's dead-letter queue, or undefined if it has none. */
 export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promise<string | undefined> {
   const { Attributes: attributes } = await queue.send(
     new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['RedrivePolicy'] }),

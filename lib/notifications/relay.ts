@@ -4,7 +4,7 @@ import { kysely, now } from '../kysely.ts'
 import type { Channels } from './channels.ts'
 import { rowsOf } from './outbox.ts'
 
-/** By then the function that wrote a row has sent it or failed. */
+/** After this time, the function that wrote a row has either sent it or failed. */
 const sendAfterSeconds = 10
 /** An accepted message is in the queue or among its dead letters, so the relay rarely sends it again. */
 const resendAfterMinutes = 15

@@ -9,7 +9,7 @@ import { sendWebhook } from './webhook-request.ts'
 import { webhookHeaders, type WebhookSecretEnv } from './webhook-secrets.ts'
 import { webhookBody, webhookId } from './webhook-types.ts'
 
-/** The relay sends attempts that are due later than this. It looks this far ahead twice an hour. */
+/** The relay sends attempts that are due later than this. Twice an hour, it looks this far ahead. */
 export const lookAheadSeconds = 35 * 60
 
 /** A Worker opens six connections at once: four for endpoints, one for the queue and one for the database. */
@@ -24,7 +24,7 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   message_id: number
 }
 
-/** The reasons to look at a program: the messages that named it, and whether one of its attempts has ended, which makes room for more. */
+/** Why the consumer looks at a program: the messages about it, and whether one of its attempts has ended and made room for more. */
 interface Look {
   messages: Woken[]
   hasEnded: boolean
@@ -50,8 +50,8 @@ export interface WebhookConsumer {
 }
 
 /**
- * How long a consumer works: until `deadline` (ms since 1970) or the end of its process. If `waits` is false, it also stops when there is nothing
- * left to do.
+ * How long a consumer works: until `deadline` (ms since 1970) or the end of its process. If `waits` is false, the consumer also stops when
+ * there is nothing left to do.
  */
 export interface ConsumerTerm {
   deadline: number
@@ -101,7 +101,7 @@ export async function deliverWebhooks(
 
   async function receive(): Promise<void> {
     const isIdle = running.size === 0
-    // Take no more than can start at once. The rest is for other consumers.
+    // Take only as many as can start immediately. Other consumers take the rest.
     const messages = await wakes.receive(free, waits && isIdle ? idleWaitSeconds : 1)
     isEmpty = messages.length === 0 && isIdle
     const later: { wake: WebhookWake; message: Woken }[] = []
@@ -126,11 +126,11 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // If places are left, the workspace had reached its limit. Look again later.
+    // If there is still room, the workspace has reached its limit. Look again later.
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
       await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))
-    // After a full claim there may be more. The next claim prefers endpoints that answer, because a slow endpoint gets no second request.
+    // After a full claim there may be more. The next claim prefers endpoints that respond, because a slow endpoint gets no second request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }
@@ -224,7 +224,7 @@ async function attemptDelivery({ env }: WebhookConsumer, delivery: Claimed) {
   return await sendWebhook({ url, method: 'POST', headers, body }, env)
 }
 
-/** Claims due deliveries. Also returns the programs with an idle endpoint that found no place in the claim. */
+/** Claims due deliveries. Also returns the programs with an idle endpoint for which the claim had no room. */
 async function claimDue(
   db: Database,
   programIds: number[],

@@ -9,7 +9,7 @@ import { type LoopbackEnv, refusalOfAddress } from './public-address.ts'
 import { webhookSecret, type WebhookSecretEnv } from './webhook-secrets.ts'
 import type { PostbackEvent, WebhookType } from './webhook-types.ts'
 
-/** A program's own endpoints, or those of one partner for postbacks. Neither sees the other's. */
+/** The owner of endpoints: a program, or one partner for postbacks. Neither can see the endpoints of the other. */
 export interface EndpointOwner {
   programId: number
   partnerId: number | null
@@ -34,7 +34,7 @@ export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number
 /** The most endpoints of a program, and of each partner, including disabled ones. */
 export const maxEndpoints = 20
 export const maxPostbacks = 5
-/** How long the previous secret also signs after a rotation. */
+/** How long the previous secret still signs after a rotation. */
 export const rotationHours = 24
 
 const endpointColumns = [
@@ -108,7 +108,7 @@ function requireAddress(url: string | null, method: 'POST' | 'GET', env: Loopbac
   throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
 }
 
-/** An endpoint with its secret, in its state when the secret was created. */
+/** An endpoint with its secret, as it was when the secret was created. */
 export type EndpointWithSecret = Created<WebhookEndpoint> & { secret: string }
 
 /** Runs a creation: directly, or through `createOnce` of lib/idempotency.ts if the request may be repeated. */
@@ -116,8 +116,8 @@ type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
 const atOnce: Making = (make) => make()
 
 /**
- * Creates an endpoint and returns it with its secret, which is shown once. Throws `conflict` if the owner has too many. A request with the same
- * Idempotency-Key gets the same secret, which derives from the endpoint and is not stored.
+ * Creates an endpoint and returns it with its secret, which is shown once. Throws `conflict` if the owner has too many. A request with the
+ * same Idempotency-Key gets the same secret, because the secret is derived from the endpoint and not stored.
  */
 export async function createEndpoint(
   db: Database,
@@ -222,7 +222,7 @@ export async function changeEndpoint(
       .where(ownedBy(owner))
       .where('id', '=', endpointId)
       .where('deleted_at', 'is', null)
-      // Whether an endpoint has an address is fixed at its creation.
+      // An endpoint without an address never gets one, and an endpoint with an address keeps having one.
       .$if(url !== undefined, (query) => query.where('url', url === null ? 'is' : 'is not', null))
       .returning(endpointColumns),
     endpointsOf(owner).where('id', '=', endpointId),
@@ -239,7 +239,10 @@ export async function changeEndpoint(
   return endpoint
 }
 
-/** Deletes an endpoint, which then receives nothing. Past deliveries stay for their term and are not shown. Deleting it again changes nothing. */
+/**
+ * Deletes an endpoint, which then receives nothing. Past deliveries stay for their retention period, but lists don't show them. Deleting it
+ * again changes nothing.
+ */
 export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<void> {
   const [endpoint] = await db.query(
     kysely
@@ -254,7 +257,7 @@ export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpoin
 }
 
 /**
- * Gives an endpoint a new secret, which is shown once. The previous secret also signs for a day, and an older one ends at once. Answers a
+ * Gives an endpoint a new secret, which is shown once. The previous secret still signs for a day. An older secret ends at once. Handles a
  * repeated request like `createEndpoint`.
  */
 export async function rotateSecret(

@@ -1,12 +1,12 @@
 import { type AddressEnv, type OutsideRequest, refusalOfAddress, refusalOfName } from './public-address.ts'
 
-/** The result of one attempt. Without a status, `error` says why there was no answer. */
+/** The result of one attempt. Without a status, `error` explains why there was no response. */
 export interface WebhookAnswer {
   attempted_at: Date
   duration_ms: number
   status: number | null
   error: string | null
-  /** The beginning of the answer. */
+  /** The beginning of the response. */
   answer: string | null
 }
 
@@ -21,7 +21,7 @@ export interface WebhookRequest {
   body?: string
 }
 
-/** Sends one webhook to a public address, for up to ten seconds, without following redirects. Reads 4 KB of the answer. Never throws. */
+/** Sends one webhook to a public address, for up to ten seconds, without following redirects. Reads 4 KB of the response. Never throws. */
 export async function sendWebhook({ url, ...request }: WebhookRequest, env: AddressEnv): Promise<WebhookAnswer> {
   const attempted_at = new Date()
   const ended = new AbortController()
@@ -47,7 +47,7 @@ async function post(url: string, request: OutsideRequest, env: AddressEnv) {
   return { status: response.status, answer: await beginningOf(response), error: null }
 }
 
-/** Reads the first 4 KB of an answer as text that Postgres can store. */
+/** Reads the first 4 KB of a response as text that Postgres can store. */
 async function beginningOf(response: Response): Promise<string> {
   if (!response.body) return ''
   const reader = response.body.getReader()
@@ -60,7 +60,7 @@ async function beginningOf(response: Response): Promise<string> {
     bytes.set(part, length)
     length += part.length
   }
-  // Ignore the rest, and ignore errors from the other side.
+  // Ignore the rest of the body, and errors of the other side.
   void reader.cancel().catch(() => undefined)
   return new TextDecoder().decode(bytes.subarray(0, length)).replaceAll('\0', '\uFFFD')
 }

@@ -15,8 +15,8 @@ export interface SecretOf {
 }
 
 /**
- * Returns the secret of an endpoint, `whsec_` and 32 bytes in base 64. It derives from the deployment's secret and the endpoint's number, so a copy
- * of the database cannot sign anything.
+ * Returns the secret of an endpoint, `whsec_` and 32 bytes in base 64. It is derived from the deployment's secret and the endpoint's
+ * number. So nobody can sign with a copy of the database.
  */
 export async function webhookSecret(
   { WEBHOOK_SECRET }: WebhookSecretEnv,

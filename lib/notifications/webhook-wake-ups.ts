@@ -34,7 +34,7 @@ function parseWake(body: string | undefined): WebhookWake | undefined {
 
 /** SQS holds a message back for up to 15 minutes. A later wake is sent again when it arrives. */
 const longestDelaySeconds = 900
-/** Longer than a claim lasts, so that the next receiver of the message can claim the unfinished deliveries of a dead consumer. */
+/** Longer than a claim, so that the next receiver of the message can claim the unfinished deliveries of a dead consumer. */
 const visibilitySeconds = 60
 
 /** Wakes in a queue of SQS. */
@@ -54,7 +54,7 @@ export function wakesOf(queue: SQSClient, queueUrl: string): Wakes {
           VisibilityTimeout: visibilitySeconds,
           WaitTimeSeconds: waitSeconds,
         }),
-        // A long poll is not a silent queue, so the client must not give up on it.
+        // The client must not give up on a long poll, because the queue is not silent then.
         { requestTimeout: (waitSeconds + 3) * 1000 },
       )
       return messages.map(({ Body, ReceiptHandle: receipt }) => ({ wake: parseWake(Body), receipt }))

@@ -14,7 +14,7 @@ export interface AppliedEvent {
   outbox: RelayMessage[]
 }
 
-/** The processor's answers to questions that no event answered. */
+/** The processor's answers to questions that the events leave open. */
 export interface ProcessorAnswer {
   /** The individual refunds of a charge, or the event's reversals in each currency to which the processor converted them. */
   reversals?: Reversal[]
@@ -31,8 +31,8 @@ export interface ProcessorAnswer {
 export type Ask = (event: WebhookEvent, question: string | null, answer: ProcessorAnswer) => Promise<void>
 
 /**
- * Applies an event. One transaction writes its whole effect and its row in the log. So senders can repeat the event after any failure, and
- * a repeat changes nothing. Takes one database request, and one more for each question to the processor.
+ * Applies an event. One transaction writes the whole effect and the row in the log. So senders can repeat the event after any failure, and
+ * a repeated event changes nothing. Takes one database request, and one more for each question to the processor.
  */
 export async function applyEvent(db: Database, ask: Ask, event: WebhookEvent): Promise<AppliedEvent> {
   const answer: ProcessorAnswer = {}

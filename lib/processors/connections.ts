@@ -8,7 +8,7 @@ import { type ProcessorName, processors } from './processors.ts'
 import type { Receiver } from './read-delivery.ts'
 import { seal } from './seal.ts'
 
-/** The key from which the key of stored secrets derives. */
+/** The secret from which the encryption key of stored secrets is derived. */
 export interface SecretsEnv {
   EMAIL_HASH_KEY: string
 }
@@ -22,7 +22,7 @@ export const processorSecret = z
 
 export interface NewConnection {
   processor: ProcessorName
-  /** Whether it belongs to the processor's live mode or to its sandbox. */
+  /** True if it belongs to the processor's live mode, false for its sandbox. */
   livemode: boolean
 }
 

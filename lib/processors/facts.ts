@@ -1,19 +1,19 @@
 import { maxAmountCents } from '../money.ts'
 
 /**
- * The facts of one webhook event, in the same form for all API versions. They are enough to apply the event now or again. The log stores
- * them under the same column names. They hold no e-mail address, only its keyed hash. The functions of migrations/functions/6_processor/
- * read it.
+ * The facts of one webhook event, in the same form for all API versions. They are sufficient to apply the event now or later. The log
+ * stores them under the same column names. They contain no e-mail address, only its keyed hash. The functions of
+ * migrations/functions/6_processor/ read it.
  */
 export interface WebhookEvent {
   event_id: string
   event_type: string
-  /** At Stripe, the connected account `acct_…` or `platform`. At other processors, the connection. */
+  /** For Stripe, the connected account `acct_…` or `platform`. For other processors, the connection. */
   account_id: string
   livemode: boolean
   event_created_at: Date
   fact: Fact
-  /** The whole payload of a live event that no schema reads, encrypted by `seal`. */
+  /** The whole payload of a live event without a matching schema, encrypted by `seal`. */
   payload: string | null
 }
 
@@ -44,17 +44,17 @@ export interface Purchase {
   started_at: string
   /** A checkout settles a provisional lead, an invoice does not. */
   settles_lead: boolean
-  /** The payment comes later, so the session's buyer must be stored until then. */
+  /** The payment comes later, so the service must store the session's buyer until then. */
   awaits_payment: boolean
   /** The amount of a session that awaits its payment, and the amount without tax, in the processor's unit. The captured amount can be lower. */
   asked: { total: number; untaxed: number } | null
-  /** All ids of the payment in the payload: of its session, charges, intents and invoice. */
+  /** All ids of the payment in the payload: session, charges, intents and invoice. */
   payment_ids: string[]
-  /** No other event will name the buyer. If this event does not name them, the service notifies the advertiser. */
+  /** True if no other event identifies the buyer. If this event doesn't either, the service notifies the advertiser. */
   reported_alone: boolean
   /** The payment intent to ask the processor about if no other event says whether it paid an invoice. */
   asks_invoice_of: string | null
-  /** The promotion codes that discounted it, if the payload names any. */
+  /** The promotion codes that discounted it, if the payload contains any. */
   promotion_code_ids?: string[]
   /**
    * The session or invoice to ask the processor about if the payload has discounts without their codes. Undefined if no program of the
@@ -66,9 +66,9 @@ export interface Purchase {
 
 /** The columns of `sales` that the payload fills. */
 export interface PurchaseSale {
-  /** Invoice, else payment intent, else session. */
+  /** The id of the invoice, else of the payment intent, else of the session. */
   transaction_id: string
-  /** Only an invoice can have 0. It then creates no sale. */
+  /** Only an invoice can have 0, and then it creates no sale. */
   amount_cents: number
   /** The source of the amounts. `amount_source` in migrations/0004_money.sql says which source wins. */
   amount_source: 'charge' | 'intent' | 'session' | 'invoice'
@@ -93,9 +93,9 @@ export interface PurchaseSale {
 export interface Reversals {
   kind: 'reversals'
   payment_intent_id: string | null
-  /** At processors other than Stripe, the payment. */
+  /** For processors other than Stripe, the payment. */
   charge_id: string | null
-  /** Only payloads before 2025-03-31 and credit notes name it. */
+  /** Only credit notes, and payloads before 2025-03-31, contain it. */
   invoice_id: string | null
   /** A reversal can appear in several currencies. The service uses the sale's currency, or else the first one. */
   reversals: Reversal[]
@@ -109,7 +109,10 @@ export interface Reversal {
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean
-  /** Whether this is a chargeback or its return. Only set if the processor gives the return its own id and does not name the chargeback in it. */
+  /**
+   * Whether this is a chargeback or its return. Only set if the processor gives the return its own id without a reference to the
+   * chargeback.
+   */
   pairs?: 'chargeback' | 'return'
 }
 
@@ -129,7 +132,7 @@ export interface ChargeRefunds {
   invoice_id: string | null
 }
 
-/** The ids of one payment, and the invoice that it paid if the event names it. */
+/** The ids of one payment, and the invoice that it paid if the event contains it. */
 export interface InvoicePayment {
   kind: 'invoice_payment'
   payment_ids: string[]
@@ -143,7 +146,7 @@ export interface CustomerMetadata {
   program_id: number | null
   click_id: string | null
   customer_key: string | null
-  /** The processor has deleted the customer, who pays nothing more. */
+  /** The processor has deleted the customer, so there are no more payments. */
   is_deleted: boolean
   /** ISO 8601. */
   reported_at: string

@@ -3,20 +3,20 @@ import * as z from 'zod/mini'
 /** Hashes an e-mail address. See `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
 
-/** An id or another word of the processor that the database can store and a key can contain. */
+/** An id or another word of the processor. The database can store it, and a key can contain it. */
 export const id = z.string().check(
   z.minLength(1),
   z.maxLength(255),
   z.refine((text: string) => text.isWellFormed() && !text.includes('\0')),
 )
 
-/** An id, or the expanded object with it, or neither. */
+/** An id, the expanded object that has it, or neither. */
 export const reference = z.pipe(
   z.nullish(z.union([id, z.looseObject({ id })])),
   z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
 )
 
-/** A reference in a field that may hold anything. */
+/** A reference in a field that may contain anything. */
 export const looseReference = z.pipe(
   z.optional(z.unknown()),
   z.transform((value) => z.safeParse(reference, value).data ?? null),
@@ -75,8 +75,8 @@ const clickId = /^cust_\d+_\d+$/
 export const isClickId = (text: string) => clickId.test(text)
 
 /**
- * Reads the keys in metadata with arbitrary values. Numbers count as text: processors keep the types of custom data, and nobody expects
- * `program_id: 7` to differ from `"7"`.
+ * Reads the keys in metadata with arbitrary values. Numbers count as text, because processors keep the types of custom data and nobody
+ * expects `program_id: 7` to differ from `"7"`.
  */
 export function namesIn(custom: unknown): Names {
   if (typeof custom !== 'object' || custom === null) return noMetadata
@@ -87,7 +87,7 @@ export function namesIn(custom: unknown): Names {
   return metadata.parse(Object.fromEntries(asText)) ?? noMetadata
 }
 
-/** Whether metadata names a click, a customer or a program. */
+/** True if the metadata contains a click, a customer or a program. */
 export const namesSomething = (names: Names) => Object.values(names).some((value) => value !== null)
 
 /** A currency code in upper or lower case. */

@@ -8,11 +8,11 @@ import type { HashEmail } from './payload.ts'
 export interface Processor {
   /** The processor's name for people. */
   title: string
-  /** Whether this secret signed the delivery. A signed time must be within five minutes of now. */
+  /** Checks whether this secret signed the delivery. A signed time must be within five minutes of now. */
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>
   /** The event in a delivery's body, or undefined if the body is not an event of the processor. */
   eventOf: (body: unknown, deliveryId: string | undefined) => ProcessorEvent | undefined
-  /** The readers of the used event types. A reader throws a ZodError if it does not know the object's form. */
+  /** The readers of the used event types. A reader throws a ZodError if the object has an unknown form. */
   readers: Readonly<Record<string, Reader>>
 }
 
@@ -37,7 +37,7 @@ export type Reader = (event: ProcessorEvent, hashEmail: HashEmail) => Fact | Pro
 
 const tolerance = 300_000
 
-/** Whether a signed time, in Unix seconds, is within five minutes of now. */
+/** Checks whether a signed time, in Unix seconds, is within five minutes of now. */
 export function isRecent(seconds: number, now: number): boolean {
   return Math.abs(now - seconds * 1000) <= tolerance
 }

@@ -58,7 +58,7 @@ async function readFact(name: ProcessorName, event: ProcessorEvent, hashEmail: H
   }
 }
 
-/** A connection belongs to one program, so a click id or a customer key is enough to name the program. */
+/** A connection belongs to one program, so a click id or a customer key is enough to identify the program. */
 function inProgram(fact: Fact, programId: number): Fact {
   if (fact.kind !== 'purchase' && fact.kind !== 'customer') return fact
   const isNamed = fact.click_id !== null || fact.customer_key !== null

@@ -48,7 +48,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** The only possible question is about a conversion, and these processors convert no currencies. */
+/** There is no question to ask: the only possible one is about conversions, and these processors convert no currencies. */
 export const askNobody: Ask = async (_event, question, answer) => {
   if (question !== 'conversion' || answer.is_converted) throw new Error('an event was not applied')
   answer.is_converted = true

@@ -31,8 +31,8 @@ export const loggedEventColumns = [
 ] as const
 
 /**
- * Selects the events of this program and those of its account that name no program. Of a former account it selects only the events that
- * wait for its connection.
+ * Selects the events of this program, and events of its account without a program. For a former account, selects only the events that wait
+ * for its connection.
  */
 function webhookEventsOf(programId: number) {
   return kysely
@@ -84,7 +84,7 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.event_created_at',
       'e.received_at',
       'e.last_received_at',
-      /** Whether it reports a purchase, a refund or a dispute, which have an explanation. */
+      /** True if it reports a purchase, a refund or a dispute. These have an explanation. */
       sql<boolean>`e.fact->>'kind' in ('purchase', 'reversals')`.as('is_explained'),
     ])
   const order = { ascending: false, value: { by: sql.ref('e.received_at'), of: receivedOf } }
@@ -153,8 +153,8 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 }
 
 /**
- * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing. Others may succeed now. An unreadable
- * payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
+ * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing. Other events may succeed now. An
+ * unreadable payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,
@@ -265,7 +265,7 @@ export async function deleteOldWebhookEvents(
       .where('received_at', '<', keptSince('unread_payloads')),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
     kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
-    // Events from before the deletion of the customer or the metadata can no longer arrive.
+    // Earlier events can no longer arrive after the deletion of the customer or the metadata.
     kysely
       .deleteFrom('processor_customer_metadata')
       .where('reported_at', '<', end)

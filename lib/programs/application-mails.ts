@@ -1,7 +1,7 @@
 import type { Database } from '../database.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 
-/** Mails to applicants. Their wording is fixed, and the program's name is the only typed text. */
+/** Mails to applicants. Their wording is fixed, except for the program's name. */
 
 export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 
@@ -71,7 +71,7 @@ export async function mailOutcome(
 
 interface Decided {
   application: { email: string | null; program_name: string }
-  /** True if this call decided it. */
+  /** True if this call decided the application. */
   isFirst: boolean
   /** The token of the invitation. Undefined for applicants with an account, who become partners at once. */
   invitation: string | undefined

@@ -13,8 +13,8 @@ import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
 
 /**
- * Statuses of an application. It counts once its sender's address is confirmed. Then a person decides, or the program approves at once. A rejected
- * person may apply again after thirty days.
+ * Statuses of an application. It counts once its sender has confirmed their address. Then a person decides, or the program approves it
+ * immediately. A rejected person may apply again after thirty days.
  */
 export const applicationStatuses = ['unverified', 'waiting', 'approved', 'rejected'] as const
 type ApplicationStatus = (typeof applicationStatuses)[number]
@@ -91,7 +91,7 @@ interface NewApplication {
 /**
  * The outcome of an application: `applied` if the mailed `token` must confirm it, or `waiting` or `approved` at once for applicants with an
  * account. Refusals are `closed`, `changed` since the applicant saw the page, `partner`, `waiting`, and `rejected` until `againAt`.
- * `recipient` and `program` mean that too many mails were sent today.
+ * `recipient` and `program` mean that the day's mail limit of the recipient or the program is reached.
  */
 export interface Applied {
   outcome: string
@@ -179,8 +179,8 @@ const refusals: Record<string, ApiError> = {
 }
 
 /**
- * Records an application from the program's own form, with its key. `token` confirms it. Returns it with the hash of its token, which differs from
- * `token` if the request is a repeat. Throws `conflict`, `invalid_request` or `rate_limited`.
+ * Records an application from the program's own form, sent with its API key. `token` confirms it. Returns it with the hash of its token,
+ * which differs from `token` if the request is a repeat. Throws `conflict`, `invalid_request` or `rate_limited`.
  */
 export async function applyByKey(
   db: Database,
@@ -279,7 +279,7 @@ export async function withdrawApplication(db: Database, token: string): Promise<
 
 export interface Approved {
   application: Application
-  /** True if this call approved it. */
+  /** True if this call approved the application. */
   isFirst: boolean
   /** The token of the invitation, if the person has to accept one. */
   invitation: string | undefined

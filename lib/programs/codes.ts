@@ -26,7 +26,7 @@ interface CodeList extends Part {
   code?: string | undefined
   /** Searches within the code. */
   search?: string | undefined
-  /** Whether to list revoked codes. True by default. */
+  /** Whether to include revoked codes. Default: true. */
   isRevoked?: boolean | undefined
 }
 
@@ -116,7 +116,7 @@ interface NewCode {
 
 /**
  * Gives a partner a code, or restores a revoked one. Refuses with `not_found` if the program has no such partner. Refuses with `conflict`
- * if another partner has or had the code, because late reports and the books must mean one person.
+ * if another partner has or had the code, because in late reports and in the books a code must identify one person.
  */
 export async function createCode(db: Database, programId: number, code: NewCode): Promise<Created<PartnerCode>> {
   const [[answer], [created]] = await db.batch([

@@ -31,8 +31,8 @@ export async function saveRules(
 }
 
 /**
- * Ends one rule, or starts a rule in place of the existing one for the same product or sale type, or both. The other rules stay. Refuses
- * more than 50 rules with `conflict`, and an unknown group or partner with `not_found`.
+ * Ends a rule, or starts a rule that replaces the existing one for the same product or sale type, or does both. The other rules stay.
+ * Refuses more than 50 rules with `conflict`, and an unknown group or partner with `not_found`.
  */
 export async function changeRule(
   db: Database,

@@ -14,7 +14,7 @@ const longestMilliseconds = 5000
 
 /**
  * Looks for the TXT record of a program's domain, and stores the proof if the record names the program. Returns whether it does. Throws if
- * the name service does not answer.
+ * the name service does not respond.
  */
 export async function proveDomain(
   db: Database,

@@ -63,7 +63,7 @@ export async function createPartnerCode(
 
 /**
  * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but the
- * code is revoked here anyway. `disableRevoked` repeats unanswered calls.
+ * code is revoked here anyway. `disableRevoked` repeats calls without a response.
  */
 export async function revokePartnerCode(
   db: Database,
@@ -84,7 +84,7 @@ export async function revokePartnerCode(
 /**
  * Disables up to `limit` revoked codes in Stripe. Codes are also revoked when a partnership ends, an account is erased or a workspace is
  * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, the next call repeats calls that
- * Stripe did not answer, but not those that Stripe refused. Returns the number of settled codes.
+ * Stripe did not respond, but not those that Stripe refused. Returns the number of settled codes.
  */
 export async function disableRevoked(
   db: Database,
@@ -206,7 +206,7 @@ async function switchTo(stripe: Stripe, accountId: string, promotionCodeId: stri
   await stripe.promotionCodes.update(promotionCodeId, { active }, onAccount(accountId))
 }
 
-/** Turns a refusal by Stripe into `conflict` with Stripe's own words, and a missing answer into `unavailable`. */
+/** Turns a refusal by Stripe into `conflict` with Stripe's own words, and a missing response into `unavailable`. */
 async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
   try {
     return await call()

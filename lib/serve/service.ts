@@ -29,7 +29,7 @@ npm run serve -- --embedded   runs the service on its own PostgreSQL, with data 
 It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded also the secrets. It reports missing ones.
 It listens on HOST and PORT, by default 127.0.0.1 and 8787. See lib/serve/README.md.`
 
-/** The started parts. They stop in reverse order. */
+/** The started parts. Parts stop in the reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 

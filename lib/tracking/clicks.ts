@@ -107,7 +107,7 @@ const refusalOf = (code: keyof typeof refusals) => new ApiError(code, refusals[c
  * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The link belongs to the
  * program in `additional_data.program_id`. Without it, the link is the only one with the code, or belongs to the program that verified the
  * page's domain. The customer is new unless `existingClickId` belongs to the link's program. A repeated statement records nothing and
- * returns the first answer. Refuses with a code of `refusals` after writing nothing.
+ * returns the first response. Refuses with a code of `refusals` after writing nothing.
  */
 export async function recordClick(
   db: Database,
@@ -135,7 +135,8 @@ export async function recordClick(
 }
 
 /**
- * Returns whether a click was refused because its customer or its event exists. Then the first attempt was committed and its answer was lost.
+ * Returns whether a click was refused because its customer or its event exists. Then the first attempt was committed and its response was
+ * lost.
  */
 function isRecorded(error: unknown): boolean {
   return /^(customers_click_id_key|affiliate_click_events_\w+_pkey)$/.test(violatedConstraint(error) ?? '')
@@ -143,7 +144,7 @@ function isRecorded(error: unknown): boolean {
 
 const isRefusal = (code: unknown): code is keyof typeof refusals => typeof code === 'string' && code in refusals
 
-/** Reads the answer of a click from the database's JSON. With columns, a click would take a seventh more time. */
+/** Reads the result of a click from the database's JSON. Separate columns would make a click a seventh slower. */
 function readAnswer(answer: JsonValue | undefined): RecordedClick {
   if (answer !== null && typeof answer === 'object' && !Array.isArray(answer)) {
     const { click_id, partner_code, cookie_window_days, refused } = answer

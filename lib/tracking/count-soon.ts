@@ -3,15 +3,15 @@ export interface CountEnv {
   COUNT?: { fetch(url: string): Promise<Response> }
 }
 
-/** A Worker may run for thirty seconds after its answer. */
+/** A Worker may run for thirty seconds after its response. */
 const countAfterMilliseconds = 25_000
 
 /** A count that starts at this time includes everything that this isolate recorded earlier. */
 let askedUntil = 0
 
 /**
- * Requests a count shortly after the answer to a click, lead, sale or refund. Sends one request per isolate in 25
- * seconds, and none if nothing happens. So no schedule needs to poll every minute, and an unused database can suspend.
+ * Requests a count shortly after the response to a click, lead, sale or refund. Sends one request per isolate in 25 seconds, and none if
+ * nothing happens. So no schedule needs to poll every minute, and an unused database can suspend.
  */
 export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (asked: Promise<unknown>) => void): void {
   const now = Date.now()

@@ -3,7 +3,7 @@ import type { Database, Statement } from '../database.ts'
 import type { Part } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-/** A row in the form of the answer, with times in ISO 8601. */
+/** A row in the form of the response, with times in ISO 8601. */
 type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
 type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & { timestamp: string; createdAt: string }
 
@@ -65,7 +65,7 @@ export function clicksKept() {
   return kysely.selectFrom('clicks_kept').select('since as clicks_since')
 }
 
-/** Finds the answer of `clicksKept` in the answers of a batch. */
+/** Finds the result of `clicksKept` among the results of a batch. */
 function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKept)[][]) {
   const rows: Ordered[] = []
   let clicksSince: string | undefined
@@ -77,8 +77,8 @@ function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKe
 }
 
 /**
- * Builds one page of a program's events, newest first. Orders equal times by type, then latest id first. `results` are the answers to
- * `eventPageStatements` of the same query.
+ * Builds one page of a program's events, newest first. Orders equal times by type, then latest id first. `results` comes from
+ * `eventPageStatements` for the same query.
  */
 export function asEventPage(
   results: (EventRow | ClicksKept)[][],

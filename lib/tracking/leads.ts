@@ -27,7 +27,7 @@ export interface RecordedLead {
   provisional?: true
   duplicate?: true
   test_mode?: true
-  /** The messages to send. They are not part of the answer. */
+  /** The messages to send. They are not part of the response. */
   outbox?: RelayMessage[]
 }
 
@@ -80,10 +80,10 @@ export async function recordServerLead(
 /**
  * Records a lead of the visitor's browser. The program is the click's program. `programId` is the program that the caller names. If the
  * program requires leads from its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing. The
- * answer is the same for a settled lead, so that a browser learns nothing. If the program allows browsers to settle leads, the lead settles
- * the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has them yet. A repeat is refused
- * with `already_settled`. The answer reveals nothing about other customers. Refuses with `no_attribution` if the click id is
- * not valid.
+ * response is the same for a settled lead, so that a browser learns nothing. If the program allows browsers to settle leads, the lead
+ * settles the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has them yet. A repeat is
+ * refused with `already_settled`. The response reveals nothing about other customers. Refuses with `no_attribution` if the click id is not
+ * valid.
  */
 export async function recordBrowserLead(
   db: Database,

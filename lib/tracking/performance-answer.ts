@@ -69,8 +69,8 @@ export type PerformanceProgram = Pick<NonNullable<Access['program']>, 'id' | 'cu
 type PerformanceRow = DatabaseFunctions['read_performance']['row']
 
 /**
- * Builds a program's figures for each UTC day of a range, their totals, and the change of the totals from the previous period. `rows` are
- * the answer to `performanceStatement` for the same query and `now`.
+ * Builds a program's figures for each UTC day of a range, their totals, and the change of the totals from the previous period. `rows` comes
+ * from `performanceStatement` for the same query and `now`.
  */
 export function asPerformance(
   rows: PerformanceRow[],

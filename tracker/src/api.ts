@@ -60,7 +60,7 @@ export interface CreateOptions {
 export class SvcApiError extends Error implements SvcError {
   [name: string]: unknown
   readonly code: string
-  /** The HTTP status, or 0 without an answer. */
+  /** The HTTP status, or 0 without a response. */
   readonly status: number
 
   constructor(status: number, error: SvcError) {
@@ -80,7 +80,7 @@ export interface List<Row> extends AsyncIterable<Row> {
 
 /**
  * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one resource never throw. Their
- * `Result` reports success or failure. Read lists with `for await` loops. Repeats a call after no answer, 429 or 5xx.
+ * `Result` reports success or failure. Read lists with `for await` loops. Repeats a call after no response, 429 or 5xx.
  */
 export class SvcApi {
   readonly #options: SvcApiOptions

@@ -20,8 +20,8 @@
 declare const SVC_REVOKES: boolean
 
 /**
- * The result of a signup is the service's answer. If the visitor has no click, `error.code` is `no_attribution` and no request is
- * sent. If the service was not reached, `success` is false without an `error`.
+ * The result of a signup is the service's response. If the visitor has no click, `error.code` is `no_attribution` and no request is sent.
+ * If the service was not reached, `success` is false without an `error`.
  */
 export interface SignupResult {
   success: boolean
@@ -37,8 +37,8 @@ export interface Svc {
   /** The click id, or null if the visitor did not come through a partner's link or has not consented. */
   getClickId(): string | null
   /**
-   * Records the signup once the service has answered the pending click and the visitor has consented. So don't make visitors wait for it.
-   * Never rejects.
+   * Records the signup once the pending click has its response and the visitor has consented. So don't make visitors wait for it. Never
+   * rejects.
    */
   signup(customerKey: string, email?: string): Promise<SignupResult>
   /** Starts a script that waits because of `data-svc-consent="required"`. */
@@ -90,7 +90,7 @@ try {
     let consented: 0 | 1 | undefined,
       unsavedClickId: string | null = null,
       lastCode: string | undefined
-    // Session storage: the click without an answer yet, and the session's id.
+    // Session storage: the click that has no response yet, and the session's id.
     const clickKey = svcName + '_click'
     const sessionKey = svcName + '_session'
     let store: Record<string, string> = {}
@@ -137,14 +137,14 @@ try {
     const sendClick = async () => {
       if (store[clickKey]) {
         const response = await post('click', {
-          // The service then answers a refusal with 200, so the visitor's console shows no error.
+          // The service then refuses with 200, so the visitor's console shows no error.
           quiet: 1,
           ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),
         })
-        // If another server answers, for example with a page of the shop, this throws, and the click stays for the next page.
+        // If another server responds, for example with a page of the shop, this throws. The click then stays for the next page.
         const { cookie_set, click_id, cookie_window_days } = await response.json()
-        // A refusal is final, and answered with 200 too. After 429, 5xx or no answer, the next page sends the click again.
+        // A refusal is final and also has status 200. After 429, 5xx or no response, the next page sends the click again.
         if (response.ok) delete store[clickKey]
         // The visitor revoked consent while the click was being sent, and the proxy's response set the cookies again.
         if (SVC_REVOKES && !consented) return svc.revokeConsent()

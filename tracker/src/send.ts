@@ -4,12 +4,12 @@ export interface Caller {
   apiKey: string | undefined
   /** How long one attempt may take, in milliseconds. Default 10,000. */
   timeoutMs?: number | undefined
-  /** The number of retries after no answer, 429 or 5xx. Default 2. */
+  /** The number of retries after no response, 429 or 5xx. Default 2. */
   retries?: number | undefined
 }
 
 export interface SvcError {
-  /** The service's stable code. Without its answer: `network_error`, `timeout`, `invalid_response` or `invalid_request`. */
+  /** The service's stable error code. If there was no response: `network_error`, `timeout`, `invalid_response` or `invalid_request`. */
   code: string
   message: string
   details?: { field: string; message: string }[]
@@ -22,7 +22,7 @@ export interface SvcError {
   [name: string]: unknown
 }
 
-/** The result of every call. `status` is the HTTP status, or 0 without an answer. */
+/** The result of every call. `status` is the HTTP status, or 0 without a response. */
 export type Result<Data> =
   | { ok: true; status: number; error: null; data: Data }
   | { ok: false; status: number; error: SvcError; data: null }
@@ -43,7 +43,7 @@ const logged = new Set<string>()
 const longestWaitMs = 10_000
 
 /**
- * Sends one call, and repeats it after no answer, 429 or 5xx. Each call is safe to repeat. `input` returns the body. Its errors become
+ * Sends one call, and repeats it after no response, 429 or 5xx. Each call is safe to repeat. `input` returns the body. Its errors become
  * `invalid_request`.
  */
 export async function send<Data>(
@@ -84,9 +84,9 @@ export async function send<Data>(
       }
       error = answer.error
       if (!error) throw SyntaxError()
-      // The answer to an earlier attempt was lost, and that attempt recorded exactly this sale.
+      // The response to an earlier attempt was lost, and that attempt recorded exactly this sale.
       if (outcomeUnknown && error['same_payload'])
-        // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale has this answer, and these are its fields
+        // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale has this response, and these are its fields
         return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
     } catch (cause) {
       // Uses only the name and code of the error, because its text can quote the Authorization header.

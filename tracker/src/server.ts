@@ -29,7 +29,7 @@ export interface SaleInput {
   amount: number
   /** The tax within `amount`, in the same unit. It earns no commission. Default 0. */
   tax?: number | undefined
-  /** Identifies this sale permanently. A second call with this id answers 409, and a refund needs the id. */
+  /** Identifies this sale permanently. A second call with this id returns 409, and a refund needs the id. */
   invoiceId: string
   /** ISO 4217. Default: the client's `currency`. */
   currency?: string | undefined
@@ -68,7 +68,7 @@ export interface LeadData {
 export interface SaleData {
   success: true
   sale_id: number
-  /** The other fields are absent if the first answer was lost and a retry found the sale recorded. */
+  /** The other fields are absent if the first response was lost and a retry found the sale recorded. */
   transaction_id?: string
   attributed?: boolean
   commission_id?: number | null
@@ -98,7 +98,7 @@ export type RefundData = { success: true; ignored_fields?: string[] } & (
  * Calls the service from your server. No method throws or rejects. A failure is a result with `ok: false`. Only the constructor throws, if
  * the key is missing or malformed, or if nothing names the service's address.
  *
- * Repeats a call after no answer, 429 or 5xx. Each call is safe to repeat: the service recognizes a lead by its customer, a sale by its
+ * Repeats a call after no response, 429 or 5xx. Each call is safe to repeat: the service recognizes a lead by its customer, a sale by its
  * invoice id, and a refund by its id or amount.
  */
 export class SvcClient {

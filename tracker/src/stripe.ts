@@ -143,7 +143,7 @@ interface MoneyBack {
  * has succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with the amount that the shop refunded outside of Stripe.
  * Repeated events, and several events about one refund, return the same refund.
  *
- * Rejects if Stripe's answer about the paid invoice fails: answer the event with 500, and Stripe sends it again.
+ * Rejects if the call to Stripe for the paid invoice fails. Return 500 for the event, and Stripe sends it again.
  */
 export async function refundFromEvent(
   event: { type: string; data: { object: object } },

@@ -5,7 +5,7 @@ export type { WebhookData, WebhookEvent, WebhookEventOf, WebhookType } from './w
 /** The headers of a request, as in `fetch` or in Node. */
 export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>
 
-/** Thrown by `verifyWebhook`. Answer 400 and ignore the request. */
+/** Thrown by `verifyWebhook`. Return 400 and ignore the request. */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError'
 }

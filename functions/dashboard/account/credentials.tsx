@@ -23,12 +23,12 @@ const noPassword =
   'Your account has no password yet, because you sign in another way. Choose one first: "Request a link" on your account page.'
 const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyAttempts }
 
-/** The form's message for a secret that better-auth refused: `wrong`, unless there were too many attempts. */
+/** Returns the form's message for a secret that better-auth refused. It is `wrong`, unless there were too many attempts. */
 export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyAttempts : wrong)
 
 const refusal = z.object({ code: z.string() })
 
-/** The options of a better-auth call that answers the request. */
+/** The options of a better-auth call whose response goes to the browser. */
 export const answered = (c: Pick<PageContext, 'req'>) => ({ headers: c.req.raw.headers, asResponse: true }) as const
 
 /** The code of better-auth's refusal, which distinguishes refusals with the same status. */
@@ -40,7 +40,7 @@ export async function codeOf(response: Response): Promise<string | undefined> {
   return refusal.safeParse(body).data?.code
 }
 
-/** Passes on the cookies of better-auth's answer. Returns the form's message if better-auth refused. */
+/** Passes on the cookies of better-auth's response. Returns the form's message if better-auth refused. */
 export async function passOn(c: Pick<PageContext, 'header'>, response: Response): Promise<string | undefined> {
   if (response.ok) {
     for (const cookie of response.headers.getSetCookie()) c.header('Set-Cookie', cookie, { append: true })
@@ -51,7 +51,7 @@ export async function passOn(c: Pick<PageContext, 'header'>, response: Response)
   return problems[response.status] ?? 'That did not work. Check what you entered and try again.'
 }
 
-/** better-auth's answer if the account has two-factor codes. */
+/** better-auth's response if the account has two-factor codes. */
 const withCode = z.object({ twoFactorRedirect: z.literal(true) })
 
 /** Signs in and redirects to the next page, or to the form for the code. Returns the form's message if better-auth refuses. */
@@ -80,7 +80,7 @@ export async function checkPassword(
   throw new FormRefusal({ [field]: hasOne ? 'This is not your password.' : noPassword })
 }
 
-/** The password field before actions that a stranger at the person's screen must not take. */
+/** The password field for actions that need protection from a stranger at the person's screen. */
 export function OwnPassword({ name, label = 'Your password' }: { name: string; label?: string }) {
   return <Field name={name} label={label} type="password" autocomplete="current-password" required />
 }

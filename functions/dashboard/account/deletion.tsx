@@ -9,7 +9,7 @@ import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer, requireWorkspace, type WorkspaceContext } from '../components/page.ts'
 import { checkPassword, OwnPassword } from './credentials.tsx'
 
-/** Irreversible actions: deleting a workspace and erasing one's own account. */
+/** Irreversible actions: deletes a workspace, or erases the person's own account. */
 export const pages = createPages()
 
 const workspacePage = (c: WorkspaceContext) => `/workspaces/${c.get('workspace').id}/delete`

@@ -125,7 +125,7 @@ pages.get(unsubscribePath, async (c) => {
   )
 })
 
-// Mail programs post this with one click (RFC 8058). The token names the person and the mails, and allows nothing else.
+// Mail programs post this with one click (RFC 8058). The token identifies the person and the mails. It allows nothing else.
 pages.post(unsubscribePath, async (c) => {
   const { userId, topics } = await readUnsubscription(c.env, tokenInQuery(c))
   await saveMailChoices(c.get('db'), userId, Object.fromEntries(topics.map((topic) => [topic, 'never'])))

@@ -8,7 +8,7 @@ import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
 import { answered, emailField, NewPassword, passOn, passwordField, wrongOr } from './credentials.tsx'
 
-/** Forgotten passwords: requesting a link and choosing a new password. */
+/** Handles forgotten passwords: requests a link and sets a new password. */
 export const pages = createPages()
 
 pages.get('/forgot-password', (c) =>

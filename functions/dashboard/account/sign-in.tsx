@@ -7,7 +7,7 @@ import { PlainPage } from '../components/layout.tsx'
 import { createPages } from '../components/page.ts'
 import { answered, nextOf, passOn, Providers, signIn, withNext } from './credentials.tsx'
 
-/** Signing in, by password or by another provider, and out. */
+/** Signs people in, by password or through another provider, and signs them out. */
 export const pages = createPages()
 
 /** The message for a provider's error, which better-auth puts into the address. */

@@ -22,7 +22,7 @@ import {
   withNext,
 } from './credentials.tsx'
 
-/** Creating an account. */
+/** Creates an account. */
 export const pages = createPages()
 
 pages.get('/sign-up', async (c) => {
@@ -73,7 +73,7 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
   const signInPage = withNext('/sign-in', nextOf(c))
   if (isInvited) {
-    // This shows whether the address had an account, but only to the reader of its mailbox.
+    // This reveals whether the address had an account, but only to people who can read its mailbox.
     const answer = await signIn(c, { email, password })
     return answer instanceof Response ? answer : redirectWith(c, signInPage, 'Sign in, then accept the invitation.')
   }

@@ -16,7 +16,7 @@ import {
 } from '../components/page.ts'
 import { answered, checkPassword, nextOf, OwnPassword, passOn, withNext, wrongOr } from './credentials.tsx'
 
-/** Two-factor codes: setting them up, disabling them, and entering one after the password. */
+/** Two-factor codes: sets them up, disables them, and asks for one after the password. */
 export const pages = createPages()
 
 const address = '/account/two-factor'

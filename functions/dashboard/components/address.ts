@@ -12,7 +12,7 @@ export function safePath(value: string | undefined): string {
   return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~+*!'(),:;@$]*$/.test(value) ? value : '/'
 }
 
-/** Returns the page of this site that sent a form, if the browser names it. */
+/** Returns the page of this site that sent a form, if the browser sends its address. */
 export function cameFrom(c: { req: Context['req'] }): string | undefined {
   const from = c.req.header('referer')
   if (!from || !URL.canParse(from)) return undefined

@@ -12,7 +12,7 @@ interface Asset {
   content: string | Uint8Array<ArrayBuffer>
 }
 
-/** FNV-1a with 32 bits. It only distinguishes versions of a file, so it need not be async or secure. */
+/** FNV-1a with 32 bits. It only distinguishes versions of a file, so it doesn't need to be async or secure. */
 function fingerprint(text: string): string {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) {

@@ -36,7 +36,7 @@ export function Card({ title, aside, id, children }: PropsWithChildren<CardProps
   )
 }
 
-/** A long amount gets smaller digits or a wider tile, so it never wraps. */
+/** A long amount gets smaller digits or a wider tile, so that it never wraps. */
 const widthOf = ({ length }: string) => (length > 15 ? ' huge' : length > 10 ? ' long' : '')
 
 /** One figure with a note below it. `bad` marks a figure that needs attention. */
@@ -112,7 +112,7 @@ interface CopyProps {
   text: string
   label: string
   wrap?: boolean
-  /** Whether copying is the main action of the page. */
+  /** True if copying is the main action of the page. */
   isPrimary?: boolean
 }
 
@@ -130,7 +130,7 @@ export function Copy({ text, label, wrap, isPrimary }: CopyProps) {
   )
 }
 
-/** A picture that phones scan. */
+/** A QR code for phones. */
 export function QrCode({ text, label }: { text: string; label: string }) {
   return (
     <div class="qr" role="img" aria-label={label}>

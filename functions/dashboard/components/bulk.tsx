@@ -15,11 +15,11 @@ import { type createProgramPages, type ProgramContext, requireProgram } from './
 
 /** An action on all rows of a list that match its filters. */
 interface Job {
-  /** The button: `Approve`. */
+  /** The button's text, such as `Approve`. */
   verb: string
-  /** The state of the rows afterwards: `approved`. */
+  /** The state of the rows afterwards, such as `approved`. */
   done: string
-  /** The plural of a row's name: `applications`. */
+  /** The plural of a row's name, such as `applications`. */
   rows: string
   /** The address of the list, and the path of its navigation entry. */
   list: string
@@ -43,8 +43,8 @@ const count = z.string().check(z.regex(/^\d{1,15}$/, 'Start again from the list.
 const progressFields = z.looseObject({ before: count, done: count, of: count })
 
 /**
- * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some rows, and answers with a form for
- * the others, which the script sends immediately. Rows that arrive in the meantime stay unchanged.
+ * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some rows, and responds with a form for
+ * the rest, which the script sends immediately. Rows that arrive in the meantime stay unchanged.
  */
 export function bulkPages(
   pages: ReturnType<typeof createProgramPages>,

@@ -32,7 +32,7 @@ export const commissionColumns = {
   },
 } satisfies Record<string, Column<ListedCommission>>
 
-/** The sale or signup behind the commission. It links to `explanationOf`, the address of the explanation. */
+/** The sale or signup behind the commission. `explanationOf` returns the address of its explanation. */
 export function causeColumn(explanationOf: (of: { programId: number; transactionId: string }) => string) {
   return {
     label: 'Earned for',

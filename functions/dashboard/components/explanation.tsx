@@ -23,7 +23,7 @@ interface ExplanationPageProps {
   related?: RelatedPage[]
 }
 
-/** Explains the partner and the commission of a sale. Programs and partners share this page. */
+/** Explains why a sale has its partner and its commission. Programs and partners share this page. */
 export function ExplanationPage({ explanation, related = [] }: ExplanationPageProps) {
   const { transaction_id: id, is_test: isTest, attributed, sale, summary, steps, click } = explanation
   return (

@@ -106,7 +106,7 @@ interface FormProps {
   action: string
   /** The text of the button. */
   submit: string
-  /** `inline` puts the fields and the button into one row. `wide` makes the button as wide as the form. */
+  /** `inline` puts the fields and the button in one row. `wide` makes the button as wide as the form. */
   layout?: 'inline' | 'wide'
   primary?: true
   danger?: true

@@ -32,8 +32,8 @@ export function useFormOf(action: string): FormState {
 
 /**
  * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form. These are the schema's errors
- * and the errors that the handler throws about a field. `conflictField` is the field of a conflict that names no field. All other errors
- * lead back to the previous page.
+ * and the errors that the handler throws about a field. `conflictField` is the field that shows a conflict without a field. All other
+ * errors redirect to the previous page.
  */
 export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
@@ -43,7 +43,7 @@ export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   const parse = accept('form', schema, async (c: Context<E>, refusal) => {
     if (!(refusal instanceof ApiError) || !refusal.details) throw refusal
     const errors = byField(refusal.details)
-    // Nobody would see an error at a hidden field.
+    // Nobody would see an error next to a hidden field.
     const atField = 'request_id' in errors ? undefined : await refuseAtField(c, new FormRefusal(errors))
     if (atField) return atField
     throw new ApiError('invalid_request', Object.values(errors)[0] ?? 'Check what you entered and try again.')
@@ -79,10 +79,10 @@ export async function refuseAtField(c: Context, refusal: ApiError): Promise<Resp
 }
 
 const formCookie = '__Secure-svc_form'
-/** The size that browsers accept for a cookie, minus room for its name. */
+/** The largest cookie that browsers accept, minus room for its name. */
 const maxCookie = 3800
 
-/** Escapes characters that end the path of a cookie. */
+/** Escapes characters that would end the path of a cookie. */
 const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURIComponent)
 
 export interface RefusedVariables {
@@ -95,8 +95,8 @@ export interface RefusedVariables {
 }
 
 /**
- * Redirects to `page`, whose form once shows the typed values (without passwords and taxpayer numbers) and the errors. If they don't fit into a cookie, it
- * renders that page directly, so that nobody has to type them again.
+ * Redirects to `page`, whose form once shows the typed values (without passwords and taxpayer numbers) and the errors. If these don't fit
+ * into a cookie, it renders that page directly, so that nobody has to retype them.
  */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Pick<FormState, 'errors' | 'problem'>>) {
   const address = backTo(c, page)

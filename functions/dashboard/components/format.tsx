@@ -48,7 +48,7 @@ export function isolated(name: string): string {
   return `\u2068${name}\u2069`
 }
 
-/** A time in UTC, like the days of all figures. */
+/** Formats a time in UTC, because all figures use UTC days. */
 export function Time({ at }: { at: Date | string }) {
   const moment = new Date(at)
   return (
@@ -58,7 +58,7 @@ export function Time({ at }: { at: Date | string }) {
   )
 }
 
-/** A time in the reader's own time zone and language. Without scripts, it is in UTC. */
+/** Shows a time in the reader's time zone and language. Without scripts, it shows UTC. */
 export function LocalTime({ at }: { at: Date }) {
   return (
     <time class="number" datetime={at.toISOString()} title={at.toISOString()} data-local>

@@ -92,7 +92,7 @@ export async function renderPage(c: Context, page: Child): Promise<Response> {
 
 interface PageProps {
   title: string
-  /** The heading, if it differs from the title. Null means that the page renders its own. */
+  /** The heading, if it differs from the title. If it is null, the page renders its own heading. */
   heading?: string | null
   /** The text below the heading. */
   lead?: Child
@@ -140,7 +140,7 @@ export function PlainPage({
   )
 }
 
-/** Shown on every page until the person opens the link that we mailed. */
+/** Shown on every page until the person opens the mailed link. */
 function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
   return (
     <section class="message warn row apart" aria-label="Your e-mail address">

@@ -50,8 +50,8 @@ export interface Cursors<Row, Cursor> {
 export const byId = { of: ({ id }: { id: number }) => id, parse: positiveInteger }
 
 /**
- * Reads the page of a list that the address names: from the top, below a row, or above a row (nearest first). Reads the first page if the named
- * one is empty. Every page keeps `query`.
+ * Reads the page of a list that the address selects: from the top, below a row, or above a row (nearest first). Reads the first page if
+ * that page is empty. Every page keeps `query`.
  */
 export async function readPage<Row, Cursor>(
   c: Context,
@@ -118,7 +118,7 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   heading?: string
   /** The path of its navigation entry. */
   current: string
-  /** The plural of a row's name: `payouts`. */
+  /** The plural of a row's name, such as `payouts`. */
   rows: string
   /** The filters in the address. */
   query?: Query
@@ -232,7 +232,7 @@ interface ColumnChoiceProps<Row> {
   hidden: string[]
 }
 
-/** Hides columns and shows them again. The first one always stays. */
+/** Hides columns and shows them again. The first column always stays visible. */
 function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProps<Row>) {
   const labels = columns.flatMap((column) =>
     column && column.label && column.label !== 'Select' ? [column.label] : [],
@@ -469,7 +469,7 @@ export async function listResponse<Row, Cursor>(
   return c.body(stream, 200, csvHeaders(file()))
 }
 
-/** Answers with a CSV file of a program. Writes an audit log entry first. */
+/** Responds with a CSV file of a program. Writes an audit log entry first. */
 export async function exportCsv(c: ProgramContext, name: string, text: string): Promise<Response> {
   await noteExport(c.get('db'), c.get('viewer').user.id, c.get('program').id, name)
   return c.body(text, 200, csvHeaders(name))

@@ -97,7 +97,7 @@ export function testNav(program: ViewerProgram): NavGroup[] {
 /** True if the page at this path of a program shows test data. */
 export const isTestPage = (current: string) => testPages.some(({ path }) => path === current)
 
-/** Switches between live and test data, and stays on the same page if both have it. */
+/** Switches between live and test data. It stays on the same page if both modes have that page. */
 export function DataSwitch({ program, current }: { program: ViewerProgram; current: string }) {
   const isTest = isTestPage(current)
   const page = testPages.find(({ path, live }) => current === (isTest ? path : live)) ?? testPages[0]

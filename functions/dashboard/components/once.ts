@@ -53,7 +53,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   return undefined
 })
 
-/** Redirects a repeated form to its first answer. */
+/** Redirects a repeated form to the page that the first submission led to. */
 export async function leadToFirstAnswer(c: Context, db: Database): Promise<Response> {
   const form = await sentForm(c)
   const viewer: Viewer | undefined = c.get('viewer')

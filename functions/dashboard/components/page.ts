@@ -68,8 +68,8 @@ export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, ne
 })
 
 /**
- * Requires an active member with `action` on the program in the path. Gives the same answer for other workspaces' programs and for unknown
- * ones.
+ * Requires an active member with `action` on the program in the path. Responds in the same way to unknown programs and to programs of other
+ * workspaces.
  */
 export function requireProgram(action: Action) {
   return createMiddleware<EnvOf<ProgramContext>>(async (c, next) => {

@@ -6,7 +6,7 @@ import { Day } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
 import { causeTexts } from '../../../lib/money/statements.ts'
 
-/** The list of the lines of payouts. `saleAddress` is the explanation of a line's sale. */
+/** The lines of payouts. `saleAddress` is the explanation of a line's sale. */
 export const payoutLineList = (of: {
   title: string
   current: string

@@ -108,7 +108,7 @@ interface DecisionsProps {
   address: string
 }
 
-/** The decisions on one payout: pay it, exclude or refuse it before it is sent, or record that it did not arrive. */
+/** The possible decisions on one payout: pay it, exclude or refuse it before it is sent, or record that it did not arrive. */
 export function PayoutDecisions({ payout, address }: DecisionsProps) {
   const { id, status, payout_run_id: run, partner_name: partner, amount_cents: amountCents, currency } = payout
   const subject = `the payout of ${formatMoney(amountCents, currency)} to ${partner}`

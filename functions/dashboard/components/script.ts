@@ -56,7 +56,7 @@ document.addEventListener('keydown', (event) => {
   }
 })
 
-// A key presses the link or button that names it, unless somebody types.
+// A key presses the link or button that declares it, unless somebody is typing.
 document.addEventListener('keydown', (event) => {
   if (event.target.closest?.('input, select, textarea') || event.ctrlKey || event.metaKey || event.altKey) return
   if (/^[a-z]$/.test(event.key)) document.querySelector('[data-key="' + event.key + '"]')?.click()
@@ -73,13 +73,13 @@ async function poll(part) {
       if (next.innerHTML !== part.innerHTML) part.replaceChildren(...next.childNodes)
       if (!next.dataset.poll) return
     } catch {
-      // If the network is down, the next round retries.
+      // If the network is down, the next round tries again.
     }
   }
 }
 for (const part of document.querySelectorAll('[data-poll]')) poll(part)
 
-// So reloading or revisiting a page with a one-time secret does not send the form again.
+// Prevents the browser from sending the form again when somebody reloads or revisits a page with a one-time secret.
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
 // A job with several requests continues by itself.

@@ -8,7 +8,10 @@ export interface Column<Row> {
   right?: boolean
   /** The orders of the list that use this column. */
   sorts?: { ascending?: string; descending?: string }
-  /** The place on a phone. The title and the amount are the first line of a row, and all other columns are the second. `plain` ones have no label there. */
+  /**
+   * The place on a phone. The title and the amount form the first line of a row, and all other columns form the second. `plain` columns
+   * have no label there.
+   */
   phone?: 'title' | 'amount' | 'plain' | 'hidden'
 }
 
@@ -21,7 +24,10 @@ export interface Sorting {
 const classOf = <Row,>({ label, right = !label, phone }: Column<Row>) =>
   [right && 'right', phone && `phone-${phone}`].filter(Boolean).join(' ') || undefined
 
-/** A table. On a phone, each row has two lines if a column is its title, and a line for each column if not. `caption` is its name for screen readers. */
+/**
+ * A table. On a phone, each row has two lines if one of the columns is the title. Otherwise it has a line for each column. `caption` is its
+ * name for screen readers.
+ */
 export function Table<Row>({
   caption,
   columns,

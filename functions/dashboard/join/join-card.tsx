@@ -7,7 +7,7 @@ import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {
   page: JoinPage
-  /** The form's address. Missing in the preview. */
+  /** The form's address. The preview has none. */
   action?: string
   /** The signed-in person with a verified address, if there is one. */
   applicant?: { name: string; email: string } | undefined

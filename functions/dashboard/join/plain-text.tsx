@@ -1,6 +1,6 @@
 /**
- * Renders typed text. An empty line starts a paragraph, and lines that begin with `- ` are a list. Nothing else has a meaning, so the text cannot
- * contain markup, links or images.
+ * Renders typed text. An empty line starts a paragraph, and lines that begin with `- ` are a list. Nothing else has a special meaning, so
+ * the text cannot contain markup, links or images.
  */
 export function PlainText({ text }: { text: string }) {
   return (

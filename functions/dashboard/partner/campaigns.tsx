@@ -70,7 +70,7 @@ pages.get(address, requirePartner, async (c) => {
 
 type Kept = Record<string, string | null | undefined>
 
-/** The page's address with changed parameters. Undefined removes a parameter, and null becomes an empty one. */
+/** Returns the page's address with changed parameters. Undefined removes a parameter, and null sets an empty one. */
 function addressWith(kept: Kept, changes: Kept): string {
   const entries = Object.entries({ ...kept, ...changes }).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, value ?? '']],

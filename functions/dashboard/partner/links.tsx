@@ -85,7 +85,7 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
   )
 }
 
-/** The person's own name, which replaces the name that each program typed. */
+/** The person's own name. It replaces the names that programs entered. */
 function OwnName({ name }: { name: string }) {
   return (
     <Card title="Your name">

@@ -182,7 +182,7 @@ pages.post(address, requirePartner, form(askForm, address, 'amount'), async (c) 
   return redirectWith(c, address, `You requested a payout of ${formatMoney(amountCents, currency)}.`)
 })
 
-/** The message for an invalid amount, with the available amount. */
+/** The message for an invalid amount, which includes the available amount. */
 function askProblem(amount: string, currency: string, availableCents: number): string {
   if (availableCents === 0) return `Nothing is available in ${currency.toUpperCase()} now.`
   return `${amountProblem(amount, currency)} Up to ${formatMoney(availableCents, currency)} is available.`

@@ -347,7 +347,7 @@ pages.get(`${one}/:postbackMessageId`, requirePartner, async (c) => {
   )
 })
 
-/** The sent address, or the sent body. */
+/** The address or the body that was sent. */
 function requestOf(
   c: PartnerContext,
   { programId }: EndpointOwner,

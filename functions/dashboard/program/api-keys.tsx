@@ -15,7 +15,7 @@ interface ApiKeysProps {
   /** The new key. It is shown only once. */
   created: string | undefined
   proxyKey: string
-  /** When the previous proxy key ends, if there was one. */
+  /** The time when the previous proxy key expires, if there is one. */
   previousProxyKeyUntil: Date | null
 }
 
@@ -78,20 +78,20 @@ export function ApiKeys({ baseUrl, programId, keys, created, proxyKey, previousP
   )
 }
 
-/** The uses of a key. A key that can change a program can also read it. */
+/** The purposes of a key. A key that can change a program can also read it. */
 export const keyUses = ['track', 'read', 'manage', 'all'] as const
 
-/** Returns the scopes of a use. */
+/** Returns the scopes for a purpose. */
 export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
   return { track: ['track'] as const, read: ['read'] as const, manage: ['read', 'manage'] as const, all: keyScopes }[
     use
   ]
 }
 
-/** The use of a key, in a form that creates one. */
+/** The field for a key's purpose in the form that creates the key. */
 export const keyUse = z.prefault(z.enum(keyUses, 'Choose what the key is for.'), 'track')
 
-/** The uses of a key in a set-up command. `svc listen` and the lists need more scopes than a server. */
+/** The purposes of a key in a set-up command. `svc listen` and the lists need more scopes than a server. */
 export const setUpUses = [
   ['all', 'Everything that the svc command can do'],
   ['track', 'Send leads, sales and refunds: for a live server'],

@@ -166,7 +166,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
     verb: 'Approve',
     done: 'approved',
     query: { verb: 'approve', q: search },
-    // The service mails each of them.
+    // The service mails every applicant.
     partSize: 50,
     text: 'Everybody who is waiting becomes a partner and gets an e-mail about their links.',
     fields: { group: <Field name="group" label="Group" options={options} /> },
@@ -174,7 +174,7 @@ bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
   }
 })
 
-/** Approves applications, all or none, and mails the applicants. Returns the number of waiting ones. */
+/** Approves either all applications or none, and mails the applicants. Returns the number of applications that were waiting. */
 async function approveAndMail(c: ProgramContext, ids: number[], groupId: number | null): Promise<number> {
   const { approved, outbox } = await approveApplications(c.get('db'), c.get('program').id, ids, groupId)
   c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, approved))
@@ -271,7 +271,7 @@ interface QueueProps {
   list: string
 }
 
-/** Leads through the waiting applications, also by the keys j and k. */
+/** Lists the waiting applications. The keys j and k open the next and the previous one. */
 function Queue({ waiting, current, next, list }: QueueProps) {
   const previous = waiting.findLast(({ id }) => id > current)
   const keyOf = (id: number) => (id === next ? 'j' : id === previous?.id ? 'k' : undefined)

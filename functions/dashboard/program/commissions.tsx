@@ -164,7 +164,7 @@ function DecideSome({ address, commissions }: { address: string; commissions: Li
   )
 }
 
-/** The state of a commission, marked if somebody should review it before it is paid. */
+/** The state of a commission, with a mark if somebody should review it before payment. */
 function StateToReview({ commission }: { commission: ListedCommission }) {
   return (
     <div class="stack tight">

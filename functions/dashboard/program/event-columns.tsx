@@ -116,7 +116,7 @@ function From({ event }: { event: ListedEvent }) {
   )
 }
 
-/** Names a customer by the integrator's id, or by the end of the click id. */
+/** Shows the integrator's id of a customer, or else the end of the click id. */
 function Customer({ event, program, isTest }: CellProps) {
   const { customer_key: key, customer_id: id, click_id: clickId } = event
   if (isTest) return key === null ? none : <span>{key}</span>

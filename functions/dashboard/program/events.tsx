@@ -35,7 +35,7 @@ const kinds = [
   ['conversion', 'Sales'],
 ] as const
 
-/** Among test events, only clicks have an origin, and no event has a partner. */
+/** Only test clicks have an origin, and no test event has a partner. */
 const choices: Record<Mode, Choice[]> = {
   live: [
     { name: 'partner', label: 'Partner', placeholder: 'Name or id' },

@@ -37,7 +37,7 @@ const addressIn = (programId: number) => `/programs/${programId}/imports`
 const importsPage = (c: ProgramContext) => addressIn(c.get('program').id)
 const importIn = (c: ProgramContext) => idInPath(c, 'importId', 'This program has no such import.')
 
-/** Seconds of work before the answer, and after it. A scheduled function continues. */
+/** The time in seconds for work before and after the response. A scheduled function does the rest. */
 const secondsAtOnce = 3
 const secondsAfterwards = 600
 const shownImports = 20
@@ -225,7 +225,7 @@ async function filesIn(c: ProgramContext): Promise<ImportFile[]> {
 
 const mappedField = (table: string, field: string) => `heading.${table}.${field}`
 
-/** Reads the corrected headings. An empty one says that no column has the field. */
+/** Reads the corrected headings. An empty heading means that no column contains the field. */
 function mappingsIn(fields: Record<string, unknown>): Mappings {
   const mappings: Mappings = {}
   for (const table of tableNames) {
@@ -241,7 +241,7 @@ function mappingsIn(fields: Record<string, unknown>): Mappings {
 // oxlint-disable-next-line no-unsafe-type-assertion -- the keys of a constant
 const tableNames = Object.keys(tables) as SourceTable[]
 
-/** Works on an import after the answer. */
+/** Continues an import after the response. */
 function workOn(c: ProgramContext, importId: number): void {
   const [db, programId] = [c.get('db'), c.get('program').id]
   c.executionCtx.waitUntil(continueImport(db, c.env, { programId, importId, seconds: secondsAfterwards }))
@@ -368,7 +368,10 @@ interface HeadingsProps {
   action: string
 }
 
-/** Shows the heading of each field, and plans the files again with corrected ones. The files are not kept: they have addresses of customers. */
+/**
+ * Shows the heading of each field, and plans the files again with corrected headings. The service does not keep the files, because they
+ * contain customers' addresses.
+ */
 function Headings({ files, source, action }: HeadingsProps) {
   const byTable = tableNames
     .map((table) => ({ table, own: files.filter((file) => file.table === table) }))
@@ -446,7 +449,7 @@ function OutcomeBadge({ outcome }: { outcome: Outcome | null }) {
   return <Badge tone={tone}>{name}</Badge>
 }
 
-/** The contents of a row that people recognize. */
+/** The parts of a row that people recognize. */
 function contentOf({ fields, source_id: id }: ImportRow): string {
   const named = ['name', 'email', 'code', 'processor_customer_id', 'customer_key', 'partner'].flatMap((field) => {
     const value = fields[field]

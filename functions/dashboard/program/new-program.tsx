@@ -12,7 +12,7 @@ import { scopesOf, setUpUses } from './api-keys.tsx'
 import { renderCheck } from './set-up-checks.tsx'
 import { newProgramForm, ProgramFields } from './program-form.tsx'
 
-/** Creates a program, and with the first one a workspace. */
+/** Creates a program. A person's first program also creates a workspace. */
 export const pages = createPages()
 
 /** Returns the workspaces in which the person may create a program. */
@@ -55,7 +55,7 @@ pages.get('/programs/new', requireViewer, (c) => {
 const newProgramPage = '/programs/new'
 const needsCompany = { workspace: 'Enter the name of your company.' }
 
-/** The name of the first workspace. Its error joins those of the other fields. */
+/** The name of the first workspace. Its error appears together with the errors of the other fields. */
 function CompanyField() {
   const state = useForm()
   const isMissing = state !== emptyForm && !state.values['workspace']?.trim()

@@ -14,7 +14,7 @@ import {
 } from '../../../lib/tracking/overview.ts'
 import { cut, positiveInteger } from '../components/address.ts'
 
-/** The query of the overview. It omits unknown values. `refused` is an invalid range. */
+/** The query of the overview, without unknown values. `refused` is set if the range is invalid. */
 export interface Asked {
   query: OverviewQuery
   /** The valid parameters, which every link of the page keeps. An empty parameter selects rows without a value. */

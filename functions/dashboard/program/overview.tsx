@@ -86,7 +86,7 @@ interface PageProps {
   /** New partners in the previous period. */
   partnersBefore: number
   overview: Overview
-  /** The query as received. */
+  /** The query as the browser sent it. */
   given: Record<string, string>
 }
 
@@ -155,8 +155,8 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
 }
 
 /**
- * Explains the gaps in filtered figures. The service reads these click by click, so they exclude deleted clicks and, if there are too many,
- * older clicks.
+ * Explains the gaps in filtered figures. The service computes these from single clicks. So they exclude deleted clicks and, if there are
+ * too many clicks, older ones.
  */
 function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(asked.query.filters).length > 1
@@ -182,13 +182,13 @@ function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
 interface Tile {
   label: string
   value: string
-  /** A change, or a note. */
+  /** The change since the previous period, or a note. */
   beside?: { trend: Trend; hasBaseline: boolean } | string | undefined
   /** The figure in each interval of the chart. */
   line?: number[]
 }
 
-/** The figures of the filtered sales or of the whole program. */
+/** The figures of the filtered sales, or of the whole program. */
 function Tiles(props: PageProps) {
   const { program, asked, performance } = props
   const { currency } = asked.query
@@ -279,7 +279,7 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
 
 const share = (count: number, of: number) => (of === 0 ? '–' : `${formatNumber(ratio(count * 100, of, 2))}%`)
 
-/** How many clicks become signups and customers. */
+/** Shows how many clicks become signups and customers. */
 function Funnel({ overview: { total } }: PageProps) {
   const steps: [label: string, count: number][] = [
     ['Clicks', total.clicks],
@@ -306,7 +306,7 @@ function Funnel({ overview: { total } }: PageProps) {
   )
 }
 
-/** A change in percent, or as a factor if it is above 999%. */
+/** Formats a change in percent, or as a factor above 999%. */
 const changeOf = (percent: number) =>
   percent > 999 ? `×${formatNumber(Math.round(1 + percent / 100))}` : `${formatNumber(percent)}%`
 

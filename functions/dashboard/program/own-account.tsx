@@ -11,7 +11,7 @@ import { Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 
-/** Connects a program to the deployment's own Stripe account. An owner must prove that the account is theirs. */
+/** Connects a program to the deployment's own Stripe account. An owner must prove that they own the account. */
 export const pages = createProgramPages()
 
 const route = '/settings/processor/own-account'

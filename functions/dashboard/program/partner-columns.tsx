@@ -169,7 +169,7 @@ function PartnerName({ program, partner }: { program: ViewerProgram; partner: Pa
   )
 }
 
-/** Marks a deactivated partner and an open invitation. */
+/** Marks deactivated partners and open invitations. */
 export function PartnerState({ partner }: { partner: Pick<PartnerOfProgram, 'is_active' | 'ended_by' | 'invited'> }) {
   return (
     <>

@@ -480,7 +480,7 @@ pages.post(
   },
 )
 
-// Browsers send a line break as two characters and count it as one.
+// Browsers send a line break as two characters but count it as one.
 const noteForm = z.object({
   note: z.pipe(
     optionalText,

@@ -247,7 +247,7 @@ pages.post('/partners', requireProgram('partner:manage'), form(addForm, partners
   const added = await addPartner(c.get('db'), partner)
   const text = `${name} is a partner with the code ${added.code}.`
   if (email === '') return redirectWith(c, partnersPage(c), text)
-  // Add the partner even if the mail fails. The list offers to send it again.
+  // Add the partner even if the mail fails. The list has a button to send it again.
   const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
     if (!(error instanceof ApiError)) throw error
     return `No invitation was sent: ${error.message}`

@@ -19,7 +19,7 @@ export interface PaymentCount {
   payments: number
 }
 
-/** More files than this are in a menu. */
+/** If there are more files, a menu contains them. */
 const buttonsShown = 3
 
 /** Links to the payment files of each currency, in parts if one file can't hold all payments. */

@@ -29,7 +29,7 @@ import { partnerAddress } from './partner-columns.tsx'
 import { PayoutViews } from './payout-files.tsx'
 import { exclusionCursors, exclusionTexts } from './payout-run.tsx'
 
-/** The partners who are due, the parts of the due amount, and payments by hand. */
+/** The partners with a due amount, its parts, and manual payments. */
 export const pages = createProgramPages()
 
 export const dueAddress = (programId: number) => `/programs/${programId}/payouts/due`
@@ -151,7 +151,7 @@ export function DueSums({ program, figures: { sums, missing } }: DueProps) {
   )
 }
 
-/** The button that creates a payout run of everything that is ready. */
+/** The button that creates a payout run with all ready payouts. */
 export function CreateRun({ program, figures }: DueProps) {
   const ready = figures.sums.filter(({ part }) => part === 'ready')
   if (ready.length === 0 || !may(program.roles, 'payout:pay')) return null

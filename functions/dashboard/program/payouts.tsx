@@ -144,7 +144,7 @@ pages.post('/payouts/:payoutId/pay', requireProgram('payout:pay'), form(payForm,
   return redirectWith(c, back, 'Marked as paid.')
 })
 
-/** The message for the second person who records a transfer for the same payout. */
+/** The message for a person who records a transfer after somebody else has already recorded one for the same payout. */
 const paidBefore = ({ reference }: { reference: string | null }) =>
   `This was already paid with the transfer ${reference}, so yours was not recorded. Check whether the money was sent twice.`
 

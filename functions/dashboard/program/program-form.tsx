@@ -163,7 +163,7 @@ function readSettings(values: Record<string, string>): unknown {
 /** The form of a program's settings. */
 export const programForm = z.pipe(z.transform(readSettings), programSettings)
 
-/** The form of a new program. It adds the workspace: an existing one, or the name of a new one. */
+/** The form of a new program. It also asks for the workspace: an existing one, or the name of a new one. */
 export const newProgramForm = z.pipe(
   z.transform(readSettings),
   z.extend(programSettings, {

@@ -28,7 +28,7 @@ import { Table, TableCard } from '../components/table.tsx'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** A page that changes rules one by one, each with a preview. Groups, partners and the whole program share it. */
+/** A page that changes one rule at a time and shows a preview. It is the same for groups, partners and the whole program. */
 interface RulesPage {
   /** The route of the page. Its forms post below it. */
   path: string
@@ -47,7 +47,7 @@ export interface RulesOf {
   rules: Rule[]
 }
 
-/** A rule, either a row or part of an answer. */
+/** A rule, either a row or part of a response. */
 export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string }
 
 interface RuleCardsProps {
@@ -94,7 +94,7 @@ function RuleLinks({ id, address }: { id: number; address: string }) {
 interface RuleFormProps {
   of: RulesOf
   currency: string
-  /** The rule to change. */
+  /** The rule that the form changes. */
   rule?: Rule | undefined
   /** True if the page shows the preview. */
   isPreviewed?: boolean
@@ -397,12 +397,12 @@ const emptyRule = {
 
 interface RuleCardProps {
   of: RulesOf
-  /** The rule to change. */
+  /** The rule that the form changes. */
   asked: Rule | undefined
   currency: string
 }
 
-/** The card that adds or changes a rule. */
+/** A card with a form that adds or changes a rule. */
 function RuleCard({ of, asked, currency }: RuleCardProps) {
   const isRefused = useFormOf(`${of.address}/save`) !== emptyForm
   return (

@@ -12,7 +12,7 @@ import { TableCard } from '../components/table.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** Explains the partner and the commission of a sale, or why a payment has none. */
+/** Explains why a sale has its partner and its commission, or why a payment has none. */
 export const pages = createProgramPages()
 
 pages.get('/sales/:transactionId', requireProgram('commission:list'), async (c) => {
@@ -31,7 +31,7 @@ pages.get('/sales/:transactionId', requireProgram('commission:list'), async (c) 
   )
 })
 
-/** Returns pages about the partner, link, customer, commission and payout. Links and manual payouts only have lists. */
+/** Returns pages about the partner, link, customer, commission and payout. For links and manual payouts, these are lists. */
 function relatedTo(program: ViewerProgram, explanation: Explanation): RelatedPage[] {
   const { partner, link, customer, commission, payout, is_test: isTest, transaction_id: transaction } = explanation
   const related: RelatedPage[] = []

@@ -22,8 +22,8 @@ import { settingsTab } from './settings-tabs.ts'
 import { SetUp } from './set-up-command.tsx'
 
 /**
- * Guides the set-up from nothing to the first sale. Each step is checked off when its first event arrives. After that, the page shows
- * whether events still arrive.
+ * Guides the set-up up to the first sale. Each step is checked off when its first event arrives. After that, the page shows whether events
+ * still arrive.
  */
 export const pages = createProgramPages()
 
@@ -62,7 +62,7 @@ const seenBy = ({ env, get }: Pick<ProgramContext, 'env' | 'get'>): Seen => ({
 })
 
 /**
- * Renders the set-up page. `createdKey` is a new API key, which is shown only once. The page is the direct answer to the form, and a
+ * Renders the set-up page. `createdKey` is a new API key, which is shown only once. The page is the direct response to the form, and a
  * repeated form redirects to the page without the key.
  */
 export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, createdKey?: string) {
@@ -119,7 +119,7 @@ const kinds = ['click', 'lead', 'sale'] as const
 type Kind = (typeof kinds)[number]
 
 function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | undefined): Date | undefined {
-  // If the server must report signups, a browser's report is not a lead yet.
+  // If the program requires the server to report signups, a browser's report is not a lead yet.
   if (!checks.some(({ name, ok }) => name === `${kind}_seen` && ok)) return undefined
   const { live, test } = activity[`last_${kind}`]
   const at = later(live, test)
@@ -215,7 +215,7 @@ function Steps({ program, integration, since }: CheckProps) {
   )
 }
 
-/** One of the three events, with its arrival, or with the missing steps and the refusals. */
+/** One of the three events: when it arrived, or the missing steps and the refusals. */
 function Kept({ kind, isNext, program, integration, since }: CheckProps & { kind: Kind; isNext: boolean }) {
   const at = cameAt(integration, kind, since)
   if (at) return <Came program={program} integration={integration} kind={kind} at={at} />
@@ -350,7 +350,7 @@ function Refusals({ refusals }: { refusals: Integration['refusals'] }) {
   )
 }
 
-/** Help with problems that the service can't see, because nothing reaches it. */
+/** Help with problems that the service can't detect, because no request reaches it. */
 function IfNothingComes({ program }: { program: ViewerProgram }) {
   return (
     <Card title="If nothing arrives">

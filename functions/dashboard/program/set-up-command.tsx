@@ -1,7 +1,7 @@
 import { packageFile } from '../../../tracker/dist/served/package.js'
 import { Copy } from '../components/blocks.tsx'
 
-/** The command that sets up a project. It contains the program's key. `page` explains the rest. */
+/** The command that sets up a project. It contains the program's key. `page` links to further explanations. */
 export function SetUp({ baseUrl, apiKey, page }: { baseUrl: string; apiKey: string; page: string }) {
   const address = `${baseUrl}/packages/${packageFile}`
   return (

@@ -45,13 +45,13 @@ export const callbackPages = createPages()
 const settingsOf = (programId: number) => `/programs/${programId}/settings`
 const settingsPage = (c: ProgramContext) => settingsTab(c.get('program').id, 'payments')
 
-/** The ways to connect an account: on Stripe's page, by its id, or none. */
+/** How the reader can connect an account: on Stripe's page, by its id, or not at all. */
 export function wayToConnect(
   env: Pick<DashboardEnv, 'STRIPE_CLIENT_ID' | 'BASE_URL' | 'STRIPE_API_URL'>,
 ): 'consent' | 'name' | undefined {
   if (env.STRIPE_CLIENT_ID) return 'consent'
-  // Anybody can type an account id, so only Stripe's consent page proves ownership. On a machine with a local stand-in for Stripe, no real
-  // account is at risk.
+  // Anybody can type an account id, so only Stripe's consent page proves ownership. A machine with a local Stripe emulator puts no real
+  // account at risk.
   return isOnThisMachine(env.BASE_URL) && isOnThisMachine(env.STRIPE_API_URL) ? 'name' : undefined
 }
 
@@ -324,11 +324,11 @@ const noAccount = 'A Stripe account id begins with acct_. Copy it from Stripe.'
 const connectForm = z.object({
   /** Whether the service may create promotion codes in the account. */
   write: z.optional(z.string()),
-  /** The typed account id, if the page does not use Stripe's consent page. */
+  /** The account id that the person typed, if they don't use Stripe's consent page. */
   account_id: z.optional(z.string().check(z.trim(), z.regex(/^acct_[A-Za-z0-9_]{1,100}$/, noAccount))),
 })
 
-/** Ties Stripe's redirect to the person who started. */
+/** Ties Stripe's redirect to the person who started the connection. */
 async function sessionOf({ req, env }: Pick<PageContext, 'req' | 'env'>): Promise<string> {
   return (await readSessionToken(req.raw.headers, env.AUTH_SECRET)) ?? ''
 }
@@ -399,7 +399,7 @@ pages.post('/settings/processor/known-customers', requireProgram('processor:mana
   return redirectWith(c, settingsPage(c), text)
 })
 
-/** Seconds of import before the answer, and after it. */
+/** The time in seconds for importing before and after the response. */
 const secondsAtOnce = 3
 const secondsAfterwards = 20
 

@@ -3,8 +3,8 @@ import { stub } from '../../../tracker/dist/served/script.js'
 import { Card, Copy } from '../components/blocks.tsx'
 
 /**
- * The tag for every page of the integrator's site. Its first line queues early calls of `svc`, and lets forms work if a browser blocks the
- * script.
+ * The tag for every page of the integrator's site. Its first line queues early calls of `svc`. It also keeps forms working if a browser
+ * blocks the script.
  */
 function trackerTag(src: string, { id, link_params: params }: TrackerTagProps['program']): string {
   const oldParams = params.length === 0 ? '' : ` data-svc-params="${params.join(',')}"`

@@ -7,11 +7,11 @@ const placeholderHost = `api.${placeholderDomain}`
 /** The environment whose Workers have the names of wrangler.toml. */
 export const production = 'production'
 
-/** An operator's settings. `given` holds variables and secrets by name. */
+/** An operator's settings. `given` contains variables and secrets by name. */
 export interface Operator {
-  /** `production`, `staging` or another. It is part of the names of Workers and hosts and of the rate limits' numbers. */
+  /** `production`, `staging` or another name. The names of Workers and hosts and the numbers of rate limits depend on it. */
   environment: string
-  /** The zone at Cloudflare. */
+  /** The zone's name at Cloudflare. */
   domain: string
   /** The service's host: `API_HOST`, else `api.<domain>`, in other environments `api-<environment>.<domain>`. */
   host: string
@@ -28,7 +28,7 @@ export function readOperator(given: Record<string, string | undefined>): { opera
     )
   }
   if (!domain) problems.push('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com.')
-  // Only one label deep, because Cloudflare's free certificate covers no more.
+  // Use only one label, because Cloudflare's free certificate covers no more.
   const label = environment === production ? 'api' : `api-${environment}`
   const host = given['API_HOST'] || (domain && `${label}.${domain}`)
   return { operator: { environment: environment || production, domain, host, given }, problems }
@@ -64,8 +64,8 @@ function namespaceId(id: string, environment: string): string {
 }
 
 /**
- * Returns wrangler.toml for an operator's deployment. A set variable replaces the one of the same name, even if it is empty. A
- * variable without a value is left to `--keep-vars`, which keeps the value at Cloudflare.
+ * Returns wrangler.toml for an operator's deployment. A set variable replaces the one of the same name, even if it is empty. `--keep-vars`
+ * keeps the value at Cloudflare for variables that are not set.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml

@@ -6,7 +6,7 @@ import { OperatorError } from '../operator-error.ts'
 /** A deployed Worker. */
 export interface DeployedWorker {
   vars: Record<string, string>
-  /** Only the names, because nobody can read the values. */
+  /** Only their names, because nobody can read the values. */
   secrets: string[]
   crons: string[]
 }

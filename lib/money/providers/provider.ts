@@ -9,7 +9,7 @@ export interface PayoutProvider {
   /** The most payments that one step reads. */
   readsAtOnce: number
   pays: (currency: string) => boolean
-  /** The step after sending that remains for a person, if there is one. */
+  /** The manual step after sending, if there is one. */
   remaining?: string
   /**
    * Sends the payments of a batch that the provider does not have yet, and returns whether it has all of them. A call that can move money
@@ -41,7 +41,7 @@ export interface Batch {
   id: string | null
   currency: string
   programName: string
-  /** When sending: the payments without an id. When reading: some payments whose state can change. */
+  /** When sending, the payments without an id. When reading, some payments with a state that can still change. */
   items: BatchItem[]
 }
 
@@ -53,7 +53,7 @@ export interface BatchItem {
   recipient: string
   name: string
   amountCents: number
-  /** Whether an earlier call may have moved its money. */
+  /** True if an earlier call may have moved its money. */
   isAttempted: boolean
 }
 
@@ -62,7 +62,7 @@ export interface Progress {
   batchHasId: (id: string) => Promise<void>
   /** Marks these payments as attempted before the call, and returns those that nobody has taken back. */
   begin: (items: BatchItem[]) => Promise<BatchItem[]>
-  /** Clears the mark, because the provider refused the call and has none of these payments. */
+  /** Clears the mark after the provider refused the call, because it then has none of these payments. */
   undo: (items: BatchItem[]) => Promise<void>
   itemHasId: (item: BatchItem, id: string) => Promise<void>
   report: (reports: ItemReport[]) => Promise<void>
@@ -105,7 +105,7 @@ interface Call {
 const timeoutMilliseconds = 20_000
 const longestAnswer = 20 * 1024 * 1024
 
-/** Statuses that leave the effect of the call unknown, or that a person can fix: keys, rights, too many calls. */
+/** Statuses after which the effect of the call is unknown, and statuses that a person can fix: keys, permissions, too many calls. */
 const isOpen = (status: number) => status >= 500 || [401, 403, 408, 409, 425, 429].includes(status)
 
 /**

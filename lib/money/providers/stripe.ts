@@ -27,7 +27,7 @@ const outcomes: Record<string, Outcome> = {
 /** Refusals of a single payment. Other refusals concern the account, such as an empty balance, and wait for a person. */
 const aboutOne = /"code":\s*"[a-z_]{0,80}(?:recipient|payout_method|amount_too)/
 
-/** Stripe counts these currencies in other units than ISO 4217. Pay them with a file. */
+/** For these currencies, Stripe's unit differs from ISO 4217. Pay them with a file. */
 const otherUnits = new Set(['huf', 'mga', 'mru', 'twd'])
 
 /** The most payments that one step sends. Each takes one call. */

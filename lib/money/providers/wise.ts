@@ -65,7 +65,7 @@ export const wise: PayoutProvider = {
     const { currency } = batch
     let { id } = batch
     if (id === null) {
-      // If this call is repeated, an empty group stays at Wise. Nobody funds it.
+      // If this call is repeated, an empty group remains at Wise, but nobody funds it.
       const body = { sourceCurrency: currency.toUpperCase(), name: `${batch.programName.slice(0, 60)} ${batch.key}` }
       id = group.parse(await send(account, `${inProfile(account)}/batch-groups`, 'POST', body)).id
       await progress.batchHasId(id)

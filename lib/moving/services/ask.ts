@@ -3,7 +3,7 @@ import { ApiError } from '../../errors.ts'
 import type { ReadContext } from '../read-files.ts'
 import type { ReadRow } from '../rows.ts'
 
-/** The access to a service: its address and a person's input. */
+/** The data for reaching a service: its address and the values that a person entered. */
 export interface Access {
   /** The address without a final slash. */
   url: string
@@ -23,7 +23,7 @@ export type List = (access: Access, context: ReadContext, cursor: string | undef
 
 const answerWithinMilliseconds = 20_000
 
-/** Thrown if the service refused the key, or if its answer has an unknown form. A retry does not help. */
+/** Thrown if the service refused the key, or if its response has an unknown form. A retry does not help. */
 export class RefusedByService extends Error {}
 
 /** Requests JSON from a service and checks its form. Throws `RefusedByService`, or any other error if a retry may help. */

@@ -7,7 +7,7 @@ import { commissionRow, customerRow, partnerRow } from './shared.ts'
 
 const size = 100
 
-/** The service answers lists with an array, or with an object that has the array in `data`. */
+/** The service returns a list as an array, or as an object with the array in `data`. */
 async function page<Item extends z.ZodMiniType>(
   item: Item,
   { url, key, account }: Access,
@@ -49,7 +49,7 @@ const promoters: List = async (access, _context, cursor) => {
     const isActive =
       campaigns.length === 0 || campaigns.some(({ state }) => !/rejected|blocked|inactive/.test(state ?? ''))
     return [
-      // The service has no call for terms, so its groups have none.
+      // The service has no call for terms, so its groups have no terms.
       ...campaigns.flatMap(({ campaign }) =>
         campaign ? [groupRow('promoters', campaign.id, campaign.name, {}, undefined)] : [],
       ),

@@ -8,7 +8,7 @@ const size = 100
 const owner = z.prefault(z.nullish(z.union([z.string(), z.object({ id: anId })])), null)
 const idOf = (given: z.output<typeof owner>) => (typeof given === 'string' ? given : given?.id)
 
-/** The service answers lists in `data`, and customers in `data.data`. */
+/** The service returns lists in `data`, and customers in `data.data`. */
 async function page<Item extends z.ZodMiniType<{ id: string }>>(
   item: Item,
   { url, key, account }: Access,
@@ -67,7 +67,7 @@ const customers: List = async (access, context, cursor) => {
       customerRow('customers', context, {
         id: one.id,
         partner: idOf(one.partner),
-        // Programs with Stripe often use Stripe's own customer id.
+        // Programs with Stripe often use Stripe's customer id.
         ...(one.customer_id?.startsWith('cus_') ? { processorId: one.customer_id } : { key: one.customer_id }),
         email: one.email,
         signup: one.created_at,

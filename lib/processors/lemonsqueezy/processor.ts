@@ -22,8 +22,8 @@ const envelope = z.looseObject({
 })
 
 /**
- * Lemon Squeezy. `X-Signature` is the HMAC of the raw body. The signature covers no time, and deliveries have no id. So each state of an
- * object is one event, and a repeated delivery changes nothing. Two refunds within a second only differ in their total.
+ * Lemon Squeezy. `X-Signature` is the HMAC of the raw body. The signature does not cover a time, and deliveries have no id. So each state
+ * of an object is one event, and a repeated delivery changes nothing. Two refunds within a second only differ in their total.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks/signing-requests
  */

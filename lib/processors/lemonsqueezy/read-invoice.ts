@@ -26,7 +26,7 @@ function paymentIdsOf({ id, subscription_id, billing_reason }: z.output<typeof i
 
 /**
  * Reads `subscription_payment_success` and `subscription_payment_recovered`. The initial invoice reports the payment of an order, which
- * `order_created` records. After a free order it has no amount either: the first payment after a trial is a renewal. Invoices name no
+ * `order_created` records. After a free order it has no amount either: the first payment after a trial is a renewal. Invoices contain no
  * product.
  */
 export async function readInvoice({ object }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {

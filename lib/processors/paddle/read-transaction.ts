@@ -65,7 +65,7 @@ export async function readTransaction({ object, createdAt }: ProcessorEvent, has
   )
 }
 
-/** The lines with a product or price, each with its amount without tax. Null if none names anything. */
+/** The lines with a product or price, each with its amount without tax. Null if no line has either. */
 function linesOf(items: z.output<typeof lineItem>[]): PurchaseSale['lines'] {
   const lines = items.map(({ price_id, product, totals }) => ({
     product_ids: [price_id, product?.id].filter((productId) => typeof productId === 'string'),

@@ -4,8 +4,8 @@ import { freeText, isClickId, type Names, namesIn, namesSomething } from '../pay
 const reference = z.looseObject({ reference_id: freeText(255) })
 
 /**
- * Returns the keys that name a buyer, from the metadata of the payment, else of its subscription. The click id can also be the `reference_id` of a
- * checkout link, and the customer key the customer's external id.
+ * Returns the keys that identify a buyer, from the metadata of the payment, or else from the metadata of its subscription. The click id can
+ * also be the `reference_id` of a checkout link. The customer key can also be the customer's external id.
  */
 export function namesOf(places: unknown[], externalId: string | null | undefined): Names {
   const names = places.map(namesIn).find(namesSomething) ?? namesIn(null)

@@ -67,7 +67,7 @@ function feeOf(paid: z.output<typeof order>): number | null {
   return feeCurrency == null || feeCurrency === currency ? (fee ?? null) : null
 }
 
-/** The lines with a product or price, each with its amount without tax. Null if none names anything. */
+/** The lines with a product or price, each with its amount without tax. Null if no line has either. */
 function linesOf({ items, product_id }: Pick<z.output<typeof order>, 'items' | 'product_id'>): PurchaseSale['lines'] {
   const lines = (items ?? []).map((item) => ({
     product_ids: [item.product_price_id, product_id].filter((one) => typeof one === 'string'),

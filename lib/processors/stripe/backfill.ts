@@ -21,10 +21,7 @@ const together = 5
 export type Backfill = InferResult<ReturnType<typeof backfillOf>>[number]
 type Kind = Backfill['kind']
 
-/**
- * The lists in the order in which an import reads them. Objects that name a customer come before payments, and payments come before
- * refunds.
- */
+/** The lists in the order in which an import reads them. Objects with a customer come before payments, and payments come before refunds. */
 const kinds: readonly Kind[] = ['customers', 'sessions', 'subscriptions', 'invoices', 'intents', 'refunds', 'disputes']
 
 interface Page {
@@ -72,7 +69,7 @@ const eventTypes: Record<Kind, string> = {
 const listed = z.looseObject({
   id,
   created: unixTime,
-  /** Refunds have no metadata. Their payment has it. */
+  /** Refunds have no metadata, but their payments do. */
   livemode: z.optional(z.boolean()),
   status: z.nullish(z.string()),
   /** The money that a dispute moved. */
@@ -91,7 +88,7 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
   const { id: objectId, livemode = true } = about
-  // The customer's metadata is current, not the metadata at creation.
+  // The customer's metadata is the current one, not the one at creation.
   const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =
@@ -110,7 +107,7 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
 
 const eventIdOf = (objectId: string) => `backfill_${objectId}`
 
-/** Returns whether the fact itself names its program or click. */
+/** Returns whether the fact itself contains its program or click. */
 const isNamed = (fact: Fact) =>
   (fact.kind === 'purchase' || fact.kind === 'customer') && (fact.program_id !== null || fact.click_id !== null)
 
@@ -124,8 +121,8 @@ function namesOf(fact: Fact) {
 }
 
 /**
- * Returns the relevant events of a page: those that name a program or a click, or that belong to a sale or a buyer of the account's
- * programs. Other payments of the account are not stored. Takes one request, and one for the subscriptions of invoices.
+ * Returns the relevant events of a page. A relevant event contains a program or a click, or belongs to a sale or a buyer of the account's
+ * programs. Other payments of the account are not stored. Sends one request, and another one for the subscriptions of invoices.
  */
 async function eventsThatCount(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
   const past_objects = JSON.stringify(events.map(({ fact }) => namesOf(fact)))
@@ -190,16 +187,16 @@ async function withSubscriptions(db: Database, accountId: string, events: Webhoo
   })
 }
 
-/** The result of a step. With `waits`, Stripe or the database did not answer, and a later step does the work. */
+/** The result of a step. With `waits`, Stripe or the database did not respond, and a later step does the work. */
 export interface BackfillStep {
   status: Backfill['status'] | 'waits'
   outbox: RelayMessage[]
 }
 
 /**
- * Reads one page of a program's account and applies it like webhooks. The keys are the same, so repeated and concurrent runs are safe. The
- * progress is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries if Stripe asks for
- * it.
+ * Reads one page of a program's account and applies it like webhooks. The keys are the same as for webhooks, so repeated and concurrent
+ * runs are safe. The progress is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries
+ * if Stripe asks for it.
  */
 export async function stepBackfill(
   db: Database,
@@ -296,7 +293,7 @@ export function backfillOf(programId: number) {
       'b.objects_read',
       'b.events_recorded',
       'b.problem',
-      // In milliseconds, like a JavaScript date.
+      // In milliseconds, like the precision of a JavaScript date.
       sql<Date>`date_trunc('milliseconds', ${eb.ref('b.started_at')})`.as('started_at'),
       eb.fn.coalesce(eb('p.processor_account_id', '=', eb.ref('b.account_id')), eb.lit(false)).as('is_connected'),
     ])

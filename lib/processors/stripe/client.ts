@@ -5,7 +5,7 @@ import { discountsOf } from './read-discounts.ts'
 
 /** The variables for calls to Stripe's API. */
 export interface StripeEnv {
-  /** The platform's secret key. Calls for a connected account name it. */
+  /** The platform's secret key. Calls for a connected account also pass that account. */
   STRIPE_SECRET_KEY: string
   /** Origin of an API other than Stripe's own, as tests and the local stack have one. */
   STRIPE_API_URL?: string
@@ -40,12 +40,12 @@ function newClient(env: StripeEnv): Stripe {
 }
 
 /**
- * The account whose key this deployment has. Its events name no account. An owner connects their program to it after proving that the
- * account is theirs (own-account.ts), or `npm run own-account` does.
+ * The account whose key this deployment has. Its events contain no account. An owner connects their program to it after proving that they
+ * own the account (own-account.ts). `npm run own-account` does the same.
  */
 export const ownAccount = 'platform'
 
-/** Returns the options that name the account of a call. */
+/** Returns the options with the account of a call. */
 export const onAccount = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
 
 /** Returns the invoice that a payment intent paid, or null if it paid none. */
@@ -101,8 +101,8 @@ export async function askConversions(
 }
 
 /**
- * Returns Stripe's answer. Returns undefined if Stripe says that the object does not exist for us, because it belongs to the other mode or
- * to a disconnected account. If Stripe cannot answer, throws `unavailable`, so that Stripe delivers the event again.
+ * Returns Stripe's response. Returns undefined if Stripe says that the object does not exist for us, because it belongs to the other mode
+ * or to a disconnected account. If Stripe cannot respond, throws `unavailable`, so that Stripe delivers the event again.
  */
 async function answered<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
   try {

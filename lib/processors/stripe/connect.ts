@@ -17,8 +17,8 @@ const stateMinutes = 15
 
 /**
  * Returns the address of Stripe's consent page, which leads back to `returnAddress` with `code` and `state`. The state is a random secret.
- * It works once, for 15 minutes, in the session that requested it. So nobody can be tricked into connecting someone else's account. The access is read-
- * only unless the service needs to `write` promotion codes.
+ * It works once, for 15 minutes, in the session that requested it. So nobody can be tricked into connecting someone else's account. The
+ * access is read-only unless the service needs to `write` promotion codes.
  */
 export async function connectAddress(
   db: Database,
@@ -78,7 +78,7 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
 
 /**
  * Connects a program to an account at the payment processor. An account belongs to only one workspace, so that nobody can read others'
- * payments by naming their account. The deployment's own account belongs to only one program. Otherwise refuses with `conflict`.
+ * payments by entering their account. The deployment's own account belongs to only one program. Otherwise refuses with `conflict`.
  * `applyParkedEvents` applies the events that arrived while the account was disconnected.
  */
 export async function connectProcessor(

@@ -33,7 +33,10 @@ export function conversionsOf(object: unknown): Conversion[] {
   return from.currency === to.currency ? ofCharge : [[from, to], ...ofCharge]
 }
 
-/** Returns the reversal in each currency that these conversions lead to, its own first. Skips amounts that are too large to store. */
+/**
+ * Returns the reversal in its own currency, and then in each currency to which these conversions lead. Skips amounts that are too large to
+ * store.
+ */
 export function inEachCurrency(reversal: Reversal, conversions: Conversion[]): Reversal[] {
   const all = [reversal]
   for (const { amount_cents: cents, currency: unit } of all) {

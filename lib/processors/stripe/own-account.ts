@@ -23,9 +23,9 @@ export interface OwnAccountState {
 }
 
 /**
- * Creates a program's code. An owner writes it into metadata of the deployment's own Stripe account and so proves that the account is
- * theirs. Stripe sends it in an event that names no connected account and is signed with the deployment's secret. The code works once, for
- * a day, while that person is an owner. A new code replaces the previous one. Refuses with `conflict` if another program has the account.
+ * Creates a program's code. An owner writes it into metadata of the deployment's own Stripe account. This proves that they own the account.
+ * Stripe sends the code in an event without a connected account, signed with the deployment's secret. The code works once, for a day, while
+ * that person is an owner. A new code replaces the previous one. Refuses with `conflict` if another program has the account.
  */
 export async function askOwnAccountCode(
   db: Database,

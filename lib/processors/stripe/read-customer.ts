@@ -11,7 +11,7 @@ const saysSomething = (said: Named) => Object.values(said).some((value) => value
 
 /**
  * Reads `customer.created`, `.updated` and `.deleted`: the metadata that attributes the customer's payments. `previous` holds the changed
- * fields before an update. The service stores nothing about customers whose metadata never names a visitor.
+ * fields before an update. The service stores nothing about customers if their metadata never contains a visitor.
  */
 export function readCustomer(type: string, object: unknown, previous: unknown, reportedAt: string): Fact {
   const read = customer.parse(object)

@@ -69,7 +69,7 @@ interface ReceivedObject {
   type: string
   account: string | null | undefined
   object: unknown
-  /** The changed fields as they were before an update. */
+  /** The previous values of the fields that an update changed. */
   previous?: unknown
   created: string
 }
@@ -105,7 +105,7 @@ const readers: Readonly<Record<string, Reader>> = {
   ),
 }
 
-/** The events that a webhook endpoint in Stripe must send. */
+/** The events that a webhook endpoint at Stripe must receive. */
 export const handledEventTypes: readonly string[] = Object.keys(readers)
 
 /**

@@ -28,17 +28,17 @@ const line = z.looseObject({
   metadata,
   amount: z.nullish(z.int()),
   discount_amounts: z.nullish(z.array(z.looseObject({ amount }))),
-  /** From 2025-03-31. */
+  /** Since 2025-03-31. */
   taxes: z.nullish(z.array(includedTax)),
-  /** Before it. */
+  /** Before 2025-03-31. */
   tax_amounts: z.nullish(z.array(includedTax)),
-  /** From 2025-03-31. */
+  /** Since 2025-03-31. */
   pricing: z.nullish(
     z.looseObject({
       price_details: z.nullish(z.looseObject({ price: looseReference, product: looseReference })),
     }),
   ),
-  /** Before it. */
+  /** Before 2025-03-31. */
   price: z.nullish(z.looseObject({ id: looseReference, product: looseReference })),
 })
 
@@ -61,12 +61,12 @@ const invoice = z.looseObject({
   customer: reference,
   customer_email: freeText(320),
   status_transitions: z.nullish(z.looseObject({ paid_at: z.nullish(unixTime) })),
-  /** From 2025-03-31. */
+  /** Since 2025-03-31. */
   parent: z.nullish(
     z.looseObject({ subscription_details: z.nullish(z.looseObject({ metadata, subscription: reference })) }),
   ),
   payments: z.nullish(z.looseObject({ data: z.array(z.looseObject({ payment })) })),
-  /** Before it. */
+  /** Before 2025-03-31. */
   subscription_details: z.nullish(z.looseObject({ metadata })),
   subscription: reference,
   payment_intent: reference,
@@ -116,7 +116,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     awaits_payment: false,
     asked: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
-    // A session may name the buyer of a first or a single invoice, but an invoice that is sent to the customer has no session.
+    // A session may identify the buyer of a first or a single invoice. But an invoice that is sent to the customer has no session.
     reported_alone:
       paid.collection_method === 'send_invoice' ||
       (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
@@ -142,7 +142,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
 
 /**
  * Returns the sold lines for `sales.lines`, after their discounts and without included tax. Skips credited lines and merges lines with the
- * same price. All lines after the 50 largest become one line without a product. Null if no line names a product.
+ * same price. All lines after the 50 largest become one line without a product. Null if no line has a product.
  */
 function soldLines(lines: z.output<typeof line>[]): PurchaseSale['lines'] {
   const weights = new Map<string, { product_ids: string[]; weight: number }>()
@@ -177,7 +177,7 @@ const sum = (parts: { amount: number }[]) => parts.reduce((total, { amount: part
 
 const invoicePayment = z.looseObject({ invoice: reference, payment })
 
-/** Reads `invoice_payment.paid`: since 2025-03-31, the only event that names the invoice of a payment intent. */
+/** Reads `invoice_payment.paid`: since 2025-03-31, the only event with the invoice of a payment intent. */
 export function readInvoicePayment(object: unknown): Fact {
   const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
   const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((paymentId) => paymentId !== null)

@@ -64,7 +64,7 @@ interface Payment {
   hidesInvoice: boolean
 }
 
-/** Reads `payment_intent.succeeded`. For the Payment Element it is the only event that names the buyer. */
+/** Reads `payment_intent.succeeded`. For the Payment Element, it is the only event that identifies the buyer. */
 export async function readIntent(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = intent.parse(object)
   return await purchaseOf(
@@ -127,7 +127,7 @@ async function purchaseOf(payment: Payment, created: string, hashEmail: HashEmai
     settles_lead: true,
     awaits_payment: false,
     asked: null,
-    // A session or an invoice may name the buyer.
+    // A session or an invoice may identify the buyer.
     reported_alone: false,
     payment_ids: [payment.id, payment.chargeId, payment.invoiceId].filter((one) => one !== null),
     asks_invoice_of: payment.hidesInvoice ? payment.id : null,

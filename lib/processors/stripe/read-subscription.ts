@@ -4,7 +4,7 @@ import { id, metadata, noMetadata, reference, unixTime } from '../payload.ts'
 
 const subscription = z.looseObject({ id, created: unixTime, customer: reference, metadata })
 
-/** Reads a subscription from the API. It pays nothing, but its metadata names its customer. */
+/** Reads a subscription from the API. It pays nothing, but its metadata identifies its customer. */
 export function readSubscription(object: unknown): Fact {
   const read = subscription.safeParse(object).data
   if (read === undefined) return ignored('No known API version sends this form.')

@@ -55,7 +55,7 @@ function nextStep({ import_id: id, source, state, counts }: Import): string {
   return state === 'applied' && source !== 'archive' ? `Undo it: svc import undo ${id}` : ''
 }
 
-/** The service answers within 15 seconds of work and then goes on by itself. */
+/** The service responds within 15 seconds and continues the work by itself. */
 const patient = { timeoutSeconds: 60 }
 const pollMilliseconds = 1000
 

@@ -48,7 +48,7 @@ function signed(id: string, body: string, secrets: string[]): Record<string, str
   }
 }
 
-/** Sends one event. Returns the status of the answer, or the error. */
+/** Sends one event. Returns the status of the response, or the error. */
 async function post(address: string, { payload }: Delivery, secrets: string[]): Promise<number | Error> {
   const body = JSON.stringify(payload)
   try {
@@ -72,7 +72,7 @@ function reasonOf({ message, cause }: Error): string {
 }
 
 /**
- * Forwards one event, and repeats it until the address answers. Any status and any timeout count as arrived. Returns undefined if the
+ * Forwards one event, and repeats it until the address responds. Any status and any timeout count as arrived. Returns undefined if the
  * listener ends before that.
  */
 async function forward(address: string, delivery: Delivery, secrets: string[], ended: AbortSignal) {
@@ -175,7 +175,7 @@ async function listen(flags: ListenFlags): Promise<void> {
     let refused: { delivery: Delivery; attempt: number; at: number }[] = []
     let isAway = false
 
-    /** Forwards an event and prints the answer. A refused event gets a further attempt later. */
+    /** Forwards an event and prints the response. A refused event gets a further attempt later. */
     const deliver = async (delivery: Delivery, attempt: number) => {
       const { id, type, payload } = delivery
       const answer = await forward(flags.forward, delivery, secrets, ended.signal)

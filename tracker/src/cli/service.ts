@@ -35,7 +35,7 @@ interface LastSeen {
   test: string | null
 }
 
-/** Answer of GET /api/v1/cli/status. */
+/** The response of GET /api/v1/cli/status. */
 export interface Status {
   program: {
     id: number
@@ -103,14 +103,17 @@ interface RequestOptions {
   timeoutSeconds?: number
 }
 
-/** Sends one request and returns the answer's JSON. The default method is GET, or POST with a `body`. Throws a CommandError unless it succeeds. */
+/**
+ * Sends one request and returns the response's JSON. The default method is GET, or POST with a `body`. Throws a CommandError unless it
+ * succeeds.
+ */
 export async function request<Data>(connection: Connection, path: string, options: RequestOptions = {}): Promise<Data> {
   const [response, text] = await send(connection, path, options, async (answer) => await answer.text())
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller knows the answer of its path
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the caller knows the response of its path
   return read(connection.baseUrl + path, response, text) as Data
 }
 
-/** Sends a GET request and writes the answer's bytes to a new file. Throws a CommandError, and leaves no file, unless it succeeds. */
+/** Sends a GET request and writes the response's bytes to a new file. Throws a CommandError, and leaves no file, unless it succeeds. */
 export async function download(connection: Connection, path: string, file: string): Promise<void> {
   if (existsSync(file)) {
     throw new CommandError('file_exists', `The file ${file} exists already.`, 'Give another name.')

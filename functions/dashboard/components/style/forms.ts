@@ -58,11 +58,11 @@ export const forms = css`
     min-width: 0;
     min-height: var(--control);
   }
-  /* A date picker is taller than a line of text, so all fields get its height. */
+  /* A date picker is taller than a line of text, so all fields use its height. */
   input[type='date'] {
     height: var(--control);
   }
-  /* Phones zoom into fields with smaller text. */
+  /* Phones would zoom into fields with smaller text. */
   @media (pointer: coarse) {
     :root {
       --control: 2.5rem;

@@ -124,7 +124,7 @@ export const surfaces = css`
   .money-bar .paid {
     fill: var(--good);
   }
-  /* Apps can only scan dark on light. */
+  /* Apps only scan dark codes on a light background. */
   .qr {
     width: 13rem;
     max-width: 100%;

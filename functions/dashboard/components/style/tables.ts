@@ -72,7 +72,7 @@ export const tables = css`
   .toolbar + .list {
     margin-top: -0.75rem;
   }
-  /* The filters, then the head of the table, stay in sight. */
+  /* The filters and the table's head stay visible while the page scrolls. */
   @media (min-width: 60rem) {
     .toolbar {
       position: sticky;
@@ -92,7 +92,7 @@ export const tables = css`
       top: 3rem;
     }
   }
-  /* Times and short words stay on one line. Addresses may wrap, and names wrap only if most of them does not fit. */
+  /* Times and short words stay on one line. Addresses may wrap, and names wrap only if most of the name does not fit. */
   td time,
   td .words {
     overflow-wrap: normal;
