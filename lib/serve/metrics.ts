@@ -3,7 +3,7 @@ import path from 'node:path'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { PostgresPool } from '../commands/postgres.ts'
 
-/** What the process itself measures. `GET /healthz?format=prometheus` returns it after the figures of lib/health.ts. */
+/** Measurements of the process. `GET /healthz?format=prometheus` returns them after the figures of lib/health.ts. */
 export interface ProcessMetrics {
   /** Counts a request of a function. `seconds` is the time until the response's headers. */
   countRequest(name: string, status: number, seconds: number): void

@@ -183,9 +183,9 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
 }
 
 /**
- * Plays the history of a seed in a new program and delivers it in a random order, as processors do under faults: up to
- * three deliveries at once, some with a wrong signature first, some during a fault of the database or while the
- * connection is disconnected. Every event and call is sent at least once, and a quarter of them twice. Unanswered ones
+ * Plays the history of a seed in a new program, and delivers it in a random order with up to three deliveries at once.
+ * Some deliveries first have a wrong signature, and some arrive during a database fault or while the connection is
+ * disconnected. Every event and call is sent at least once, and a quarter of them twice. Unanswered ones
  * are sent again later. Then it compares the program with the cash.
  */
 export async function runConnection(
