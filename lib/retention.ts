@@ -11,7 +11,7 @@ export const terms = {
   idempotency_keys: '1 day',
   /** Mails of the local stack. */
   mails: '7 days',
-  /** After they expire. */
+  /** Counted from their expiry. */
   invitations: '1 year',
   unconfirmed_applications: '7 days',
   rejected_applications: '1 year',

@@ -6,7 +6,7 @@ import { callIn } from './docs-calls.ts'
 export interface DocsPage {
   /** Its address is `/docs/<name>`. The first page is `/docs` itself. */
   name: string
-  /** Its group in the menu. */
+  /** The page's group in the menu. */
   group: string
   title: string
   /** The paragraph under the title. */
@@ -37,7 +37,7 @@ const groups = {
   'For developers': ['program-api', 'agents', 'webhooks', 'walk', 'command', 'errors'],
 }
 
-/** Reads the line before the tag, which keeps a page's calls until the script has loaded. */
+/** Reads the line before the tag. This line stores a page's calls until the script has loaded. */
 export function readStub(): string {
   const [stub] = /<script>window\.svc.*<\/script>/.exec(read('templates/AGENTS.md')) ?? []
   if (!stub) throw new Error('AGENTS.md has no stub.')

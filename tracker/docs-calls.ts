@@ -1,4 +1,4 @@
-/** The tracking calls of the documentation in each language. All come from one body, so that every language has the same fields. */
+/** The tracking calls of the documentation in each language. All languages use one body, so that they have the same fields. */
 
 interface Call {
   path: string

@@ -16,6 +16,6 @@ if (!existsSync(at(`packages/${file}`))) {
   writeFileSync(at(`packages/${file}`), template)
   console.log(`Commit tracker/packages/${file}, and build again.`)
 }
-// A package from npm knows no service, so its users must name one.
+// The npm package has no built-in service, so its users must configure one.
 writeFileSync(at(`dist/npm/${file}`), packFor(template, { baseUrl: '', version }))
 console.log(`For npm: tracker/dist/npm/${file}`)

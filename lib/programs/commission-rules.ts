@@ -7,7 +7,7 @@ import { kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import type { CommissionRule } from './commission-terms.ts'
 
-/** The scope of rules: a group, one partner, or everybody. */
+/** The scope of rules: a group, one partner, or all partners. */
 export type RuleHolder = { groupId: number } | { partnerId: number } | 'everybody'
 
 const holderOf = (holder: RuleHolder) => ({
@@ -47,7 +47,7 @@ export async function changeRule(
 }
 
 export interface RuleChange {
-  /** The id of the rule that ends. */
+  /** The id of the rule to end. */
   ends?: number | undefined
   begins?: CommissionRule | undefined
 }
@@ -60,7 +60,7 @@ export function monthBefore(at: Date): string {
   return new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - 1)).toISOString().slice(0, 7)
 }
 
-/** The effect that a change of rules would have had on a month, before refunds. Amounts are in the currency's minor unit. */
+/** The effect of a rule change on a past month, before refunds. Amounts are in the currency's minor unit. */
 export interface RulePreview {
   month: string
   /** One entry for each currency of the month's sales. */

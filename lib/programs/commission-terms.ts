@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { maxAmountCents } from '../money.ts'
 
-/** Messages about refused terms: for callers of the API, or for people next to the fields of a form. */
+/** Messages about invalid terms: for callers of the API, or for people next to the fields of a form. */
 interface Texts {
   percentage: string
   highPercentage: string
@@ -91,7 +91,7 @@ export const commissionRules = z.array(commissionRule).check(
   ),
 )
 
-/** Each rule for everybody needs a product, because the program's own terms cover all products. */
+/** Each rule for all partners needs a product, because the program's own terms cover all products. */
 export const everybodysRules = commissionRules.check(
   z.refine(
     (rules) => rules.every((rule) => rule.product_id ?? rule.sale_type),

@@ -2,7 +2,10 @@ import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { type AddressEnv, resolve } from '../notifications/public-address.ts'
 
-/** The TXT record that proves a program's domain. The prefix also works for a domain that is a CNAME, which has no other records. */
+/**
+ * The TXT record that proves a program's domain. Because of the prefix, it also works for domains with a CNAME, which can't have other
+ * records.
+ */
 export const proofOf = (programId: number, domain: string) => ({
   name: `_svc.${hostOf(domain)}`,
   value: `svc-program-id=${programId}`,
@@ -13,8 +16,8 @@ const hostOf = (domain: string) => domain.split(':', 1)[0] ?? ''
 const longestMilliseconds = 5000
 
 /**
- * Looks for the TXT record of a program's domain, and stores the proof if the record names the program. Returns whether it does. Throws if
- * the name service does not respond.
+ * Looks for the TXT record of a program's domain, and stores the proof if the record belongs to the program. Returns whether it does.
+ * Throws if the name service does not respond.
  */
 export async function proveDomain(
   db: Database,
@@ -23,7 +26,7 @@ export async function proveDomain(
 ): Promise<boolean> {
   const { name, value } = proofOf(id, domain)
   const records = await resolve(name, 'TXT', env, AbortSignal.timeout(longestMilliseconds))
-  // The name service quotes the text.
+  // The name service puts quotes around the text.
   if (!records.some((record) => record.replaceAll('"', '').trim() === value)) return false
   await db.query(
     kysely

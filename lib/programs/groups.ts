@@ -10,7 +10,7 @@ import { type CommissionRule } from './commission-terms.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
 
-/** Groups of a program with their number of partners and their current rules, newest first. */
+/** Lists the groups of a program with their number of partners and their current rules, newest first. */
 export function groupsStatement(programId: number, list: Part & { groupId?: number | undefined; name?: string }) {
   const { groupId, name, ...part } = list
   let query = kysely
@@ -37,7 +37,7 @@ export function groupsStatement(programId: number, list: Part & { groupId?: numb
   return partOf(query, sql.ref<number>('g.id'), part)
 }
 
-/** All groups of a program by name. */
+/** Lists all groups of a program by name. */
 export function groupNamesStatement(programId: number) {
   return kysely
     .selectFrom('partner_groups')

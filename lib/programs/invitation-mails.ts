@@ -3,7 +3,7 @@ import { ApiError } from '../errors.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 
-/** The sender of an invitation. Their names are the only typed text in the mail. */
+/** The sender of an invitation. Their names are the only user-written text in the mail. */
 interface InvitationSender {
   workspaceId: string
   user: { id: string; name: string; email: string; emailVerified: boolean }

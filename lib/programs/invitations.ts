@@ -14,7 +14,7 @@ function isOpen(eb: InvitationBuilder) {
   return eb.and([eb('i.accepted_at', 'is', null), eb('i.revoked_at', 'is', null)])
 }
 
-/** The invitation is open and not expired, and its sender may still invite. It ends with the sender's membership or right. */
+/** The invitation is open and not expired, and its sender may still invite. It ends when the sender's membership or permission ends. */
 function holds(eb: InvitationBuilder) {
   return eb.and([
     isOpen(eb),
@@ -33,7 +33,7 @@ function holds(eb: InvitationBuilder) {
   ])
 }
 
-/** Revokes invitations whose senders lost the right to invite. Part of the transaction that removes the right. */
+/** Revokes invitations whose senders lost the right to invite. This is part of the transaction that removes the right. */
 export function endInvitations(workspaceId: string) {
   return kysely
     .updateTable('workspace_invitations as i')
@@ -45,7 +45,7 @@ export function endInvitations(workspaceId: string) {
 
 /**
  * Invites an address to a workspace, or renews its open invitation. Returns the token for the mailed link. Throws `conflict` if the address
- * belongs to an active member. Also throws it if an open invitation is for an owner and the sender is not an owner (`byOwner`).
+ * belongs to an active member. Throws the same error if an open invitation is for an owner and the sender is not an owner (`byOwner`).
  */
 export async function inviteMember(
   db: Database,
@@ -121,7 +121,7 @@ export async function revokeInvitation(
     throw new ApiError('not_found', 'There is no such open invitation, or only an owner can revoke it.')
 }
 
-/** Returns the workspace, address and role of an invitation's link. Undefined if the link is used, revoked or expired. */
+/** Returns the workspace, address and role of an invitation by its link. Returns undefined if the link is used, revoked or expired. */
 export async function findInvitation(db: Database, token: string) {
   const [invitation] = await db.query(
     kysely

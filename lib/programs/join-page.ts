@@ -39,8 +39,8 @@ function plainLine(length: number) {
 const logoRule = 'must be the https:// address of an image'
 
 /**
- * The address of an image. Its host appears in a header, so it must be a plain ASCII host without a user name. The page loads images from the
- * program's own host, so that this origin never serves uploaded files.
+ * The address of an image. Its host appears in a header, so it must be a plain ASCII host, and the address must have no user name. The page
+ * loads images from the program's own host, so that this origin never serves uploaded files.
  */
 const logoAddress = z.string().check(
   z.trim(),
@@ -144,7 +144,7 @@ export async function changeJoinPage(db: Database, programId: number, changes: J
   return page
 }
 
-/** The agreement to self-billing, which people accept together with the text of the terms. */
+/** The agreement to self-billing. People accept it together with the text of the terms. */
 export const selfBillingClause =
   'Self-billing: the program issues the invoices for your commissions in your name. You do not issue invoices for them yourself.'
 
@@ -166,7 +166,7 @@ export function termsOf(programId: Expression<number>, version: Expression<numbe
     .$asScalar()
 }
 
-/** An applicant's answer to a question, empty if they skipped it. */
+/** An applicant's answer to a question. Empty if they skipped it. */
 export interface Answered {
   question: string
   answer: string

@@ -30,9 +30,9 @@ export function randomDigits(digits: number): string {
 export const maxLinks = 500
 
 /**
- * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if it is null. If `code` is null, it is
- * generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner and
- * above 500 links. Throws `not_found` for an unknown partner.
+ * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if `pageUrl` is null. If `code` is
+ * null, it is generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner and above 500
+ * links. Throws `not_found` for an unknown partner.
  */
 export async function addLink(
   db: Database,
@@ -64,7 +64,7 @@ export async function addLink(
               .where('is_active', '=', true)
               .where(linkCountOf(programId, partnerId), '<', maxLinks),
           ),
-        // If no link was added, another partner may have the code.
+        // If the statement added no link, another partner may have the code.
         storeCreated(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
         kysely
           .selectFrom('partners')
@@ -204,7 +204,7 @@ function linksStatement(programId: number, list: LinkList) {
 }
 
 /**
- * The clicks of the link `l`, already counted or not, with bots separate. The limit makes Postgres look up a single link, instead of
+ * The clicks of the link `l`, whether counted yet or not, with bots separate. The limit makes Postgres look up a single link, instead of
  * summing all links of the program for each link.
  */
 export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
@@ -220,7 +220,7 @@ export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'
     .limit(sql.lit(1))
     .as('k')
 
-/** Enables or disables all links of partners with the partners. Part of the same transaction. */
+/** Enables or disables all links of partners together with the partners, in the same transaction. */
 export function linksFollow(of: { programId: number; partnerIds: number[] } | { programId: number; userId: string }) {
   return kysely
     .updateTable('referral_links as l')
@@ -234,7 +234,7 @@ export function linksFollow(of: { programId: number; partnerIds: number[] } | { 
     )
 }
 
-/** The partner of a program whose link has this code. */
+/** Finds the partner of a program whose link has this code. */
 export function partnerOfCode(programId: number, code: string) {
   return kysely
     .selectFrom('referral_links as l')
@@ -265,7 +265,7 @@ function linksOfPartner(programId: Expression<number>, partnerId: Expression<num
 /** The most links in a list of partners. */
 export const linksListed = 10
 
-/** Column: the first links of {@link linksOfPartner}, plus one if the list is longer. */
+/** Selects, as a column, the first links of {@link linksOfPartner}, plus one if the list is longer. */
 export function linksOf(programId: Expression<number>, partnerId: Expression<number>) {
   return jsonArrayFrom(linksOfPartner(programId, partnerId).limit(sql.lit(linksListed + 1)))
 }
@@ -286,7 +286,7 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
 
 const ownCurrency = sql<string>`(select g.currency from programs g where g.id = l.program_id)`
 
-/** The all-time total of the link `l`. Money only in `currency`. */
+/** The all-time total of the link `l`. It includes only money in `currency`. */
 function totalOf(metric: 'leads' | 'sales' | 'commission_cents', currency?: Expression<string>) {
   return sql<number>`(
     select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_totals t

@@ -31,9 +31,9 @@ export async function listMembers(db: Database, workspaceId: string) {
 }
 
 /**
- * Changes the role of an active member, or removes them if `role` is null. Only an owner (`byOwner`) may change owners, and the last owner stays.
- * Invitations end if their sender may no longer make them. Locks the workspace's row first, so that two owners cannot remove each other. API keys
- * stay, because the programs' servers use them. Returns the number of active ones that the member created.
+ * Changes the role of an active member, or removes them if `role` is null. Only an owner (`byOwner`) may change owners, and the last owner
+ * stays. An invitation ends if its sender may no longer invite. Locks the workspace's row first, so that two owners cannot remove each
+ * other. API keys stay, because the programs' servers use them. Returns the number of active ones that the member created.
  */
 export async function changeMember(
   db: Database,
@@ -132,7 +132,7 @@ export async function openProgram(
   ])
 }
 
-/** Lists the programs of a workspace that are opened to single members. */
+/** Lists the programs of a workspace that are open to individual members. */
 export async function listOpenedPrograms(db: Database, workspaceId: string) {
   return await db.query(
     kysely

@@ -2,12 +2,12 @@ import { type InferResult, sql } from 'kysely'
 import { kysely } from '../kysely.ts'
 import { heldCommissions, unverifiedCommissions } from '../money/commission-list.ts'
 
-/** Days for which "Needs attention" counts an ignored processor event. */
+/** The number of days for which "Needs attention" counts an ignored processor event. */
 const ignoredDays = 30
 
 export type Needs = InferResult<ReturnType<typeof needsStatement>>[number]
 
-/** Counts everything in a program that needs a person's attention, in one statement. Names the partner with the lowest balance. */
+/** Counts everything in a program that needs a person's attention, in one statement. Also returns the partner with the lowest balance. */
 export function needsStatement(programId: number) {
   return kysely
     .selectFrom('programs as p')

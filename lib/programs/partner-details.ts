@@ -24,8 +24,8 @@ const campaigns = { days: 30, filters: {} } as const
 export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>
 
 /**
- * Reads a partner with all their data in the program in one request. Lists hold the newest entries, and `earns` is their terms in words. Throws
- * `not_found`.
+ * Reads a partner with all their data in the program in one request. Lists contain the newest entries, and `earns` describes the partner's
+ * terms. Throws `not_found`.
  */
 export async function readPartnerDetails(
   db: Database,

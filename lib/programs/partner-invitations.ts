@@ -39,7 +39,7 @@ function isOpen(eb: InvitationBuilder) {
   return eb.and([eb('i.accepted_at', 'is', null), eb('i.declined_at', 'is', null), eb('i.revoked_at', 'is', null)])
 }
 
-/** Revokes partner invitations whose senders lost the right to make them. Part of the transaction that takes the right away. */
+/** Revokes partner invitations whose senders lost the right to make them. This is part of the transaction that removes the right. */
 export function endPartnerInvitations(workspaceId: string | Expression<string>) {
   return kysely
     .updateTable('partner_invitations as i')
@@ -62,8 +62,8 @@ export function openInvitationOf(programId: Expression<number>, partnerId: Expre
 }
 
 /**
- * Creates the token of a link that lets a person take over a partner, and replaces the partner's open invitation. Returns undefined if the
- * partner has no address, or already has an account and has not ended the partnership.
+ * Creates the token of a link with which a person takes over a partner, and replaces the partner's open invitation. Returns undefined if
+ * the partner has no address, or already has an account and has not ended the partnership.
  */
 export async function invitePartner(
   db: Database,
@@ -138,13 +138,14 @@ export async function listPartnerInvitations(db: Database, email: string, part: 
   return await db.query(partOf(query, sql.ref<number>('i.id'), part))
 }
 
-/** An invitation, named by its link or by its row in the list. */
+/** An invitation, identified by its link or by its row in the list. */
 type NamedInvitation = { token: string } | { programId: number; id: number }
 
 /**
- * Ties a program's partner to the person with the invited address: through the link, which proves the address, or through the list, which needs a
- * verified address. From then on their own name and payout address reach the program, and an ended partnership continues. Returns the messages to
- * send. Throws `forbidden` for an expired or foreign invitation, and `conflict` if the person is already a partner of the program.
+ * Ties a program's partner to the person with the invited address: through the link, which proves the address, or through the list, which
+ * needs a verified address. From then on, the program gets their own name and payout address. An ended partnership continues. Returns the
+ * messages to send. Throws `forbidden` for an expired or foreign invitation, and `conflict` if the person is already a partner of the
+ * program.
  */
 export async function acceptPartnerInvitation(
   db: Database,

@@ -12,17 +12,18 @@ import { rulesOf } from './commission-rules.ts'
 import { type CommissionRule } from './commission-terms.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 
-/** The program's details about a partner besides the name. */
+/** The program's data about a partner, except for the name. */
 interface Details {
   email?: string | null | undefined
   external_id?: string | null | undefined
-  /** Null for none. */
+  /** Null if there is none. */
   group_id?: number | null | undefined
 }
 
 /**
- * Adds a partner with a referral link to a program. Other programs with the same address don't matter. If `code` is null, one is generated, a
- * digit longer after each collision. Throws `conflict` for a taken code, address or `external_id`, and `not_found` for an unknown group.
+ * Adds a partner with a referral link to a program. Other programs may have partners with the same address. If `code` is null, one is
+ * generated, a digit longer after each collision. Throws `conflict` for a taken code, address or `external_id`, and `not_found` for an
+ * unknown group.
  */
 export async function addPartner(
   db: Database,
@@ -64,9 +65,9 @@ interface PartnerChanges extends Details {
 }
 
 /**
- * Changes the given fields of a partner and returns them. An ended partner without an account can be activated again. One with an account needs a
- * new invitation. A person with an account changes their name and addresses themselves. Changing the address ends an open invitation to the
- * previous one. Throws `conflict`, and `not_found` for an unknown partner.
+ * Changes the given fields of a partner and returns them. An ended partner without an account can be activated again. An ended partner with
+ * an account needs a new invitation. A person with an account changes their name and addresses themselves. Changing the address ends an
+ * open invitation to the previous one. Throws `conflict`, and `not_found` for an unknown partner.
  */
 export async function updatePartner(
   db: Database,
@@ -105,7 +106,7 @@ export async function updatePartner(
           query.select(sql`save_rules(program_id, null, id, ${JSON.stringify(rules)})`.as('saved')),
         ),
       linksFollow({ programId, partnerIds: is_active === undefined ? [] : [partnerId] }),
-      // No partner has the id 0, so an unchanged address updates no row.
+      // No partner has the id 0, so this updates no row if the address is unchanged.
       endMisaddressed(programId, email === undefined ? 0 : partnerId),
       partnersStatement(programId, { limit: 1, partnerId }),
     ])
@@ -162,7 +163,7 @@ export const partnerStates = ['active', 'inactive', 'ended'] as const
 export const partnerSorts = ['newest', 'oldest', 'name', 'clicks', 'sales', 'balance'] as const
 
 interface PartnerList extends Part {
-  /** Newest first by default. Other orders: most clicks, sales or balance in the program's currency first, or names from A. */
+  /** Newest first by default. Other orders: most clicks, sales or balance in the program's currency first, or by name. */
   sort?: (typeof partnerSorts)[number] | undefined
   /** Searches the name, the e-mail address and the codes, ignoring case. */
   search?: string | undefined
@@ -364,7 +365,7 @@ const allCodes = kysely
   .where('l.partner_id', '=', ofPartner[1])
   .as('codes')
 
-/** The days of a partner's line in a list. */
+/** The number of days in the sparkline of a partner. */
 export const daysOfLine = 30
 
 const ofTotals = sql`grouped_totals t where t.program_id = p.program_id and t.grouping_name = 'partner' and t.value = p.id::text

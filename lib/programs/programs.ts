@@ -22,7 +22,7 @@ function days(minimum: number, maximum: number) {
 /** The settings of a program. The table `programs` has the same bounds. */
 export const programSettings = z.object({
   name: nameField('Give the program a name.'),
-  /** The site's host, such as `example.com`. A pasted address is reduced to it, and `münchen.de` becomes `xn--mnchen-3ya.de`. */
+  /** The site's host, such as `example.com`. Extracts the host from a pasted address, and converts `münchen.de` to `xn--mnchen-3ya.de`. */
   domain: z.pipe(
     z.string(),
     z.pipe(
@@ -46,17 +46,17 @@ export const programSettings = z.object({
   lead_commission_cents: typedTerms.amount(),
   cookie_window_days: days(1, 730),
   hold_days: days(0, 365),
-  /** Null: sales earn forever. */
+  /** If it is null, sales earn forever. */
   commission_duration_months: z.nullable(typedTerms.months()),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
-  /** Chooses the partner if a sale names one partner's code and another partner's link referred the customer. */
+  /** Decides which partner earns if a sale has one partner's code and another partner's link referred the customer. */
   attribution_priority: z.enum(['code', 'click']),
   /** The commission base of a processor's sale: the amount without tax, optionally also without the processor's fee. */
   commission_base: z.optional(z.enum(['net', 'net_of_fees'])),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),
-  /** The reasons to hold commissions. `paid_ads` means that the program forbids them. */
+  /** The reasons to hold commissions. `paid_ads` means that the program forbids paid ads. */
   review_rules: z.optional(z.array(z.enum(reviewRules))),
 })
 export type ProgramSettings = z.infer<typeof programSettings>

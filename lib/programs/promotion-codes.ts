@@ -33,9 +33,9 @@ interface Account {
 }
 
 /**
- * Gives a partner a code like `createCode`, optionally with a promotion code of the connected account. Creates it in Stripe first, because a code
- * that the account refuses must not exist here. Disables it there again if it cannot be stored here. Throws `conflict` if Stripe refuses or the
- * service may only read the account.
+ * Gives a partner a code like `createCode`, optionally with a promotion code of the connected account. Creates it in Stripe first, because
+ * a code that the account refuses must not exist here. If it cannot be stored here, disables it in Stripe again. Throws `conflict` if
+ * Stripe refuses or the service may only read the account.
  */
 export async function createPartnerCode(
   db: Database,
@@ -62,8 +62,8 @@ export async function createPartnerCode(
 }
 
 /**
- * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but the
- * code is revoked here anyway. `disableRevoked` repeats calls without a response.
+ * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but
+ * revokes the code here anyway. `disableRevoked` repeats calls without a response.
  */
 export async function revokePartnerCode(
   db: Database,

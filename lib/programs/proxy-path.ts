@@ -1,8 +1,8 @@
 const consonants = 'bcdfghjklmnpqrstvwxz'
 
 /**
- * Returns the path at which a program's site serves the tracker. It never changes and has eight letters that no block list knows. It has no
- * vowels, so that the letters form no word.
+ * Returns the path at which a program's site serves the tracker. It never changes. It has eight letters, so that no block list knows it,
+ * and no vowels, so that it contains no word.
  */
 export async function proxyPath({ id, domain }: { id: number; domain: string }): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(`${id} ${domain}`))

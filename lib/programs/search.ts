@@ -2,10 +2,10 @@ import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { listPartnersWithCodes } from './partners.ts'
 
-/** The kinds of results that the reader may see. */
+/** The kinds of results that the reader is allowed to see. */
 interface Kinds {
   partners: boolean
-  /** Whether partners are found by their e-mail address too. */
+  /** True if the search also finds partners by their e-mail address. */
   emails: boolean
   customers: boolean
   sales: boolean

@@ -45,8 +45,8 @@ export async function createWorkspace(db: Database, workspace: { name: string; o
 }
 
 /**
- * Deletes a workspace. Its members, keys, invitations and partnerships end, its programs disappear, and its access to Stripe is returned. Paid
- * money stays in the books. Throws `conflict` with the names of unsettled partners.
+ * Deletes a workspace. Its members, keys, invitations and partnerships end, its programs disappear, and its access to Stripe is returned.
+ * Paid amounts stay in the books. Throws `conflict` with the names of unsettled partners.
  */
 export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId: string): Promise<void> {
   const [done] = await db.query(call('close_workspace', { of_workspace_id: workspaceId }))
@@ -56,7 +56,7 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
     throw new ApiError('conflict', `Settle these first: ${nameSome(names)}. Pay or refuse open payouts.`)
   }
   const accountIds = done?.account_ids ?? []
-  // Do it while the service still has access to Stripe. The schedule repeats failed calls.
+  // Do this while the service still has access to Stripe. The schedule repeats failed calls.
   if (accountIds.length > 0) await disableRevoked(db, env, { limit: mostDisabled, accountIds })
   for (const accountId of accountIds) await giveAccountBack(env, accountId)
 }

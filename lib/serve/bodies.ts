@@ -4,13 +4,13 @@ const limits = {
   /** The memory limit for all bodies that are being read. */
   bytes: 64 * 1024 * 1024,
   bodies: 1000,
-  /** A client that sends nothing for this long is gone or blocks a connection on purpose. */
+  /** A client that sends nothing for this long has disappeared, or blocks the connection on purpose. */
   idleMilliseconds: 10_000,
 }
 
 /**
- * Returns a function that reads a body, up to one byte more than `most`. If all bodies together use too much, it ends the oldest
- * connections: an honest body arrives in a moment, so the oldest ones are stalled.
+ * Returns a function that reads a body, up to one byte more than `most`. If all bodies together use too much memory, it closes the oldest
+ * connections. Normal bodies arrive quickly, so the oldest ones are stalled.
  */
 export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilliseconds } = limits): (
   incoming: IncomingMessage,

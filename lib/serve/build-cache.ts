@@ -16,9 +16,9 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('../../', import.meta.url))
 const packages = path.join(root, 'node_modules')
-/** As deep as this file, so that `../../` is the root for built files too. */
+/** Has the same depth as this file, so that `../../` is the root for built files too. */
 const folder = path.join(packages, '.svc')
-/** Inputs of a build. The last one is npm's list of installed packages. */
+/** The inputs of a build. The last one is npm's list of installed packages. */
 const sources = ['functions', 'lib', 'tracker/src', 'tracker/dist', 'wrangler.toml', 'node_modules/.package-lock.json']
 const cachedMilliseconds = 24 * 3_600_000
 

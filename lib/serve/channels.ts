@@ -35,7 +35,7 @@ export function openChannels(consume: Consumer): OwnChannels {
     clearTimeout(timer)
     if (programs.size === 0) return
     const wait = untilDue()
-    // A timer lasts up to 24 days, and one extra check per hour costs little.
+    // Timers are limited to 24 days, and one extra check per hour costs little.
     if (wait > 0) timer = setTimeout(wake, Math.min(wait, 3_600_000)).unref()
     else {
       woken.resolve()
@@ -84,10 +84,13 @@ export function openChannels(consume: Consumer): OwnChannels {
   }
 }
 
-/** This delay is invisible, and under load it saves most of the cost: ten rows in one transaction cost little more than one. */
+/**
+ * This delay is too short to matter. Under load it saves most of the cost, because ten rows in one transaction cost little more than one
+ * row.
+ */
 const gatherMilliseconds = 50
 
-/** Passes the messages of a short moment to the consumer in one call. Later messages wait for the next call. */
+/** Collects messages for a moment and passes them to the consumer in one call. Later messages wait for the next call. */
 function gathering(consume: Consumer): Channels['send'] {
   let gathered: { messages: OutboxMessage[]; consumed: Promise<Set<OutboxMessage>> } | undefined
   let before: Promise<unknown> = Promise.resolve()

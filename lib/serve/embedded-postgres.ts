@@ -38,7 +38,7 @@ interface Identity {
   gid?: number
 }
 
-/** Restarts after an unexpected end, before the operator must act. */
+/** The number of restarts after unexpected exits. After that, the operator must act. */
 const killedAttempts = 30
 
 /**
@@ -218,8 +218,8 @@ function serverIdentity(): Identity {
 }
 
 /**
- * As root, the checkout is often in a folder that the server's user can't enter, like /root. The working directory is set before
- * the user changes, so the relative path always works.
+ * When the stack runs as root, the checkout is often in a folder that the server's user can't enter, such as /root. The working directory
+ * is set before the user changes, so the relative path always works.
  */
 function folderArgument(dataFolder: string, identity: Identity): string {
   return identity.uid !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : dataFolder
@@ -251,7 +251,7 @@ async function reachableBinaries(identity: Identity): Promise<string> {
     try {
       fs.renameSync(partial, copy)
     } catch {
-      // Another stack created it first.
+      // Another stack has already created it.
       fs.rmSync(partial, { recursive: true })
     }
   }
@@ -269,8 +269,8 @@ function chownTo(target: string, { uid, gid }: Identity): void {
 }
 
 /**
- * Waits for a server that still shuts down after its stack was killed. Refuses if one keeps running. Removes a pid file if
- * another program has its number, because Postgres would refuse to start forever.
+ * Waits for a server that still shuts down after its stack was killed. Refuses if one keeps running. Removes the pid file if another
+ * program has its process id. Otherwise Postgres would never start again.
  */
 async function waitUntilUnused(dataFolder: string): Promise<void> {
   const pidFile = path.join(dataFolder, 'postmaster.pid')

@@ -91,7 +91,7 @@ export async function loadFunctions(options: {
   })
 
   for (const entry of functions) {
-    // The leader counts continuously, so no call needs to ask for it.
+    // The leader counts continuously, so no call needs to request it.
     const { COUNT: _, ...services } = entry.services
     const env = {
       ...valuesFor(entry, environment),

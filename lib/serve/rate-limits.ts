@@ -6,7 +6,7 @@ type Shared = [limiter: string, key: string, window: number, times: number]
 
 /** A process sends a key's count to the others once it reaches this share of its limit. Lower counts don't matter. */
 const sharedFrom = 0.1
-/** Fits into one Postgres notification of 8,000 bytes. */
+/** This many fit into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100
 const mostKeys = 200_000
 
@@ -73,7 +73,7 @@ function begin(counter: Counter, at: number): void {
 
 function count(counter: Counter, key: string, at: number): boolean {
   begin(counter, at)
-  // Hundreds of thousands of invented addresses make the process forget counts instead of growing.
+  // With hundreds of thousands of invented addresses, the process drops counts so that its memory doesn't grow.
   if (counter.own.size >= mostKeys) counter.own.clear()
   const times = (counter.own.get(key) ?? 0) + 1
   counter.own.set(key, times)

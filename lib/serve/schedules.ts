@@ -3,8 +3,8 @@ import type { Service } from './functions.ts'
 import { logFailure } from './server.ts'
 
 /**
- * Schedules that differ from wrangler.toml. Here the database never rests, so missed work is found within a minute. Consumers have no
- * schedule and run when there is work.
+ * Schedules that differ from wrangler.toml. Here the database never suspends, so the service finds missed work within a minute. Consumers
+ * have no schedule and run when there is work.
  */
 const schedules: Record<string, string[]> = {
   'relay-outbox': ['* * * * *'],

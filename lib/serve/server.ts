@@ -12,7 +12,7 @@ import type { Place } from './geo.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
 import { openVisitorBudget, type Use } from './visitor-budget.ts'
 
-/** Each costs some kilobytes, and a proxy opens one for each request under way. */
+/** Each connection takes some kilobytes, and a proxy opens one for each request in progress. */
 const mostConnections = 4000
 
 /** Processors' events may be larger than other bodies. */
@@ -28,13 +28,13 @@ export interface RunningServer {
   stop(): Promise<void>
 }
 
-/** Shorter than the limits of systemd and the compose file. */
+/** Shorter than the timeouts of systemd and the compose file. */
 const stopWithinMilliseconds = 25_000
 const backgroundWithinMilliseconds = 10_000
 
 /**
- * Serves the functions over HTTP/1.1. A proxy does TLS. A visitor's address and place come from the connection or a trusted
- * proxy, never from the visitor.
+ * Serves the functions over HTTP/1.1. A proxy terminates TLS. A visitor's address and place come from the connection or a trusted proxy,
+ * never from the visitor.
  */
 export async function startServer(options: {
   service: Pick<Service, 'answer'>
@@ -85,7 +85,7 @@ export async function startServer(options: {
           if (incoming.complete && !outgoing.destroyed) logFailure('request', error)
           return internalError()
         })
-        // A client can't reuse a connection with an unread body, and must not reuse one of a process that stops.
+        // A client can't reuse a connection with an unread body, and must not reuse a connection to a stopping process.
         if (stopping || !incoming.complete) outgoing.setHeader('connection', 'close')
         if (!incoming.complete) outgoing.on('finish', () => incoming.destroy())
         return response
@@ -169,7 +169,7 @@ function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: stri
   return address ? address.origin + address.pathname + address.search : undefined
 }
 
-/** The API and the page that take the files of an import. */
+/** The API route and the page that receive the files of an import. */
 const importPath = /^(\/api\/v1|\/programs\/\d+)\/imports$/
 
 /** The largest body that a path's function accepts. */
@@ -178,7 +178,7 @@ function largestBody(pathname: string): number {
   return pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
 }
 
-/** Returns what a request uses at most. A body of unknown length counts as the largest one. */
+/** Describes a request for the budget. A body of unknown length counts as the largest allowed one. */
 function useOf({ headers, method = 'GET' }: IncomingMessage, url: string): Use {
   const { pathname } = new URL(url)
   const most = largestBody(pathname)

@@ -75,7 +75,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
   const metrics = openMetrics({
     readConnections: () => postgres.readConnections(),
-    // The disk of another PostgreSQL is not this process's to watch.
+    // This process only watches the disk of its own PostgreSQL.
     dataFolder: settings.databaseUrl === undefined ? settings.dataFolder : undefined,
     backupFolder: settings.backupFolder,
   })
@@ -106,7 +106,7 @@ async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => 
     outgoing.writeHead(503, { 'retry-after': '10', 'content-type': 'application/json', connection: 'close' })
     outgoing.end(JSON.stringify({ success: false, error }))
   })
-  // The service reports a taken port when it starts to listen.
+  // If the port is taken, the service reports this when it starts to listen.
   server.on('error', () => {})
   const timer = setTimeout(() => server.listen(port, host), silentMilliseconds)
   try {

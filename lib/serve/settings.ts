@@ -23,7 +23,7 @@ export interface Settings {
   geoFile: string | undefined
   /** The folder of the nightly backups, whose age is a metric. */
   backupFolder: string | undefined
-  /** The operator's confirmation of replaced secrets. */
+  /** The operator's confirmation that secrets were replaced. */
   replacedSecrets: string | undefined
 }
 
@@ -149,7 +149,7 @@ export function readSettings(
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    // A set variable wins, and the stored secret stays.
+    // If a variable is set, it wins. The stored secret stays.
     keep(dataFolder, { ...secrets, ...kept, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,
@@ -199,7 +199,7 @@ const fileOf = (dataFolder: string) => path.join(dataFolder, 'secrets.json')
 function readKept(dataFolder: string, problems: string[]): Record<string, string> {
   const file = fileOf(dataFolder)
   if (!existsSync(file)) {
-    // New secrets would not fit the existing data.
+    // New secrets would not match the existing data.
     if (existsSync(path.join(dataFolder, 'postgres')))
       problems.push(`${file} is missing, but the database next to it needs it. Restore your copy.`)
     return {}

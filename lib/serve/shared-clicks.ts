@@ -3,7 +3,7 @@ import type { SentStatement, StatementResult } from '../database.ts'
 import { functionCalls } from '../schema.ts'
 import type { PostgresPool } from '../commands/postgres.ts'
 
-/** With this many click statements under way, a new click waits. See test/bench/README.md for measurements. */
+/** If this many click statements are running, a new click waits. See test/bench/README.md for measurements. */
 const mostUnderWay = 8
 /** The most clicks in one statement. */
 const mostTogether = 16
@@ -35,8 +35,8 @@ interface Waiting {
  * If Postgres refuses the statement, nothing was written, and it sends each click alone. If the outcome is unknown, each click fails like a
  * single one. The retry finds recorded clicks by their keys.
  *
- * Only clicks of new customers share a statement. They lock no row of others, so statements never wait for each other. The click
- * of an existing customer locks that customer's row.
+ * Only clicks of new customers share a statement. They lock no shared rows, so statements never wait for each other. The click of an
+ * existing customer locks that customer's row.
  */
 export function shareClicks(pool: PostgresPool): PostgresPool {
   const waiting: Waiting[] = []

@@ -4,7 +4,7 @@ import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import type { FunctionModule } from './functions.ts'
 
-/** Node strips types by itself, but it can't compile JSX. */
+/** Node strips types, but it can't compile JSX. */
 registerHooks({
   load(url, context, next) {
     if (!url.endsWith('.tsx')) return next(url, context)

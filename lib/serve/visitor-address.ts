@@ -18,7 +18,7 @@ export function visitorAddress(from: string, headers: IncomingHttpHeaders, trust
   return address
 }
 
-/** Whether the service believes the headers of this sender. */
+/** True if the service trusts the headers of this sender. */
 export function isTrusted(address: string, trusted: BlockList): boolean {
   const family = isIP(plain(address))
   return family !== 0 && trusted.check(plain(address), family === 4 ? 'ipv4' : 'ipv6')

@@ -25,11 +25,11 @@ const hashesPassword = /^\/(api\/auth\/|sign-in|sign-up|reset-password)/
 const hashing_ms = 150
 const millisecondsOfMegabyte = 14
 
-/** Clicks and leads have limits of their own, because many honest visitors can share an address. */
+/** Clicks and leads have separate limits, because many honest visitors can share an address. */
 const tracking = /^\/api\/v1\/track\/(click|lead)$/
 const keyed = /^\/api\/(v1\/(?!webhooks\/|reference|openapi|track\/click)|tracking\/)/
 
-/** Invented addresses and keys make the process forget counts instead of growing. */
+/** With many invented addresses and keys, the process drops counts so that its memory doesn't grow. */
 const mostKept = 100_000
 
 /** A request as the budget counts it. `bodyBytes` is the greatest possible length of its body. */
@@ -47,22 +47,22 @@ export function costOf({ method, pathname, bodyBytes }: Use): number {
   return base + hashing + (bodyBytes / 1024 / 1024) * millisecondsOfMegabyte
 }
 
-/** Returns the hash of the key or session that a call names, if its route needs one. */
+/** Returns the hash of the key or session in a call, if its route needs one. */
 function keyOf({ pathname, authorization }: Use): string | undefined {
   if (authorization === undefined || !keyed.test(pathname)) return undefined
   return createHash('sha256').update(authorization).digest('base64')
 }
 
 /**
- * One budget of each address for everything that a stranger can ask of one box, except clicks and leads. Calls with a key or session that
- * has worked before do not count. Cloudflare bounds strangers at its edge.
+ * A budget per address for everything that a stranger can request from one box, except clicks and leads. Calls with a key or session that
+ * has worked before do not count. On Cloudflare, the edge limits strangers.
  */
 export function openVisitorBudget(now = Date.now) {
   let window = 0
   let used = new Map<string, number>()
   const knownKeys = new Set<string>()
   return {
-    /** Counts a request. Returns whether its address had the budget for it. */
+    /** Counts a request. Returns whether the budget of its address was sufficient. */
     take(address: string, use: Use): boolean {
       const counted = countedAddress(address)
       if (counted === undefined || (tracking.test(use.pathname) && use.authorization === undefined)) return true

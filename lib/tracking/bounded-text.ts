@@ -4,8 +4,8 @@ const maxBytes = 2048
 const encoder = new TextEncoder()
 
 /**
- * Returns a function that cuts texts so that together they have up to 2 KB. Each text may take half of the rest, so that a long text leaves
- * room for the next.
+ * Returns a function that cuts texts so that together they have up to 2 KB. Each text may take half of the remaining space, so that a long
+ * text leaves room for the next one.
  */
 export function textBudget(): (text: string | null | undefined) => string | null {
   let left = maxBytes
@@ -18,7 +18,7 @@ export function textBudget(): (text: string | null | undefined) => string | null
   }
 }
 
-/** The parameters of an address that the service reads. The rest can hold private data. */
+/** The parameters of an address that the service reads. Other parameters can contain private data. */
 const keptNames = new Set<string>(['aff', ...campaignNames, 'gclid', 'gbraid', 'wbraid', 'msclkid'])
 
 /** Returns an address without its hash, and with only the parameters that the service reads. */

@@ -31,7 +31,7 @@ const maxLength = 200
 export function campaignOf(parameters: URLSearchParams, cut: (text: string) => string | null): Campaign | null {
   const campaign: Campaign = {}
   for (const name of campaignNames) {
-    // Postgres stores no NUL, and the cut can split a character.
+    // Postgres can't store NUL, and cutting can split a character.
     const value = cut(parameters.get(name)?.replaceAll('\0', '').trim().slice(0, maxLength).toWellFormed() ?? '')
     if (value) campaign[name] = value
   }

@@ -82,7 +82,10 @@ function hostOf(address: string): string | null {
   return hostname && hostname.length <= 253 ? hostname : null
 }
 
-/** Splits off the program that the tag names. The database checks it and does not store it again, because the click's row has its program. */
+/**
+ * Separates the tag's program from the other data. The database checks it but does not store it again, because the click's row has its
+ * program.
+ */
 function splitProgram({ additional_data, ...click }: Click): { click: Click; named_program_id: number | null } {
   const { program_id, ...rest } = additional_data ?? {}
   return {
@@ -105,8 +108,8 @@ const refusalOf = (code: keyof typeof refusals) => new ApiError(code, refusals[c
 
 /**
  * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The link belongs to the
- * program in `additional_data.program_id`. Without it, the link is the only one with the code, or belongs to the program that verified the
- * page's domain. The customer is new unless `existingClickId` belongs to the link's program. A repeated statement records nothing and
+ * program in `additional_data.program_id`. Without it, the link must be the only one with the code, or belong to the program that verified
+ * the page's domain. The customer is new unless `existingClickId` belongs to the link's program. A repeated statement records nothing and
  * returns the first response. Refuses with a code of `refusals` after writing nothing.
  */
 export async function recordClick(
@@ -135,8 +138,8 @@ export async function recordClick(
 }
 
 /**
- * Returns whether a click was refused because its customer or its event exists. Then the first attempt was committed and its response was
- * lost.
+ * Returns whether a click was refused because its customer or its event exists. In that case, the first attempt was committed but its
+ * response was lost.
  */
 function isRecorded(error: unknown): boolean {
   return /^(customers_click_id_key|affiliate_click_events_\w+_pkey)$/.test(violatedConstraint(error) ?? '')

@@ -6,7 +6,7 @@ export interface CountEnv {
 /** A Worker may run for thirty seconds after its response. */
 const countAfterMilliseconds = 25_000
 
-/** A count that starts at this time includes everything that this isolate recorded earlier. */
+/** When the next count starts. It includes everything that this isolate recorded earlier. */
 let askedUntil = 0
 
 /**
@@ -19,7 +19,7 @@ export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (asked: Prom
   askedUntil = now + countAfterMilliseconds
   const asked = new Promise<void>((resolve) => setTimeout(resolve, countAfterMilliseconds))
     .then(() => counting.fetch('https://count/'))
-    // The schedule counts the rest.
+    // The schedule handles the rest.
     .catch(() => console.error(JSON.stringify({ error: 'count_unreachable' })))
   waitUntil(asked)
 }

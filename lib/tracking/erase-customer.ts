@@ -9,13 +9,12 @@ import type { JsonValue } from '../schema.ts'
 type KnownBy = { customer_key: string } | { click_id: string }
 
 /**
- * Erases the personal data of a program's customer: their key, email hash and processor ids, the visitor's details of
- * their clicks and leads, and words in payments and webhooks. Replaces the click id, so that the cookie becomes
- * unknown. Amounts, days, partners, statuses and each sale's `transaction_id` stay, so sums don't change and repeats
- * are still recognized. Live events that the service couldn't read stay encrypted, and are deleted after 30 days.
- * Throws `not_found` if the program doesn't know the person. Returns the number of erased customers. It is 0 if there
- * were only test events, unattributed sales, clicks of an expired visitor, or unattributed events and customers of
- * Stripe.
+ * Erases the personal data of a program's customer: their key, email hash and processor ids, the visitor's details of their clicks and
+ * leads, and free text in payments and webhooks. Replaces the click id, so that the cookie becomes unknown. Amounts, days, partners,
+ * statuses and each sale's `transaction_id` stay, so sums don't change and repeats are still recognized. Live events that the service
+ * couldn't read stay encrypted, and are deleted after 30 days. Throws `not_found` if the program doesn't know the person. Returns the
+ * number of erased customers. It is 0 if there were only test events, unattributed sales, clicks of an expired visitor, or unattributed
+ * events and customers of Stripe.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
   // The new click id lets a repeated call find the erased customer after a lost response.
@@ -40,7 +39,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       })
       .where('program_id', '=', programId)
       .where('customer_id', 'in', known.select('id')),
-    // The copy of the program names the person too.
+    // The copy of the program in an export contains the person too.
     kysely.deleteFrom('export_rows').where('program_id', '=', programId),
     kysely
       .deleteFrom('processor_customers')

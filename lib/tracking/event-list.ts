@@ -26,7 +26,7 @@ export interface EventChoice {
   /** Exclusive. */
   from?: Date | undefined
   to?: Date | undefined
-  /** A partner's id, or a part of their name. It selects the partner with the closest name. */
+  /** A partner's id, or a part of their name. A name selects the partner with the closest match. */
   partner?: string | undefined
   /** A link's code, in upper or lower case. */
   code?: string | undefined
@@ -124,10 +124,10 @@ function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
 
 const isOfCustomers = ({ search, customer_id: id }: NamedChoice) => search !== undefined || id !== undefined
 
-/** No partner and no link has this id. */
+/** An id that no partner and no link has. */
 const none = 0
 
-/** Looks names up first, so that Postgres can plan for the number of the partner's events. */
+/** Looks up names first, so that Postgres can plan with the number of the partner's events. */
 async function withIds(db: Database, { partner, code, ...choice }: EventChoice): Promise<NamedChoice> {
   const { programId } = choice
   const isId = partner !== undefined && /^[1-9]\d{0,14}$/.test(partner)

@@ -18,7 +18,7 @@ export type TrackingEvent = ClickEvent | LeadEvent | ConversionEvent
 
 export interface EventPage {
   data: TrackingEvent[]
-  /** `total` counts the read events: up to the newest `3 * pageSize` of each type. */
+  /** `total` counts the events that were read: up to the newest `3 * pageSize` of each type. */
   meta: {
     pagination: { page: number; pageSize: number; pageCount: number; total: number }
     /** The start of the kept clicks. Absent if none were dropped for their age. */

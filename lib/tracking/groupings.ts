@@ -17,7 +17,7 @@ export const groupings = [
   ...campaignNames,
 ] as const satisfies GroupingName[]
 
-/** The figures of each group, each with the totals that it needs. */
+/** The figures of a group, each with the totals that it needs. */
 const totalsOf = {
   clicks: ['clicks'],
   bot_clicks: ['bot_clicks'],
@@ -47,7 +47,7 @@ export const metrics = [
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 
 export interface GroupsQuery {
-  /** Undefined if only the whole is requested. */
+  /** Undefined if the query only requests the whole. */
   groupBy: (typeof groupings)[number] | undefined
   /** Days in `timeZone` (YYYY-MM-DD), both inclusive. */
   from: string
@@ -89,8 +89,8 @@ export interface Groups {
 type Row = DatabaseFunctions['read_groups']['row']
 
 /**
- * Reads a program's performance by the values of a grouping: the first values by `sort`, and the whole. Both have intervals if the query
- * requests them. Counts clicks, leads and sales up to about a minute ago.
+ * Reads a program's performance by the values of a grouping: the first values by `sort`, and the whole program. Both have intervals if the
+ * query requests them. Counts clicks, leads and sales up to about a minute ago.
  */
 export async function readGroups(db: Database, programId: number, query: GroupsQuery): Promise<Groups> {
   const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)

@@ -36,13 +36,13 @@ export interface OverviewQuery extends PerformanceQuery {
   interval?: ChartInterval | undefined
   /** The currency of the money, in lower case. Sales are counted in all currencies. */
   currency: string
-  /** The only values to count. Null counts events without a value. */
+  /** Filters: the only values to count. Null counts events without a value. */
   filters: Filters
 }
 /** Ids of partners, links and codes are text. */
 export type Filters = { [Name in BreakdownName]?: string | null }
 
-/** Figures of a period, with money in minor units. */
+/** The figures of a period. Money is in minor units. */
 export interface Figures {
   clicks: number
   leads: number
@@ -87,8 +87,8 @@ export interface Overview {
   days: number
   isCompared: boolean
   /**
-   * If filters match too many events, the start of the events that were read. It applies to the breakdowns and, with two filters, to all
-   * figures.
+   * If filters match too many events, the start of the events that were read. It applies to the breakdowns. With two filters, it applies to
+   * all figures.
    */
   readFrom: Date | undefined
   /** The start of the kept clicks, if the breakdowns or all figures lack earlier ones. */

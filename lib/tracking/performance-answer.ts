@@ -190,7 +190,7 @@ function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
   }
 }
 
-/** The totals of the previous period. They show whether growth started from zero. Money is in minor units of a currency. */
+/** The totals of the previous period. They show whether the growth started at zero. Money is in minor units of a currency. */
 export function totalsBefore(rows: PerformanceRow[], currency: string): Figures {
   const before = noFigures()
   for (const row of rows) {

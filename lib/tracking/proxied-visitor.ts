@@ -1,6 +1,6 @@
 import { isSignedByProxy, type ProxyEnv, readProxyKeyName } from '../access/proxy-keys.ts'
 
-/** A visitor in the description of the proxy on an integrator's own domain. See tracker/src/proxy.ts. */
+/** A visitor, as described by the proxy on an integrator's own domain. See tracker/src/proxy.ts. */
 export interface ProxiedVisitor {
   /** The program whose key signed the header, and the number of that key. */
   programId: number
@@ -17,8 +17,8 @@ export const visitorHeader = 'svc-visitor'
 const toleranceSeconds = 300
 
 /**
- * Reads the visitor from the header, a query string that ends with `&signature=<64 hexadecimal digits>`. Returns undefined if the named
- * program's key did not sign it, whether or not that key is still valid. Returns undefined if its time (Unix seconds) is more than five minutes away.
+ * Reads the visitor from the header, a query string that ends with `&signature=<64 hexadecimal digits>`. Returns undefined if no key of the
+ * stated program signed it. The key may be expired. Returns undefined if its time (Unix seconds) is more than five minutes away.
  */
 export async function readProxiedVisitor(
   header: string | null,
@@ -33,7 +33,7 @@ export async function readProxiedVisitor(
   const age = Math.abs(now / 1000 - Number(field('time') || Number.NaN))
   if (!key || !(age <= toleranceSeconds)) return undefined
   if (!(await isSignedByProxy(env, key, text, signature))) return undefined
-  // The cut can fall inside a character.
+  // Cutting can split a character.
   const kept = (name: string) => field(name).replaceAll('\0', '').slice(0, 255).toWellFormed()
   return {
     ...key,

@@ -42,15 +42,15 @@ export async function readIntegration(db: Database, programId: number) {
     ...asStatus(row),
     /** The processors other than Stripe to which the program is connected. */
     connected_processors: row.connected_processors,
-    /** Whether browsers reported signups that did not settle a lead. */
+    /** True if browsers reported signups that did not settle a lead. */
     has_provisional_leads: row.provisional_lead !== null,
     /** The latest click's page. Undefined before the first click. */
     latest_click: live && test ? (test.at > live.at ? test : live) : (live ?? test),
     latest_sale: sale,
-    /** Whether the program invited a partner, or a partner can already sign in. */
+    /** True if the program invited a partner, or if a partner can already sign in. */
     has_invited: row.has_invited,
     active_keys: keys?.active ?? 0,
-    /** To the hour. */
+    /** Rounded to the hour. */
     key_used_at: keys?.last_used_at ? new Date(keys.last_used_at) : null,
   }
 }
@@ -68,10 +68,10 @@ function statusByKey(keyHash: string) {
 
 type OfProgram = ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>
 
-/** A browser can record any number of provisional leads after a settled one, so the query searches this many for it. */
+/** A browser can record any number of provisional leads after a settled one, so the query searches this many leads for a settled one. */
 const leadsLookedThrough = 50
 
-/** Among this many sales, a shop with several currencies has one in the program's. */
+/** A shop with several currencies has at least one sale in the program's currency among this many sales. */
 const salesLookedThrough = 20
 
 function statusColumns(eb: OfProgram) {

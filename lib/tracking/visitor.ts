@@ -27,8 +27,8 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }, visito
 }
 
 /**
- * Returns the stored form of the visitor's counted address: 48 bits of a hash with a secret key that changes each month. It
- * shows many signups from one address, and nobody can read the address from it. Null if the address is not counted.
+ * Returns the stored form of the visitor's counted address: 48 bits of a hash with a secret key that changes each month. It reveals many
+ * signups from one address, but nobody can recover the address from it. Null if the address is not counted.
  */
 export function visitorHash(secret: string | undefined, address: string | undefined): number | null {
   if (!secret || !address) return null
@@ -42,7 +42,7 @@ interface Device {
   browser_name: string | null
 }
 
-/** Parsing a user agent takes 15 to 100 µs, which is most of a click's work, and the same few agents repeat. */
+/** Caches parsed user agents. Parsing one takes 15 to 100 µs, which is most of a click's work, and the same few agents repeat. */
 const knownDevices = new Map<string, Device>()
 const maxKnownDevices = 500
 
@@ -92,7 +92,7 @@ async function parse(userAgent: string): Promise<Device> {
   }
 }
 
-/** Returns device type, operating system and browser of a user agent. */
+/** Returns the device type, operating system and browser of a user agent. */
 export async function visitorDevice(userAgent: string | null): Promise<Device> {
   if (!userAgent) return { device_type: null, device_os: null, browser_name: null }
   const known = knownDevices.get(userAgent)

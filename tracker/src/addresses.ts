@@ -16,7 +16,7 @@ const scripts: Partial<Record<Route, string>> = {
 }
 export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route}`
 
-/** Returns the service's address without a trailing slash. Throws if nothing names it, so that no key goes to a stranger. */
+/** Returns the service's address without a trailing slash. Throws if it is not configured, so that no key goes to a stranger. */
 export function baseUrlOf(baseUrl: string | undefined): string {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
   const found = baseUrl || process?.env?.['SVC_BASE_URL'] || SVC_BASE_URL

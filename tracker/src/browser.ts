@@ -7,13 +7,13 @@
  *   waits, and also has `svc.revokeConsent()`.
  * - `data-svc-params="via,ref,fpr"`: further parameters that carry a partner code besides `aff`.
  * - `data-svc-name="partners"`: the name of a further program on the same site. Its helper is `window.partners` and its cookie
- *   `partners_click_id`. Without a name they are `window.svc` and `svc_click_id`. Each program has its own tag.
+ *   `partners_click_id`. The defaults are `window.svc` and `svc_click_id`. Each program has its own tag.
  *
  * The script sends its calls to the service that it was loaded from. If its address is not the service's `/js/`, a proxy on the page's
  * own domain serves it, and that address receives the calls too.
  *
- * Every page view pays for every byte: the build fails if the script is larger than 1 KB after brotli. So only pages that ask for consent
- * load the code that revokes it.
+ * Every page view pays for every byte, so the build fails if the script is larger than 1 KB after brotli. For the same reason, only pages
+ * that ask for consent load the code that revokes it.
  */
 
 /** Whether this is `svc-tracker-consent.js`. See build.ts. */
@@ -79,13 +79,14 @@ try {
   // oxlint-disable-next-line no-unsafe-type-assertion -- keeps everything that the page has under this name
   const svc = ((window as unknown as Record<string, object>)[svcName] ??= {}) as StubbedSvc
   if (svcProgramId && !svc.v) {
-    // Sent with click and signup, so that the service refuses those of another program. JSON has null if the tag has no number.
+    // Sent with clicks and signups, so that the service refuses clicks and signups of another program. JSON has null if the tag has no
+    // number.
     const program_id = +svcProgramId
     // oxlint-disable-next-line no-non-null-assertion -- `aff` matches
     const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
-    // The address up to the end of the query that has the code, the address without its query and hash, and the code. Also matches inside
-    // the hash, for routers that keep their query there, and in links that a mail program garbled: `?a=b?aff=c`, `&amp;aff=c`. Runs in
-    // linear time: the anchor allows one start, and the lookahead never backtracks into another part.
+    // Captures the address up to the end of the query with the code, the address without its query and hash, and the code. Also matches
+    // inside the hash, for routers that keep their query there, and in links that a mail program garbled: `?a=b?aff=c`, `&amp;aff=c`. Runs
+    // in linear time: the anchor allows one start, and the lookahead never backtracks into another part.
     const codePattern = RegExp(`^(?=([^?#;]*)).*?[&?#;](${names})=([^?#;&]+)[^#]*`)
     let consented: 0 | 1 | undefined,
       unsavedClickId: string | null = null,
@@ -168,10 +169,10 @@ try {
       if (code && code != lastCode) {
         lastCode = code
         void enqueue(() => {
-          // With consent, the previous page has stored its code itself.
+          // With consent, the previous page has already stored its code.
           if (isBefore && (store[sessionKey] || getClickId())) return
           store[clickKey] = JSON.stringify({
-            // Sends only the campaign from the query. The rest can hold private data.
+            // Sends only the campaign from the query. Other parameters can contain private data.
             affiliate_url:
               // oxlint-disable-next-line no-non-null-assertion -- as `aff` does
               url + '?' + ('aff=' + code + '&' + query).match(/\b(^aff|sub.|utm_\w+)=[^?#;&]+/g)!.join('&'),
@@ -240,7 +241,7 @@ try {
         if (wasConsented) queue = new Promise((resolve) => (consent = resolve))
       }
 
-    // On the previous page of this site the visitor may not have consented. That page stored nothing, but the browser names its address.
+    // The visitor may not have consented on the previous page of this site. That page stored nothing, but the browser reports its address.
     if (document.referrer.split('/')[2] == location.host) look(document.referrer, 1)
     // The router may have changed the address before this script loaded. The navigation entry still has the original.
     look(performance.getEntriesByType('navigation')[0]?.name)

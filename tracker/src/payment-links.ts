@@ -47,7 +47,7 @@ try {
     if (!parameter) return
     const { search } = link
     const [, , value] = parameter.exec(search) ?? []
-    // Edits the text, so that the page's other parameters keep their spelling.
+    // Edit the text, so that the page's other parameters keep their spelling.
     if (value === undefined) link.search = `${search || '?'}${search.length > 1 ? '&' : ''}${spelling}=${id}`
     else if (value !== id && written.has(value)) link.search = search.replace(parameter, `$1${id}`)
   }
@@ -98,7 +98,7 @@ try {
     childList: true,
     attributeFilter: ['href', attribute, customData],
   })
-  // Right after Paddle.js has run, before the page's own script can open a checkout.
+  // Do this right after Paddle.js has run, before the page's own script can open a checkout.
   document.addEventListener('load', wrapPaddle, true)
   // Also runs on each click, for links inside shadow roots, and for an id that is newer than the page's last change.
   for (const type of ['click', 'auxclick'])

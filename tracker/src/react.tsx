@@ -22,10 +22,10 @@ export interface SvcProviderProps {
   children?: ReactNode
 }
 
-/** The surrounding providers by name, and whether each waits for consent. */
+/** The surrounding providers by name, each with whether it waits for consent. */
 const Provided = createContext<Record<string, boolean>>({})
 
-/** Loads the tracker once, in the browser only. On the server it renders its children and does nothing else. */
+/** Loads the tracker once, in the browser only. On the server, it only renders its children. */
 export function SvcProvider({
   programId,
   baseUrl = SVC_BASE_URL,

@@ -16,7 +16,7 @@ export interface SvcError {
   /** For a sale that was recorded before (409): its id, and whether it has the same data. */
   sale_id?: number
   same_payload?: boolean
-  /** Whether the recorded sale has a partner after this call named its customer, and its commission. */
+  /** Whether the recorded sale has a partner now that this call added its customer, and its commission. */
   attributed?: boolean
   commission_id?: number | null
   [name: string]: unknown
@@ -29,14 +29,14 @@ export type Result<Data> =
 
 const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
 
-/** Throws unless this is an API key, so that a missing variable shows at the start and not at the first sale. */
+/** Throws unless this is an API key, so that a missing variable is noticed at the start and not at the first sale. */
 export function checkKey(apiKey: string | undefined): void {
   if (!apiKey?.trim()) throw new TypeError('apiKey is missing. Set SVC_API_KEY to the API key of your program.')
   if (!/^svc_live_\w+$/.test(apiKey.trim()))
     throw new TypeError('apiKey is not an API key. Copy the complete key, which begins with svc_live_.')
 }
 
-/** Fields that the service ignored and that the log already names. */
+/** Ignored fields that the log already mentions. */
 const logged = new Set<string>()
 
 /** If the service asks for a longer wait, the call fails and the caller decides. */

@@ -7,7 +7,7 @@ export { stripeAmount }
 export type { Result, SvcError }
 
 export interface SvcClientOptions extends Addresses, Caller {
-  /** The currency (ISO 4217) of sales that name none. Default `usd`. Name your program's currency. */
+  /** The currency (ISO 4217) of sales without one. Default `usd`. Set it to your program's currency. */
   currency?: string | undefined
 }
 
@@ -96,7 +96,7 @@ export type RefundData = { success: true; ignored_fields?: string[] } & (
 
 /**
  * Calls the service from your server. No method throws or rejects. A failure is a result with `ok: false`. Only the constructor throws, if
- * the key is missing or malformed, or if nothing names the service's address.
+ * the key is missing or malformed, or if the service's address is not configured.
  *
  * Repeats a call after no response, 429 or 5xx. Each call is safe to repeat: the service recognizes a lead by its customer, a sale by its
  * invoice id, and a refund by its id or amount.

@@ -83,7 +83,7 @@ export function saleFromSession(session: PaidSession): SaleInput | null {
 
 /**
  * Returns the sale of a renewal's invoice. `includeFirst` adds every other paid invoice: a subscription's first payment, a change of plan,
- * the end of a trial, or an invoice with its own metadata. Null if nothing was paid, or if no metadata names the customer.
+ * the end of a trial, or an invoice with its own metadata. Null if nothing was paid, or if no metadata identifies the customer.
  *
  * For `invoice.paid`.
  */

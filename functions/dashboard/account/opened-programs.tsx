@@ -9,7 +9,7 @@ import { form } from '../components/form.ts'
 import { createPages, requireWorkspace } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 
-/** Programs of a workspace that are opened to single members. */
+/** Programs of a workspace that are open to individual members. */
 export const pages = createPages()
 
 const programRoles = ['member', 'admin', 'billing'] as const
@@ -21,7 +21,7 @@ interface OpenedProgramsProps {
   members: Member[]
 }
 
-/** Lists the programs that are opened to single members, and opens further programs. It is a part of the members page. */
+/** Lists the programs that are open to individual members, and opens further programs. It is part of the members page. */
 export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
   if (programs.length === 0) return null
   return (

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** The result for a file: `kept` if somebody changed it by hand. */
+/** The result for a file. `kept` means that somebody changed it by hand. */
 export type Written = 'created' | 'updated' | 'unchanged' | 'kept'
 
 const checksum = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -89,5 +89,8 @@ export function writeSection(path: string, text: string): Written {
 
 const sectionStart = '<!-- svc:start. `svc init` rewrites the text from here to svc:end. -->'
 const sectionEnd = '<!-- svc:end -->'
-/** Finds the first start marker with an end before the next start. So the text between a lost marker and a later section stays. */
+/**
+ * Finds the first start marker that has an end marker before the next start marker. So the text between a stray marker and a later section
+ * stays.
+ */
 const sectionPattern = /<!-- svc:start\b(?:(?!<!-- svc:start\b)[^])*?<!-- svc:end -->/

@@ -19,7 +19,7 @@ export async function init(connection: Connection, replace: (path: string) => Pr
   const status = await fetchStatus(connection)
   const instructions = fillIn(readTemplate('AGENTS.md'), connection, status)
   const files: Record<string, Written> = {}
-  // First, so that git never sees a file with the key.
+  // Do this first, so that git never sees a file with the key.
   files['.gitignore'] = addLines('.gitignore', ['.svc/.env', '.svc/.env.*', '!.svc/.env.example'])
   files[envFile] = writeEnv(envFile, {
     SVC_API_KEY: connection.apiKey,

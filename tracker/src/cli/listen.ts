@@ -102,7 +102,7 @@ async function readNew(connection: Connection, endpointId: number, seen: Map<str
   for (let cursor: string | null = ''; cursor !== null;) {
     const path = `/api/v1/webhook-endpoints/${endpointId}/deliveries?limit=100${cursor && `&cursor=${cursor}`}`
     const page: ApiOperations['listWebhookDeliveries']['answer'] = await request(connection, path)
-    // Older deliveries were seen, and `seen` no longer has them.
+    // Older deliveries were already seen, but `seen` no longer contains them.
     found.push(...page.data.filter((delivery) => isRecent(delivery) && !seen.has(delivery.id)))
     const last = page.data.at(-1)
     cursor = last && isRecent(last) ? page.next_cursor : null
@@ -149,8 +149,8 @@ async function openEndpoint(connection: Connection, flags: ListenFlags): Promise
 }
 
 /**
- * `svc listen`: creates its own endpoint and deletes it at the end, so that two listeners don't take each other's events. It continues the
- * endpoint of a killed listener only if the user names it, because the endpoint of a running listener looks the same.
+ * `svc listen`: creates its own endpoint and deletes it at the end, so that two listeners don't take each other's events. It reuses the
+ * endpoint of a killed listener only if the user specifies it, because the endpoint of a running listener looks the same.
  */
 async function listen(flags: ListenFlags): Promise<void> {
   const connection = connect(flags)
@@ -179,7 +179,7 @@ async function listen(flags: ListenFlags): Promise<void> {
     const deliver = async (delivery: Delivery, attempt: number) => {
       const { id, type, payload } = delivery
       const answer = await forward(flags.forward, delivery, secrets, ended.signal)
-      // Nobody else forwards the remaining events when the listener ends.
+      // Nothing else forwards the remaining events when the listener ends.
       if (answer === undefined) return
       seen.set(id, Date.parse(payload.timestamp))
       sent.delete(id)

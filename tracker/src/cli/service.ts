@@ -5,7 +5,7 @@ import { parseEnv } from 'node:util'
 /** The address that the package was built for, or empty if the build does not know it; see build.ts. */
 declare const SVC_BASE_URL: string
 
-/** A failure to show to the user: the cause, then what to do. */
+/** A failure that the user sees: the cause and the remedy. */
 export class CommandError extends Error {
   readonly code: string
   readonly hint: string

@@ -9,7 +9,7 @@ export interface TestEvent {
   /** The id of the recorded event. */
   id: number
   program_id: number
-  /** For a sale, whether a partner would get it because it names their valid code. */
+  /** For a sale, true if a partner would get it because it has their valid code. */
   attributed?: boolean
   /** Time of the program's last test event of this kind, according to the service: ISO 8601. */
   arrived_at: string

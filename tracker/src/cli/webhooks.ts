@@ -16,7 +16,7 @@ export const typesOf = (types: string | undefined) => types?.split(',').map((typ
 export const typesOption = () =>
   new Option('--types <types>', `Event types, separated by commas. Default: all (${webhookTypes.join(', ')}).`)
 
-/** Names the main object of an event. */
+/** Returns the main object of an event. */
 export function aboutOf(data: Record<string, unknown>): string {
   const field = ['transaction_id', 'payout_id', 'commission_id', 'lead_id', 'partner_id'].find((name) => name in data)
   return field === undefined ? '' : plain(`${field.replace('_id', '')} ${String(data[field])}`)
