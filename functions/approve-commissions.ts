@@ -6,7 +6,7 @@ interface Env extends DatabaseEnv {
   EMAIL_HASH_KEY: string
 }
 
-/** Scheduled: holds suspicious commissions for review and credits those whose hold has ended. */
+/** Scheduled: holds suspicious commissions for review, and credits commissions after their hold. */
 export default inBatches<Env>('approve-commissions', (db, { EMAIL_HASH_KEY }) =>
   reviewAndCredit(db, EMAIL_HASH_KEY, 500),
 )

@@ -46,8 +46,8 @@ export interface ErrorDetail {
 }
 
 /**
- * A failed response. `message` says what went wrong and what to do, `details` names fields, and `data` is
- * added to the error object, for example the stored sale of a duplicate.
+ * A failed response. `message` says what went wrong and what to do. `details` lists the invalid fields. `data` is added to the error
+ * object, for example the stored sale of a duplicate.
  */
 export class ApiError extends Error {
   readonly code: ErrorCode

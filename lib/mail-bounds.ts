@@ -9,8 +9,9 @@ export const mailBounds = {
    */
   workspace: { perRecipient: 3, perWorkspace: 100 },
   /**
-   * Confirmations of applications have three limits. One counts the mails to a recipient from all programs. One counts those of a
-   * workspace's join page or API. One counts those of a network (IPv4 /24, IPv6 /48) through that page. The page and the API have separate budgets that leave some mails for invitations.
+   * Confirmations of applications have three limits. The first counts the mails to a recipient from all programs. The second counts the
+   * mails of a workspace's join page or API. The third counts the mails that a network (IPv4 /24, IPv6 /48) causes through that page. The
+   * page and the API have separate budgets that leave some mails for invitations.
    */
   application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
   /** Links for a new password. Here and below, a day begins with the first mail. */

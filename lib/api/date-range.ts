@@ -41,7 +41,7 @@ export const notTooLong = z.refine<DateRange>(
   { path: ['dateTo'], error: `must be at most ${maxRangeDays} days after dateFrom` },
 )
 
-/** The reference's schema of a bound, which the query sends as text. */
+/** The schema of a bound in the reference. The query sends it as text. */
 export const dateParameter = { values: { type: 'string', format: 'date-time' } }
 
 /** The range of a list of the program API. */

@@ -16,7 +16,7 @@ export function numberIn(minimum: number, maximum: number) {
 
 export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
 
-/** Text in a query, as long as the longest value that it can match, which is an e-mail address. */
+/** Text in a query. Its limit is the longest value that it can match, an e-mail address. */
 export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
 
 /** A word in a query, out of several allowed words. */

@@ -10,7 +10,7 @@ interface Taxes {
   tax?: number | null | undefined
 }
 
-/** Returns the tax of a sale, which has two names. */
+/** Returns the tax of a sale. The field has two names. */
 export const taxOf = ({ tax_cents, tax }: Taxes): number => tax_cents ?? tax ?? 0
 
 /** Body of POST /api/v1/track/sale. */

@@ -60,7 +60,7 @@ const moment = () =>
     z.transform((at: string) => new Date(at)),
   )
 
-/** Body of POST /api/v1/webhook-endpoints/{webhook_endpoint_id}/replay: one delivery, or those of a period. */
+/** Body of POST /api/v1/webhook-endpoints/{webhook_endpoint_id}/replay: one delivery, or all deliveries of a period. */
 export const replayRequest = z
   .strictObject({
     delivery_id: z.optional(deliveryId()),

@@ -14,8 +14,8 @@ import { runCommand } from './command.ts'
 import { migrate, withClient } from './migrate.ts'
 
 /**
- * The first line of a backup. A backup is gzipped SQL with `copy … from stdin` blocks like those of pg_dump, from one snapshot of all rows.
- * The migrations create the schema, so this line lists the migrations that match the rows.
+ * The first line of a backup. A backup is gzipped SQL with `copy … from stdin` blocks like in pg_dump, from one snapshot of all rows. The
+ * migrations create the schema, so this line lists the migrations that match the rows.
  */
 const header = '-- svc backup of migrations: '
 
@@ -137,8 +137,7 @@ async function* bytesOf(file: string, identity: string | undefined): AsyncGenera
 }
 
 /**
- * Reads the lines of a backup. Only a line feed ends a line, because rows can hold the other characters that Node's readline
- * splits at.
+ * Reads the lines of a backup. Only a line feed ends a line, because rows can contain the other characters at which Node's readline splits.
  */
 async function* linesOf(file: string, identity: string | undefined): AsyncGenerator<string, undefined> {
   let rest = ''
@@ -208,7 +207,7 @@ async function load(
     for (let line = await source.next(); !line.done && line.value !== '\\.'; line = await source.next())
       yield `${line.value}\n`
   }
-  // The backup holds the audit log of its own rows.
+  // The backup contains the audit log of its own rows.
   await client.query("select set_config('svc.restoring', 'on', true)")
   const running = await readFingerprints(client)
   await client.query('delete from secret_fingerprints')

@@ -124,7 +124,7 @@ export function explain(error: unknown, usage = ''): string {
     const advice = databaseErrors.find(([state]) => state.test(code))?.[1]
     if (advice) return `The database refused: ${error.message}. ${advice}`
   }
-  // The message may hold the address with the password.
+  // The message may contain the address with the password.
   if (error.name === 'NeonDbError') return `The database is unreachable. ${addressOfNeon}`
   const advice = advices[withoutCode[error.message] ?? code] ?? advices[error.name]
   return advice ? `${error.message || code}. ${advice}` : (error.stack ?? error.message)

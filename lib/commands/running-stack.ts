@@ -14,7 +14,7 @@ export const dataFolder = path.resolve(
 
 export const stateFile = path.join(dataFolder, 'stack.json')
 
-/** The local stack's address and environment. It stores them while it runs, so that commands on this machine find it. */
+/** The local stack's address and environment. The stack stores them while it runs, so that commands on this machine find it. */
 export const runningStack = z.object({
   pid: z.number(),
   baseUrl: z.string(),

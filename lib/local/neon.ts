@@ -53,9 +53,9 @@ const maxPools = 50
 const maxNamedStatements = 500
 
 /**
- * Starts the endpoint that `@neondatabase/serverless` calls over HTTP, in front of Postgres. Its path `/sql` takes one
- * statement, or several in one transaction. Rows are arrays of text in Postgres' own format, which the driver requests. The header
- * `Neon-Connection-String` names the database.
+ * Starts the endpoint that `@neondatabase/serverless` calls over HTTP, in front of Postgres. Its path `/sql` accepts one statement, or
+ * several in one transaction. Rows are arrays of text in Postgres' own format, as the driver requests. The header `Neon-Connection-String`
+ * selects the database.
  *
  * Tests count requests and plant faults through the returned object or over HTTP: `GET /control` returns the counters, `POST
  * /control/faults` takes a {@link Fault}, `DELETE /control` resets everything. The header `Inject-Fault` holds a fault for one

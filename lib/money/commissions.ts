@@ -6,9 +6,9 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 import { hashPartnerEmails } from './partner-hashes.ts'
 
 /**
- * Credits up to `limit` commissions whose hold has ended to their partners' balances, longest waiting first. Already refunded parts are not
- * credited. Returns the number of credited commissions and whether more may wait. A run can stop at any point. Two runs can overlap: one
- * waits for the other's batch and skips its commissions.
+ * Credits up to `limit` commissions to their partners' balances after their hold has ended, longest waiting first. Already refunded parts
+ * are not credited. Returns the number of credited commissions and whether more may wait. A run can stop at any point. Two runs can
+ * overlap: one waits for the other's batch and skips its commissions.
  */
 export async function approveDueCommissions(db: Database, limit: number): Promise<{ credited: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('approve_due_commissions', { at_most: limit })))
@@ -17,7 +17,7 @@ export async function approveDueCommissions(db: Database, limit: number): Promis
 
 /**
  * Credits commissions of a program before their hold ends, and returns their number. Skips credited, rejected and fully reversed
- * commissions, and those of other programs. Adds the messages to send to `outbox`.
+ * commissions, and commissions of other programs. Adds the messages to send to `outbox`.
  */
 export async function approveCommissions(
   db: Database,
@@ -68,7 +68,7 @@ function whyNotApproved({
 
 /**
  * Permanently rejects commissions of a program, all with one reason, and returns their number. Skips rejected and fully reversed
- * commissions, and those of other programs. Adds the messages to send to `outbox`.
+ * commissions, and commissions of other programs. Adds the messages to send to `outbox`.
  */
 export async function rejectCommissions(
   db: Database,

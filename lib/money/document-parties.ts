@@ -42,7 +42,7 @@ export const countries = letters
   })
   .toSorted(([, a], [, b]) => a.localeCompare(b))
 
-/** The VAT numbers of the European Union, with the country's prefix. Countries are those of `is_in_eu` in the database. */
+/** The VAT numbers of the European Union, with the country's prefix. The countries are the same as in `is_in_eu` in the database. */
 export const euVatNumbers: Record<string, RegExp> = {
   AT: /^ATU\d{8}$/,
   BE: /^BE[01]\d{9}$/,

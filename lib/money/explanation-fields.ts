@@ -48,7 +48,7 @@ export const explanation = () =>
         within_window: z.boolean(),
         attribution_model: z.string(),
         text: z.string(),
-        /** The parameters of the latest click's link, while its event is kept. Partners see only those of their own links. */
+        /** The parameters of the latest click's link, while its event is kept. Partners see only the parameters of their own links. */
         campaign: z.nullable(z.record(z.string(), z.string())),
         /** From the latest click, while its event is kept. Null for partners. */
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),

@@ -272,7 +272,7 @@ function saleOfProcessor(programId: number, processorId: string, test: boolean) 
       .where('paid.program_id', '=', programId)
       .where('paid.is_test', '=', sql.lit(test))
       .where('paid.transaction_id', '=', sql<string>`any (array(${all}))`)
-      // If two sales turn out to belong to the same payment, one of them earns nothing.
+      // If two sales belong to the same payment, one of them earns nothing.
       .orderBy((eb) => eb('paid.amount_cents', '=', eb.lit(0)))
       .orderBy((eb) => eb('paid.processor_event_id', 'is', null))
       .orderBy('paid.id')

@@ -38,7 +38,7 @@ export interface Payment {
   program_name: string
 }
 
-/** The payouts for a file: those of a payout run, or the open ones that partners requested. */
+/** The payouts for a file: the payouts of a payout run, or open payouts that partners requested. */
 type PaymentsOf = { payoutRunId: number } | { askedIn: string }
 
 /** The layout, the chosen currency if any, and the part (from 1) if one file can't hold all payouts. */
@@ -49,10 +49,10 @@ export interface PayoutFile {
 }
 
 /**
- * Creates a file to pay payouts of a program, sent ones first, then the longest waiting ones. For a run it holds the open payouts,
- * optionally in one currency. Once the run is paid, it holds the paid ones. Until then, it omits individually paid payouts, so that nobody
- * pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a payout
- * address are excluded.
+ * Creates a file with which a program pays payouts, sent ones first, then the longest waiting ones. For a run, it contains the open
+ * payouts, optionally in one currency. Once the run is paid, it contains the paid ones. Until then, it omits individually paid payouts, so
+ * that nobody pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a
+ * payout address are excluded.
  *
  * The payouts in the file are marked as sent. Their amounts and addresses never change again, so the file matches the later deductions from
  * the balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.

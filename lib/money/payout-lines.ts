@@ -7,7 +7,7 @@ import { payoutsStatement } from './payouts.ts'
 
 export type PayoutLine = InferResult<ReturnType<typeof payoutLinesStatement>>[number]
 
-/** A program's payouts, or those of a person in all their programs as a partner. */
+/** Selects the payouts of a program, or of a person in all their programs as a partner. */
 type Whose = { programId: number } | { userId: string }
 
 type PayoutLineList = Part & ({ payoutId: number } | { payoutRunId: number })

@@ -59,9 +59,9 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
 }
 
 /**
- * Decides on held commissions of a program and keeps the note. `released` commissions mature as usual. `rejected` ones are reversed
- * permanently, and the partner sees the note. Returns the number of decisions, and all named commissions. If somebody else decides on one
- * at the same moment, the first decision wins. Adds the messages to send to `outbox`.
+ * Decides on held commissions of a program and keeps the note. `released` commissions continue their hold as usual. `rejected` commissions
+ * are reversed permanently, and the partner sees the note. Returns the number of decisions, and all requested commissions. If two people
+ * decide on one at the same moment, the first decision wins. Adds the messages to send to `outbox`.
  */
 export async function decideReviews(
   db: Database,

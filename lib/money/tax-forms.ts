@@ -177,7 +177,7 @@ export async function setTaxFormLimit(
 
 export type YearlyPayments = InferResult<ReturnType<typeof yearlyPaymentsStatement>>[number]
 
-/** Lists the payments of a calendar year by partner and currency, without those that came back. */
+/** Lists the payments of a calendar year by partner and currency. Excludes returned payments. */
 export async function listYearlyPayments(db: Database, programId: number, year: number): Promise<YearlyPayments[]> {
   return await db.query(yearlyPaymentsStatement(programId, year))
 }

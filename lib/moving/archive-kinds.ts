@@ -28,7 +28,7 @@ export interface Kind {
   fields: Record<string, Type>
   /** The order of the rows, by fields. */
   order: readonly string[]
-  /** The exported rows of the table `t`. By default, those of the program. */
+  /** The exported rows of the table `t`. Default: the rows of the program. */
   where?: string
   /** SQL that replaces a column of the table `t` in the export. */
   read?: Record<string, string>
@@ -524,7 +524,7 @@ export const kindNames = Object.keys(kinds) as KindName[]
 
 export const kindOf = (name: KindName): Kind => kinds[name]
 
-/** The kind whose id a field holds, if it holds one. */
+/** The kind whose id a field contains, if it contains one. */
 export function referredBy(type: string): KindName | undefined {
   return kindNames.find((name) => name === type.replace('?', ''))
 }

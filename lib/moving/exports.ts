@@ -133,8 +133,8 @@ function copyStatement(programId: number) {
 }
 
 /**
- * Writes an export as a ZIP archive: JSON lines and CSV for each kind, and the manifest. It holds one page of rows in memory and reads the
- * next one when the caller reads on.
+ * Writes an export as a ZIP archive: JSON lines and CSV for each kind, and the manifest. It keeps one page of rows in memory, and reads the
+ * next page when the caller continues to read.
  */
 export async function* writeArchive(
   db: Database,

@@ -81,8 +81,8 @@ function checkFiles({ files }: ReadManifest): void {
 const shown = (name: string) => JSON.stringify(name.slice(0, 100))
 
 /**
- * Reads the rows of an archive, page by page, and compares each file with the manifest. It holds no more than the rows of one slice. Throws
- * RefusedArchive, perhaps after it returned rows.
+ * Reads the rows of an archive, page by page, and compares each file with the manifest. It keeps no more than the rows of one slice in
+ * memory. Throws RefusedArchive, perhaps after it returned rows.
  */
 export async function* readArchive(archive: Uint8Array, { files }: ReadManifest): AsyncGenerator<ArchiveRow[], void> {
   let rows: ArchiveRow[] = []

@@ -34,8 +34,8 @@ export function inCalls<Item>(items: Item[]): Item[][] {
 }
 
 /**
- * Sends messages to the queue, ten a call and six calls at once, and returns the accepted ones. The relay sends the others again from the database.
- * `delay` returns how many seconds the queue holds a message back, up to 900. Throws if every call fails.
+ * Sends messages to the queue, ten per call and six calls at once, and returns the accepted messages. The relay sends the others again from
+ * the database. `delay` returns how many seconds the queue holds a message back, up to 900. Throws if every call fails.
  */
 export async function sendToQueue<Message extends object>(
   queue: SQSClient,

@@ -240,8 +240,8 @@ export async function changeEndpoint(
 }
 
 /**
- * Deletes an endpoint, which then receives nothing. Past deliveries stay for their retention period, but lists don't show them. Deleting it
- * again changes nothing.
+ * Deletes an endpoint, so that it receives nothing more. Past deliveries stay for their retention period, but lists don't show them.
+ * Deleting it again changes nothing.
  */
 export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<void> {
   const [endpoint] = await db.query(

@@ -32,7 +32,7 @@ export type Ask = (event: WebhookEvent, question: string | null, answer: Process
 
 /**
  * Applies an event. One transaction writes the whole effect and the row in the log. So senders can repeat the event after any failure, and
- * a repeated event changes nothing. Takes one database request, and one more for each question to the processor.
+ * a repeated event changes nothing. Sends one database request, and another one for each question to the processor.
  */
 export async function applyEvent(db: Database, ask: Ask, event: WebhookEvent): Promise<AppliedEvent> {
   const answer: ProcessorAnswer = {}

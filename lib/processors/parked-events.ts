@@ -8,10 +8,10 @@ import { askProcessor } from './ask-processor.ts'
 import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
- * Applies due parked events, longest waiting first, optionally only those of `accountId`. An event is due if its account is connected
- * again, if its customer is now known, or if the processor must convert its refund or dispute to another currency. A payment is also due if
- * no session arrives within an hour, or nothing explains it within a day. Each event has its own transaction, and applying it twice is
- * safe. A failed event stays for the next run. Returns the number of events that no longer wait, and the notifications to send.
+ * Applies due parked events, longest waiting first, optionally only for `accountId`. An event is due if its account is connected again, if
+ * its customer is now known, or if the processor must convert its refund or dispute to another currency. A payment is also due if no
+ * session arrives within an hour, or nothing explains it within a day. Each event has its own transaction, and applying it twice is safe. A
+ * failed event stays for the next run. Returns the number of events that no longer wait, and the notifications to send.
  */
 export async function applyParkedEvents(
   db: Database,

@@ -18,7 +18,7 @@ import { unseal } from './seal.ts'
 /** A webhook event in the log and its outcome. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
 
-/** The columns of the log that a replay applies. `fact` always holds a fact. */
+/** The columns of the log that a replay applies. `fact` always contains a fact. */
 export type LoggedEvent = WebhookEvent
 export const loggedEventColumns = [
   'e.event_id',

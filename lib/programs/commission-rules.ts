@@ -79,8 +79,8 @@ interface PreviewedAmounts {
 }
 
 /**
- * Computes the commissions of a month's sales and leads with a change of rules. It uses the functions that compute real commissions and
- * each partner's current group. It changes nothing. Refuses with `not_found` if the program does not have the group or partner.
+ * Computes the commissions of a month's sales and leads with changed rules. It uses each partner's current group, and the functions that
+ * compute real commissions. It changes nothing. Refuses with `not_found` if the program does not have the group or partner.
  */
 export async function previewRules(
   db: Database,

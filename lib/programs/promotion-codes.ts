@@ -83,8 +83,8 @@ export async function revokePartnerCode(
 
 /**
  * Disables up to `limit` revoked codes in Stripe. Codes are also revoked when a partnership ends, an account is erased or a workspace is
- * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, the next call repeats calls that
- * Stripe did not respond, but not those that Stripe refused. Returns the number of settled codes.
+ * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, the next call repeats calls
+ * without a response from Stripe, but not calls that Stripe refused. Returns the number of settled codes.
  */
 export async function disableRevoked(
   db: Database,

@@ -178,7 +178,7 @@ function largestBody(pathname: string): number {
   return pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
 }
 
-/** Describes a request for the budget. A body of unknown length counts as the largest allowed one. */
+/** Returns a request in the form that the budget counts. A body of unknown length counts as the largest allowed one. */
 function useOf({ headers, method = 'GET' }: IncomingMessage, url: string): Use {
   const { pathname } = new URL(url)
   const most = largestBody(pathname)

@@ -32,7 +32,7 @@ const keyed = /^\/api\/(v1\/(?!webhooks\/|reference|openapi|track\/click)|tracki
 /** With many invented addresses and keys, the process drops counts so that its memory doesn't grow. */
 const mostKept = 100_000
 
-/** A request as the budget counts it. `bodyBytes` is the greatest possible length of its body. */
+/** A request as the budget counts it. `bodyBytes` is the longest possible body. */
 export interface Use {
   method: string
   pathname: string

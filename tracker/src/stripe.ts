@@ -1,6 +1,6 @@
 /**
- * Converts Stripe's objects for `SvcClient`, for shops that send their sales themselves. The amounts are those that a connected Stripe
- * account would record. Verify the webhook's signature first. Stripe's package is not needed at run time.
+ * Converts Stripe's objects for `SvcClient`, for shops that send their sales themselves. The amounts are the same as for a connected Stripe
+ * account. Verify the webhook's signature first. Stripe's package is not needed at run time.
  */
 import type { RefundInput, SaleInput } from './server.ts'
 import {

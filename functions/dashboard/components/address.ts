@@ -31,7 +31,10 @@ export function tokenInQuery(c: { req: Context['req'] }): string {
   return c.req.query('token') ?? ''
 }
 
-/** Returns the first `length` characters of a text from a query or form. Drops half a surrogate pair at the end, which Postgres can't store. */
+/**
+ * Returns the first `length` characters of a text from a query or form. Drops half a surrogate pair at the end, because Postgres can't
+ * store it.
+ */
 export function cut(text: string, length: number): string {
   return text.slice(0, length).toWellFormed()
 }

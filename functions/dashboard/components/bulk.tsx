@@ -43,8 +43,8 @@ const count = z.string().check(z.regex(/^\d{1,15}$/, 'Start again from the list.
 const progressFields = z.looseObject({ before: count, done: count, of: count })
 
 /**
- * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some rows, and responds with a form for
- * the rest, which the script sends immediately. Rows that arrive in the meantime stay unchanged.
+ * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some rows and responds with a form for
+ * the rest. The script sends this form immediately. Rows that arrive in the meantime stay unchanged.
  */
 export function bulkPages(
   pages: ReturnType<typeof createProgramPages>,

@@ -279,7 +279,7 @@ interface ReasonMenuProps {
   id: number
   verb: string
   subject: string
-  /** The label of the reason, which names its reader. */
+  /** The label of the reason. It says who reads the reason. */
   label: string
   submit: string
 }

@@ -338,7 +338,7 @@ interface FindProps {
   address: string
   /** The current query. This form sets `q` and `sort`. */
   query: Query
-  /** The placeholder of the search, which names its targets. Without it, the form only filters. */
+  /** The placeholder of the search, which lists the searched fields. Without it, the form only filters. */
   what?: string | undefined
   sorts?: Record<string, string> | undefined
   sortLabel?: string

@@ -2,7 +2,7 @@ import type { Child, PropsWithChildren } from 'hono/jsx'
 import { Card } from './blocks.tsx'
 
 export interface Column<Row> {
-  /** A column without a label holds the actions on a row. */
+  /** A column without a label contains the actions on a row. */
   label?: string
   cell: (row: Row) => Child
   right?: boolean

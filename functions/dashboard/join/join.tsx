@@ -130,7 +130,7 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   if (['source', 'workspace'].includes(applied.outcome))
     throw new ApiError('rate_limited', `This program has received ${enough}`)
   if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name))
-  // Send the mail after the answer, which must not reveal who has the address.
+  // Send the mail after the response. The response must not reveal who has the address.
   c.executionCtx.waitUntil(notifyApplicant(c, { to, programName: page.program_name }, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)
 })

@@ -182,7 +182,7 @@ async function approveAndMail(c: ProgramContext, ids: number[], groupId: number 
   return approved.filter(({ isFirst }) => isFirst).length
 }
 
-/** Approves applications, and skips those that cannot be approved. */
+/** Approves applications. Skips applications that cannot be approved. */
 async function approveSome(c: ProgramContext, ids: number[], groupId: number | null): Promise<number> {
   try {
     return await approveAndMail(c, ids, groupId)

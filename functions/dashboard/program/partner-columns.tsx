@@ -152,7 +152,7 @@ export type PartnerTab = keyof typeof partnerTabs
 export const partnerTabAddress = (programId: number, partnerId: number, tab: PartnerTab) =>
   addressOf(partnerAddress(programId, partnerId), { tab: tab === 'overview' ? undefined : tab })
 
-/** Returns the address of a tab of the partner's page for a post below it. */
+/** Returns the address of a tab of the partner's page, from a post to an address below that page. */
 export const partnerTabOf = (tab: PartnerTab) => (c: { req: ProgramContext['req'] }) =>
   partnerTabAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')), tab)
 

@@ -139,7 +139,7 @@ const contents: Record<PartnerTab, (props: PartnerProps) => Child> = {
   ),
 }
 
-/** The partner's links. Those who manage partners add and change them. */
+/** The partner's links. People who manage partners can add and change them. */
 function Links({ program, partner }: PartnerProps) {
   const manages = may(program.roles, 'partner:manage')
   const address = `${partnerAddress(program.id, partner.id)}/links`

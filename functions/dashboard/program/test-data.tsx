@@ -8,7 +8,7 @@ import { formatNumber, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 
-/** Test data, which no figure counts: its totals, and a button that deletes it. */
+/** Test data: its totals, and a button that deletes it. No figure counts test data. */
 export const pages = createProgramPages()
 
 const testDataOf = (programId: number) => `/programs/${programId}/test`

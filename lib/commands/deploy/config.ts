@@ -64,8 +64,8 @@ function namespaceId(id: string, environment: string): string {
 }
 
 /**
- * Returns wrangler.toml for an operator's deployment. A set variable replaces the one of the same name, even if it is empty. `--keep-vars`
- * keeps the value at Cloudflare for variables that are not set.
+ * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
+ * `--keep-vars` keeps the value at Cloudflare for variables that are not set.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml

@@ -60,7 +60,7 @@ export interface BatchItem {
 /** Stores each step of sending before the next call. */
 export interface Progress {
   batchHasId: (id: string) => Promise<void>
-  /** Marks these payments as attempted before the call, and returns those that nobody has taken back. */
+  /** Marks these payments as attempted before the call, and returns them, except for payments that somebody has taken back. */
   begin: (items: BatchItem[]) => Promise<BatchItem[]>
   /** Clears the mark after the provider refused the call, because it then has none of these payments. */
   undo: (items: BatchItem[]) => Promise<void>

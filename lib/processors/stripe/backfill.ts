@@ -166,7 +166,7 @@ async function recordedBefore(
 const subscriptionOf = ({ fact }: WebhookEvent) =>
   fact.kind === 'purchase' && !isNamed(fact) ? (fact.sale?.subscription_id ?? null) : null
 
-/** Gives invoices without metadata the metadata of their subscription, which was read earlier. That metadata can be newer than the invoice. */
+/** Adds the metadata of their subscription, read earlier, to invoices without metadata. That metadata can be newer than the invoice. */
 async function withSubscriptions(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
   const wanted = events.map(subscriptionOf).filter((one) => one !== null)
   if (wanted.length === 0) return events

@@ -7,7 +7,7 @@ import { hashToken, newToken } from '../../access/tokens.ts'
 import { openStripe, ownAccount, type StripeEnv } from './client.ts'
 import { ownAccountIsTaken } from './own-account.ts'
 
-/** Stripe Connect, which lets advertisers connect their account. Without it, advertisers enter the account's id. */
+/** The variables of Stripe Connect, with which advertisers connect their account. Without it, they enter the account's id. */
 export interface ConnectEnv extends StripeEnv {
   /** `ca_…`, of the platform's Connect settings. */
   STRIPE_CLIENT_ID?: string

@@ -10,8 +10,8 @@ type Named = Pick<CustomerMetadata, 'program_id' | 'click_id' | 'customer_key'>
 const saysSomething = (said: Named) => Object.values(said).some((value) => value !== null)
 
 /**
- * Reads `customer.created`, `.updated` and `.deleted`: the metadata that attributes the customer's payments. `previous` holds the changed
- * fields before an update. The service stores nothing about customers if their metadata never contains a visitor.
+ * Reads `customer.created`, `.updated` and `.deleted`: the metadata that attributes the customer's payments. `previous` contains the
+ * changed fields before an update. The service stores nothing about customers if their metadata never contains a visitor.
  */
 export function readCustomer(type: string, object: unknown, previous: unknown, reportedAt: string): Fact {
   const read = customer.parse(object)

@@ -4,7 +4,7 @@ import { type Fact, ignored } from '../facts.ts'
 /** The events that Stripe sends when somebody writes metadata of a product. */
 export const ownershipEventTypes = ['product.created', 'product.updated'] as const
 
-/** The metadata field of a product that holds a program's code. */
+/** The metadata field of a product that contains a program's code. */
 export const ownershipField = 'svc_connect_code'
 
 const product = z.looseObject({ metadata: z.nullish(z.record(z.string(), z.unknown())) })
