@@ -65,7 +65,7 @@ app.get(statementPath, countReader, async (c) => {
   const { programId, userId, isMember } = await readerOf(db, c.env, c.req.raw.headers, c.req.param('programId'))
   const month = c.req.param('month')
   const range = monthRange(month)
-  if (!range) throw new ApiError('invalid_request', 'Enter a month such as 2026-01.')
+  if (!range) throw missing()
   const { partner, currency = '' } = c.req.query()
   const of: StatementOf =
     isMember && partner !== undefined ? { programId, partnerId: idOf(partner) ?? 0 } : { userId, programId }

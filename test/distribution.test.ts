@@ -40,6 +40,8 @@ const referenceTables: Record<string, string> = {
   workspace_members: 'few',
   workspace_invitations: 'few',
   partner_profiles: 'people',
+  payee_details: 'people',
+  tax_forms: 'people',
   programs: 'its id is the distribution key',
   partner_invitations: 'few',
   applications: 'few, and found by mailed links',

@@ -293,7 +293,7 @@ test('only the payer and the partner get the PDF of a document or a statement', 
   expect(await statuses(`/documents/${other.programId}/${id}`)).toEqual([404, 404, 404, 404, 404, 404, 401])
   expect(await statuses('/documents/1.5/1')).toEqual([404, 404, 404, 404, 404, 404, 401])
   expect((await get(`/documents/${programId}/1e999`, people[0]?.token)).status).toBe(404)
-  expect((await get(`/documents/${programId}/statements/2026-13`, people[0]?.token)).status).toBe(400)
+  expect((await get(`/documents/${programId}/statements/2026-13`, people[0]?.token)).status).toBe(404)
   const { headers } = await get(document, people[0]?.token)
   expect(Object.fromEntries(headers)).toMatchObject({
     'content-type': 'application/pdf',

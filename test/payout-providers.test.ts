@@ -129,7 +129,7 @@ describe.each(names)('%s', (provider) => {
     await go(2)
     expect(await states()).toEqual(['returned', 'failed'])
     expect(await notified()).toEqual(['payout_paid', 'payout_returned', 'payout_returned'])
-    await expect(reopenPayoutRun(db, programId, runId)).rejects.toThrow('Mark single payouts')
+    await expect(reopenPayoutRun(db, programId, runId)).rejects.toThrow('Mark individual payouts')
     expect(await createPayoutRun(db, programId, randomUUID())).not.toBeNull()
     expect(await findDifferences(sql, programId)).toEqual([])
   })

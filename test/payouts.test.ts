@@ -240,7 +240,7 @@ describe('a payout run', () => {
       [first, 2000, null],
       [second, 1000, 'below_minimum'],
     ])
-    await expect(ask(1499)).rejects.toThrow('This program pays $15.00 or more at a time.')
+    await expect(ask(1499)).rejects.toThrow('This program only pays amounts of $15.00 or more.')
     await sql.query('update partners set email = null where id = $1', [first])
     expect(await run()).toBeNull()
     await setMinimumPayout(db, programId, 'usd', 0)
@@ -369,7 +369,7 @@ describe('a payout that is in a file', () => {
     const { programId, first, ask, run, due } = await createPaying()
     const asked = await ask(2000)
     await exportPayments(db, programId, { askedIn: 'usd' }, { layout: 'paypal', currency: 'usd' })
-    await expect(cancelPayout(db, programId, first, asked)).rejects.toThrow('This payout is on its way.')
+    await expect(cancelPayout(db, programId, first, asked)).rejects.toThrow('This payout is on its way')
     await expect(refusePayout(db, programId, asked, 'No')).rejects.toThrow('This payout was sent.')
     const runId = (await run()) ?? 0
     expect((await readPayoutRun(db, programId, runId)).payouts.map((w) => w.amount_cents)).toEqual([1000])
