@@ -8198,7 +8198,7 @@ CREATE OR REPLACE FUNCTION public.lacks_discounts(event processor_events, ids te
 AS $function$
 begin
   return (event).fact->>'sale' is not null and (event).fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids'
-    and knows_promotions(event.account_id) and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null;
+    and knows_promotions(event.account_id) and not names_code(sale_of_payments(event.account_id, not event.livemode, ids));
 end $function$
 ;
 

@@ -264,6 +264,49 @@ describe('a Stripe payment', () => {
     },
   )
 
+  test.each<[string, (shop: Promoted) => (() => Promise<unknown>)[], unknown[]]>([
+    [
+      'an intent and a session that is paid later',
+      (shop) => {
+        const session = { ...oneTime(shop, { discount: 500 }), payment_status: 'unpaid' }
+        return [
+          () => send(shop, 'payment_intent.succeeded', { ...intent(shop), metadata: {} }),
+          () => send(shop, 'checkout.session.completed', session),
+          () => send(shop, 'checkout.session.async_payment_succeeded', { ...session, payment_status: 'paid' }),
+        ]
+      },
+      [['pi_1', 'code', 2000]],
+    ],
+    [
+      'the session, the first invoice and a renewal of a subscription',
+      (shop) => {
+        const renewed = { ...shop, now: shop.now + 60 }
+        const renewal = bill(renewed, { id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' })
+        return [
+          () => send(shop, 'checkout.session.completed', firstPayment(shop, { discount: 500 })),
+          () => send(shop, 'invoice.paid', bill(shop, { billing_reason: 'subscription_create' })),
+          () => send(renewed, 'invoice.paid', renewal),
+        ]
+      },
+      [
+        ['in_1', 'code', 2000],
+        ['in_2', 'code', 2000],
+      ],
+    ],
+  ])('asks Stripe for the code of a session from before 2025 in any order of %s', async (_, eventsOf, expected) => {
+    for (const order of ordersOf([0, 1, 2])) {
+      const shop = await createPromotedShop('cus_ann', 'old')
+      const discount = { id: 'di_1', promotion_code: shop.promotion }
+      stripe.objects.set('cs_1', { id: 'cs_1', total_details: { breakdown: { discounts: [{ amount: 1, discount }] } } })
+      const events = eventsOf(shop)
+      for (const at of order) await events[at]?.()
+      const found = (await outcomeOf(shop)).toSorted(([a], [b]) => String(a).localeCompare(String(b)))
+      expect(found, `the order ${order.join(' ')}`).toEqual(expected)
+      const wrong = await findDifferences(sql, shop.programId)
+      expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
+    }
+  })
+
   test('keeps the partner of a credited commission', async () => {
     const shop = await createPromotedShop()
     await bought(shop, 1, false)

@@ -1,8 +1,9 @@
--- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that has its customer already needs no answer.
+-- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that already names a code needs no answer. A sale
+-- without a code needs one even if it has its customer, because another event of the payment may have created it.
 create or replace function lacks_discounts(event processor_events, ids text[], answer jsonb) returns boolean language plpgsql as $$
 begin
   return (event).fact->>'sale' is not null and (event).fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids'
-    and knows_promotions(event.account_id) and (sale_of_payments(event.account_id, not event.livemode, ids)).customer_id is null;
+    and knows_promotions(event.account_id) and not names_code(sale_of_payments(event.account_id, not event.livemode, ids));
 end $$;
 
 -- Returns whether Stripe must say which invoice an intent paid. An intent that is known to belong to an invoice or a checkout needs no
