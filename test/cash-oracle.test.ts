@@ -9,7 +9,7 @@ import { wrongExplanations } from './support/explanations.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const seed = Number(process.env['SEED'] ?? 1)
-const seeds = Number(process.env['SEEDS'] ?? 12)
+const seeds = Number(process.env['SEEDS'] ?? 5)
 
 const [{ env, sql, db }, stripe, service] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
 afterAll(() => stripe.close())

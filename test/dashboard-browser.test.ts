@@ -870,7 +870,6 @@ const walks: Walk[] = [
     opens: [...everybody, ...analysis, ...money, ...ofWorkspace],
     keyboard: '/programs/1/partners',
   },
-  { role: 'billing', start: '/programs/1', opens: [...everybody, ...money], keyboard: '/programs/1/payout-runs' },
   { role: 'member of one program', start: '/', opens: [...everybody, ...analysis], keyboard: '/programs/1/events' },
   { role: 'partner', start: '/partner', opens: [], keyboard: '/partner/payouts' },
   { role: 'nobody', start: '/', opens: [], keyboard: '/sign-in' },

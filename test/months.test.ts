@@ -53,11 +53,11 @@ const pool = openConnections(databaseUrl, 4)
 
 const seed = Number(process.env['SEED'] ?? 1)
 
-test(`payouts over three months and rule previews match a second implementation (SEED=${seed})`, async () => {
+test(`payouts over two months and rule previews match a second implementation (SEED=${seed})`, async () => {
   const months: Awaited<ReturnType<typeof checkMonth>>[] = []
-  for (const more of [0, 1, 2]) months.push(await checkMonth(db, pool, seed + more))
+  for (const more of [0, 1]) months.push(await checkMonth(db, pool, seed + more))
   expect(months.flatMap(({ wrong, plan }) => wrong.map((line) => `seed ${plan.seed}: ${line}`))).toEqual([])
-  expect(months.reduce((sum, { paid }) => sum + paid, 0)).toBeGreaterThan(3)
+  expect(months.reduce((sum, { paid }) => sum + paid, 0)).toBeGreaterThan(2)
 })
 
 /** A mistake that the database itself refuses counts as found. */
