@@ -332,6 +332,24 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{ ...earned, is_recurring: true }])
   })
 
+  test('a lead attributes the start of a subscription that is parked for its buyer', async () => {
+    const shop = await connect('paddle')
+    const call = await callerOf(shop)
+    const later = { clickId: null, customerKey: 'later', now: inSeconds(1) }
+    await send(shop, changed(shop, 'subscription.created', { customer_id: 'ctm_later' }, later))
+    await report(shop, 'transaction.completed:subscription')
+    const startOf = async () => {
+      const { rows } = await sql.query(
+        `select outcome, waits_for from processor_events where account_id = $1 and event_type = 'subscription.created'`,
+        [shop.accountId],
+      )
+      return rows
+    }
+    expect(await startOf()).toEqual([{ outcome: 'parked', waits_for: 'buyer' }])
+    expect(await call(trackLead, { customer_key: 'later', click_id: shop.clickId })).toBe(200)
+    expect(await startOf()).toEqual([{ outcome: 'recorded', waits_for: null }])
+  })
+
   test('a refund counts once it is approved, and is put back if it is reversed', async () => {
     const shop = await connect('paddle')
     await report(shop, 'transaction.completed')
@@ -372,8 +390,9 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
   })
 
-  test('of two equal chargebacks, a reversal and a mark return one, and two of each return both, in any order', async () => {
+  test('of two equal chargebacks, a reversal and a mark return one, and two of each return both, in any order at two connections', async () => {
     const shop = await connect('paddle')
+    const twin = await connectAgain(shop, true)
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
     for (const [at, order] of permutations('0123').entries()) {
       const story = { order: `${at}` }
@@ -385,7 +404,10 @@ describe('Paddle', () => {
         moved(reverse, { id: `adj_reverse_${at}` }),
       ]
       if (at % 2 === 0) await report(shop, 'transaction.completed', story)
-      for (const step of order) await send(shop, events[Number(step)] ?? {})
+      for (const place of [0, 1, 2, 3]) {
+        await send(shop, events[Number(order[place])] ?? {})
+        await send(twin, events[Number(order[3 - place])] ?? {})
+      }
       if (at % 2 === 1) await report(shop, 'transaction.completed', story)
       expect((await salesOf(shop)).at(-1), order).toMatchObject({ ...earned, refunded: 4000, reversed: 666 })
       await send(shop, moved(reverse, { id: `adj_reverse_again_${at}` }))

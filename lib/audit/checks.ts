@@ -918,7 +918,9 @@ with account as (
   where a.account_id is not null and ($1::bigint is null or p.id = $1)
 ),
 reversal as (
-  select k.program_id, v.livemode, v.reversal_id, v.amount_cents, v.currency, v.returned_at is not null as is_returned,
+  select k.program_id, v.livemode, v.reversal_id, v.amount_cents, v.currency,
+    -- Several connections can report one account, and each can miss the return.
+    max(v.returned_at) over (partition by k.program_id, v.livemode, v.reversal_id) is not null as is_returned,
     coalesce(i.transaction_id, coalesce(v.invoice_id, v.payment_intent_id, v.charge_id)) as payment_id
   from account k
   join processor_reversals v on v.account_id = k.account_id

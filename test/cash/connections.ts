@@ -60,6 +60,8 @@ const secret = 'secret-of-the-account'
 async function open(desk: Desk, processor: ProcessorName, settings: Settings): Promise<ConnectedProgram> {
   const { sql, db } = desk
   const shop = await onlyShop(sql)
+  // Buyers have their own clicks, so the shop's visitor is removed.
+  await sql.query('delete from customers where program_id = $1', [shop.programId])
   const { key, keyHash, hint } = await generateApiKey()
   const { rows } = await sql.query<{ code: string }>(
     `with settings as (
@@ -183,10 +185,10 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
 }
 
 /**
- * Plays the history of a seed in a new program, and delivers it in a random order with up to three deliveries at once.
- * Some deliveries first have a wrong signature, and some arrive during a database fault or while the connection is
- * disconnected. Every event and call is sent at least once, and a quarter of them twice. Unanswered ones
- * are sent again later. Then it compares the program with the cash.
+ * Plays the history of a seed in a new program and delivers it in a random order, as processors do under faults. Up to
+ * three deliveries run at once. Some have a wrong signature first, and some arrive during a fault of the database or
+ * while the connection is disconnected. Every event and call is sent at least once, and a quarter of them twice.
+ * Unanswered ones are sent again later. Then it compares the program with the cash.
  */
 export async function runConnection(
   desk: Desk,

@@ -17,6 +17,9 @@ declare
   is_in_its_currency boolean;
   sale sales;
 begin
+  -- Other connections of the program can report the same chargeback (with_paired_returns).
+  perform lock_ids('program ' || c.program_id, ids) from processor_connections c
+  where c.account_id = event.account_id and fact#>>'{reversals,0,pairs}' is not null;
   perform lock_payments(event.account_id, ids);
   perform learn_payments(event.account_id, ids);
   perform lock_customers_of_payment(event.account_id, ids, null);
@@ -66,19 +69,25 @@ end $$;
 -- Pairs chargebacks with their returns (`pairs`). The processor can report a return twice: as a separate report, which does not name its
 -- chargeback, and as a mark on the chargeback. So chargebacks of the same amount stand for each other. Each has room for one report
 -- (`returned_by`) and one mark (`marked_id`). A report or a mark goes first to a chargeback that has the other. So any order returns the same
--- number of chargebacks. A report without a chargeback waits under its own id until a chargeback takes its row.
+-- number of chargebacks. A report without a chargeback waits under its own id until a chargeback takes its row. Several connections of a
+-- program can report one account, so they share their pairs.
 create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
 declare
   move jsonb := fact#>'{reversals,0}';
   own_id text := move->>'reversal_id';
   is_mark boolean := move->>'pairs' = 'chargeback';
+  account_ids text[] := array(
+    select o.account_id from processor_connections c join processor_connections o on o.program_id = c.program_id where c.account_id = of_account_id
+  );
   paired jsonb;
 begin
-  if is_mark and not exists (select from processor_reversals v where v.account_id = of_account_id and v.reversal_id = own_id) then
+  if is_mark and not exists (
+    select from processor_reversals v where v.account_id = any (account_ids) and v.reversal_id = own_id
+  ) then
     update processor_reversals v set reversal_id = own_id
-    where v.account_id = of_account_id and v.reversal_id = (
+    where v.account_id = any (account_ids) and v.reversal_id = (
       select w.reversal_id from processor_reversals w
-      where w.account_id = of_account_id and w.charge_id = fact->>'charge_id' and w.reversal_id = w.returned_by
+      where w.account_id = any (account_ids) and w.charge_id = fact->>'charge_id' and w.reversal_id = w.returned_by
         and w.amount_cents = (move->>'amount_cents')::bigint and w.currency = move->>'currency'
       order by w.created_at, w.reversal_id limit 1
     );
@@ -88,11 +97,11 @@ begin
   end if;
   paired := move || jsonb_build_object(case when is_mark then 'marked_id' else 'returned_by' end, own_id, 'reversal_id', coalesce((
     select v.reversal_id from processor_reversals v cross join lateral (select case when is_mark then v.marked_id else v.returned_by end) room (taken_by)
-    where v.account_id = of_account_id and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
+    where v.account_id = any (account_ids) and v.charge_id = fact->>'charge_id' and v.reason = 'chargeback'
       and v.reversal_id is distinct from v.returned_by
       and v.amount_cents = (move->>'amount_cents')::bigint and v.currency = move->>'currency'
-      and coalesce(room.taken_by, own_id) = own_id
-    order by room.taken_by is null, v.returned_at is null, v.reversal_id <> own_id, v.created_at, v.reversal_id limit 1
+    group by v.reversal_id having coalesce(max(room.taken_by), own_id) = own_id
+    order by max(room.taken_by) is null, max(v.returned_at) is null, v.reversal_id <> own_id, min(v.created_at), v.reversal_id limit 1
   ), own_id));
   -- A mark that goes to another chargeback still reports its own.
   return jsonb_set(fact, '{reversals}', jsonb_build_array(paired)
