@@ -8680,7 +8680,8 @@ begin
     program_id = coalesce(excluded.program_id, stored.program_id),
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
-    awaits = excluded.awaits,
+    -- A recorded sale still awaits its buyer if its event is repeated while the account is disconnected.
+    awaits = case when stored.outcome = 'recorded' and excluded.outcome in ('parked', 'ignored') then stored.awaits else excluded.awaits end,
     resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
     reason = case when stored.outcome = 'recorded' then stored.reason else excluded.reason end,

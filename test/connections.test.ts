@@ -672,11 +672,13 @@ test.each([true, false])(
 test.each(names)('%s: a lead attributes earlier payments while the connection is disconnected', async (processor) => {
   const shop = await connect(processor)
   const call = await callerOf(shop)
-  const late = { clickId: null, customerKey: 'late' }
+  const late = { clickId: null, customerKey: 'late', now: new Date() }
   await report(shop, saleEvent[processor], late)
   await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created', late)
   expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, partner_id: null, commission: null }])
   await disconnectConnection(db, shop.programId, shop.accountId)
+  // A repeated payment still awaits its buyer.
+  await report(shop, saleEvent[processor], late)
   expect(await call(trackLead, { customer_key: 'late', click_id: shop.clickId })).toBe(200)
   expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
   await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
