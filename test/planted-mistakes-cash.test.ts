@@ -6,7 +6,6 @@ import { checkPlan } from './cash/check.ts'
 import { openDesk } from './cash/desk.ts'
 import { drawPlan, type Way } from './cash/plan.ts'
 import { inModule, loadService, type ModuleMistakes } from './chaos/bundle.ts'
-import * as common from './support/common-mistakes.ts'
 import { type FunctionMistakes, plantInFunctions, unrunnable } from './support/planted-functions.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -53,6 +52,38 @@ type Payments = typeof import('../lib/processors/stripe/read-payment.ts')
 const inIntents = (readIntent: (real: Payments['readIntent']) => Payments['readIntent']) =>
   inModule<Payments>('lib/processors/stripe/read-payment.ts', { readIntent })
 
+const roundedDown: FunctionMistakes = {
+  commission_of: `intact(); if base_cents * commission_bp % 10000 >= 5000 then result := result - 1; end if;`,
+}
+
+const ruleForWaiting: FunctionMistakes = {
+  save_rules: `intact();
+    update commissions c set amount_cents = greatest(1, (s.commission_base_cents * r.commission_bp + 5000) / 10000)
+    from sales s join programs p on p.id = s.program_id
+    join commission_rules r on r.program_id = p.id and r.since_version = p.rules_version
+      and (r.partner_id is null or r.partner_id = s.partner_id) and (r.group_id is null or r.group_id = (s.terms_among).group_id)
+      and (r.sale_type is null or r.sale_type = s.sale_type) and r.product_id is null
+    where result and s.program_id = of_program_id and c.program_id = s.program_id and c.sale_id = s.id and c.credited_at is null
+      and c.reversal = 'none';`,
+}
+
+const codeOverClick: FunctionMistakes = {
+  decide_by_code: `intact();
+    if given.code_id is not null then
+      code_id := given.code_id;
+      partner_id := (select k.partner_id from partner_codes k where k.program_id = given.program_id and k.id = given.code_id);
+    end if;`,
+}
+
+const heldIsCredited: FunctionMistakes = {
+  flag_commissions: `intact();
+    update commissions c set held_at = null where (c.program_id, c.id) in (select * from unnest(program_ids, commission_ids));`,
+}
+
+const rejectionReleases: FunctionMistakes = { decide_reviews: `of_decision := 'released'; intact();` }
+
+const deductionIsAdded: FunctionMistakes = { create_adjustment: `of_cents := abs(of_cents); intact();` }
+
 const mistakes: Record<string, Mistake> = {
   'a failed refund that still counts': {
     ways: ['failing_refund'],
@@ -97,7 +128,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['session'],
     seed: 2,
     says: /commission left/,
-    functions: common.roundedDown,
+    functions: roundedDown,
   },
   'a reversal that is rounded half up': {
     ways: ['refund'],
@@ -375,7 +406,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['ruled'],
     seed: 2,
     says: /commission left/,
-    functions: common.ruleForWaiting,
+    functions: ruleForWaiting,
   },
   'a fixed amount that a correction forgets': {
     ways: ['ruled', 'balance', 'subscription'],
@@ -393,7 +424,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['coded'],
     seed: 5,
     says: /partner/,
-    functions: common.codeOverClick,
+    functions: codeOverClick,
   },
   'an unknown discount that is not looked up in Stripe': {
     ways: ['coded'],
@@ -414,7 +445,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['held', 'approved'],
     seed: 6,
     says: /balance/,
-    functions: common.heldIsCredited,
+    functions: heldIsCredited,
   },
   'a release that does nothing': {
     ways: ['held', 'approved'],
@@ -426,9 +457,9 @@ const mistakes: Record<string, Mistake> = {
     ways: ['held'],
     seed: 2,
     says: /expected 0/,
-    functions: common.rejectionReleases,
+    functions: rejectionReleases,
   },
-  'a deduction that is added': { ways: ['adjusted'], seed: 2, says: /balance/, functions: common.deductionIsAdded },
+  'a deduction that is added': { ways: ['adjusted'], seed: 2, says: /balance/, functions: deductionIsAdded },
   'a new partner without their group': {
     ways: ['joining', 'ruled'],
     seed: 33,

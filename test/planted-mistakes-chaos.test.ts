@@ -7,7 +7,6 @@ import { runHistory } from './chaos/run-history.ts'
 import { startFaultyMail } from './chaos/mail.ts'
 import { startFaultyQueue } from './chaos/queue-faults.ts'
 import { openWorld } from './chaos/world.ts'
-import * as common from './support/common-mistakes.ts'
 import { type FunctionMistakes, plantInFunctions, unrunnable } from './support/planted-functions.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
 
@@ -167,9 +166,6 @@ const mistakes: Record<string, Mistake> = {
         end if;`,
     },
   },
-  'a held commission that is credited': { known: [2], functions: common.heldIsCredited },
-  'a rejection that releases the commission': { known: [16, 24], steps: 40, functions: common.rejectionReleases },
-  'a deduction that is added': { known: [6], functions: common.deductionIsAdded },
   'a repeated request that makes another adjustment': {
     known: [25, 26, 27],
     steps: 40,
