@@ -553,7 +553,7 @@ left join (
 where ($1::bigint is null or v.program_id = $1)
   and (v.decision is null) <> (c.held_at is not null and c.credited_at is null and e.commission_id is null)
 union all
-select c.program_id, 'commission ' || c.id, 'held', 'what was found is kept' from commissions c
+select c.program_id, 'commission ' || c.id, 'held', 'a held commission keeps its findings' from commissions c
 where c.held_at is not null and ($1::bigint is null or c.program_id = $1)
   and not exists (select from commission_reviews v where v.program_id = c.program_id and v.commission_id = c.id)
 `,
@@ -626,7 +626,7 @@ select coalesce(o.program_id, n.program_id) as program_id, 'outbox ' || coalesce
   case
     when o.id is null then 'an outbox row'
     when o.delivered_at is null then 'none yet'
-    else 'the notification of what it says'
+    else 'a notification with the same content'
   end as expected
 from (select * from outbox where ($1::bigint is null or program_id = $1)) o
 full join (select * from notifications where ($1::bigint is null or program_id = $1)) n on n.program_id = o.program_id and n.id = o.id

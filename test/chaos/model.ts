@@ -377,7 +377,7 @@ export class Model {
 const isUnsent = ({ status }: ModelPayout) => status === 'requested' || status === 'in_run'
 export const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
 
-/** Takes a total from the unpaid parts of the oldest entries. Returns what it took. */
+/** Takes a total from the unpaid parts of the oldest entries. Returns the part taken from each entry. */
 function take(entries: ModelEntry[], total: number): { entry: ModelEntry; cents: number }[] {
   let rest = total
   return entries.flatMap((entry) => {

@@ -10,6 +10,6 @@ left join (
 where ($1::bigint is null or v.program_id = $1)
   and (v.decision is null) <> (c.held_at is not null and c.credited_at is null and e.commission_id is null)
 union all
-select c.program_id, 'commission ' || c.id, 'held', 'what was found is kept' from commissions c
+select c.program_id, 'commission ' || c.id, 'held', 'a held commission keeps its findings' from commissions c
 where c.held_at is not null and ($1::bigint is null or c.program_id = $1)
   and not exists (select from commission_reviews v where v.program_id = c.program_id and v.commission_id = c.id)

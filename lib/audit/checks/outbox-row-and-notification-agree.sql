@@ -4,7 +4,7 @@ select coalesce(o.program_id, n.program_id) as program_id, 'outbox ' || coalesce
   case
     when o.id is null then 'an outbox row'
     when o.delivered_at is null then 'none yet'
-    else 'the notification of what it says'
+    else 'a notification with the same content'
   end as expected
 from (select * from outbox where ($1::bigint is null or program_id = $1)) o
 full join (select * from notifications where ($1::bigint is null or program_id = $1)) n on n.program_id = o.program_id and n.id = o.id
