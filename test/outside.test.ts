@@ -1,30 +1,19 @@
-import type { lookup } from 'node:dns'
+import dns from 'node:dns'
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer, globalAgent } from 'node:https'
+import { syncBuiltinESMExports } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import * as publicAddress from '../lib/notifications/public-address.ts'
 import { sendWebhook } from '../lib/notifications/webhook-request.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { selfSigned } from './support/tls-proxy.ts'
 
 /** The answer of an attacker's name server to this machine's resolver, and whether this machine counts as public. */
-const resolver = vi.hoisted(() => ({ answers: [] as string[], isLoopbackPublic: false }))
-vi.mock(import('node:dns'), async (original) => ({
-  ...(await original()),
-  lookup: ((_: string, __: unknown, callback: (error: null, found: { address: string; family: number }[]) => void) =>
-    callback(
-      null,
-      resolver.answers.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
-    )) as unknown as typeof lookup,
-}))
-vi.mock(import('../lib/notifications/public-address.ts'), async (original) => {
-  const real = await original()
-  const isPublicAddress = (address: string) =>
-    (resolver.isLoopbackPublic && address === '127.0.0.1') || real.isPublicAddress(address)
-  return { ...real, isPublicAddress }
-})
+const resolver = { answers: [] as string[], isLoopbackPublic: false }
+const { isPublicAddress } = publicAddress
 
 let answer: RequestListener = (_, response) => response.end('ok')
 let connections = 0
@@ -65,8 +54,25 @@ beforeEach(() => {
   connections = 0
   reached = 0
   vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
+  // Spies also reach a module that an earlier test file of this process has loaded. `vi.mock` does not.
+  vi.spyOn(publicAddress, 'isPublicAddress').mockImplementation(
+    (address) => (resolver.isLoopbackPublic && address === '127.0.0.1') || isPublicAddress(address),
+  )
+  const lookup = (
+    _: string,
+    __: unknown,
+    callback: (error: null, found: { address: string; family: number }[]) => void,
+  ) =>
+    callback(
+      null,
+      resolver.answers.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    )
+  vi.spyOn(dns, 'lookup').mockImplementation(lookup as unknown as typeof dns.lookup)
+  syncBuiltinESMExports()
 })
 afterEach(() => {
+  vi.restoreAllMocks()
+  syncBuiltinESMExports()
   vi.useRealTimers()
   vi.unstubAllEnvs()
 })
