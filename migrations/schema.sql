@@ -9474,7 +9474,7 @@ AS $function$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored'
-    and (e.program_id is null or starts_with(e.account_id, 'conn_'))
+    and (e.program_id is null or starts_with(e.account_id, 'conn_') or e.reason = 'known_customers_excluded')
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $function$
 ;
@@ -12895,10 +12895,8 @@ begin
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      -- The start of its subscription can arrive later, and then names the buyer.
-      event.awaits := array_remove(array[awaited_name(event.account_id, 'payment', payment_id),
-        awaited_name(event.account_id, 'setting', program.id::text),
-        awaited_name(event.account_id, 'subscription', fact->>'subscription_id')], null);
+      -- The start of its subscription or the customer's metadata can arrive later, and then names the buyer.
+      event.awaits := awaited_names(event.account_id, array['payment ' || payment_id, 'setting ' || program.id] || lasting_names(fact));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;

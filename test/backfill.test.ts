@@ -209,6 +209,15 @@ describe("importing an account's past payments", () => {
     await applyParkedEvents(db, client, { limit: 10, accountId: shop.account })
     expect(await endOf(shop)).toEqual([earned(shop, 'in_1'), earned(shop, 'in_2')])
   })
+  test('attributes excluded payments of a customer whose metadata arrives later', async () => {
+    const shop = await oldShop()
+    has(shop, { sessions: [firstPayment(shop)], invoices: [invoiceOf(later(shop, 30), 'in_2')] })
+    await readPast(shop)
+    expect(await endOf(shop)).toEqual([earned(shop, 'in_1')])
+    await send(later(shop, 31), 'customer.updated', customer(shop))
+    await applyParkedEvents(db, client, { limit: 10, accountId: shop.account })
+    expect(await endOf(shop)).toEqual([earned(shop, 'in_1'), earned(shop, 'in_2')])
+  })
 })
 
 const buyers = 50

@@ -435,6 +435,22 @@ describe('Paddle', () => {
     }
   })
 
+  test("a renewal is attributed if its customer's custom data arrives after it and after a sale of the API", async () => {
+    const shop = await connect('paddle')
+    const call = await callerOf(shop)
+    const first = changed(shop, 'transaction.completed:subscription', { custom_data: null })
+    const transaction_id = String(Object(first).data.id)
+    await send(shop, first)
+    await call(trackLead, { customer_key: 'buyer', click_id: shop.clickId })
+    expect(
+      await call(trackSale, { transaction_id, customer_key: 'buyer', amount_cents: 12_000, currency: 'usd' }),
+    ).toBe(200)
+    await report(shop, 'transaction.completed:renewal-without-data', { now: inSeconds(1) })
+    await send(shop, changed(shop, 'customer.updated', {}, { now: inSeconds(2) }))
+    await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
+    expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
+  })
+
   test('negative amounts of prorated items and of credit are read', async () => {
     const shop = await connect('paddle')
     const { data } = Object(changed(shop, 'transaction.completed', {}))

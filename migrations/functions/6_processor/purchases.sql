@@ -116,10 +116,8 @@ begin
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      -- The start of its subscription can arrive later, and then names the buyer.
-      event.awaits := array_remove(array[awaited_name(event.account_id, 'payment', payment_id),
-        awaited_name(event.account_id, 'setting', program.id::text),
-        awaited_name(event.account_id, 'subscription', fact->>'subscription_id')], null);
+      -- The start of its subscription or the customer's metadata can arrive later, and then names the buyer.
+      event.awaits := awaited_names(event.account_id, array['payment ' || payment_id, 'setting ' || program.id] || lasting_names(fact));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
