@@ -7986,7 +7986,7 @@ begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.requested_cents, new.created_at, new.created_at_entry_number,
       new.payout_run_id, new.request_id) is distinct from (old.program_id, old.id, old.partner_id, old.currency, old.requested_cents,
       old.created_at, old.created_at_entry_number, old.payout_run_id, old.request_id)
-    or old.status not in ('requested', 'in_run') and (new.amount_cents <> old.amount_cents or new.payout_address <> old.payout_address)
+    or old.status not in ('requested', 'in_run') and (new.amount_cents <> old.amount_cents or new.payout_address is distinct from old.payout_address and new.payout_address is not null)
     or new.paid_on is not null and old.paid_on is not null and (new.reference, new.paid_on) <> (old.reference, old.paid_on) then
     raise exception 'payouts stay as they were sent and paid' using errcode = 'restrict_violation';
   end if;

@@ -350,13 +350,22 @@ test.each(['update audit_log set action = $$a.b$$', 'delete from audit_log', 'tr
   },
 )
 
-test('entries older than two years are deleted, and no others', async () => {
+test('entries are deleted after two years, and entries about money after ten', async () => {
+  const ofMoney = ['payout.paid', 'payout_run.reopened', 'commission.approved', 'partner.adjusted', 'partner.erased']
   await sql.query(
-    `insert into audit_log (workspace_id, action, subject, created_at) values
-      ('old', 'member.removed', 'gone', now() - interval '25 months'), ('old', 'member.removed', 'kept', now() - interval '23 months')`,
+    `insert into audit_log (workspace_id, action, subject, created_at)
+    select 'old', action, age, now() - age::interval from unnest($1::text[]) action, unnest('{119 months,121 months}'::text[]) age
+    union all
+    select 'old', 'member.removed', age, now() - age::interval from unnest('{23 months,25 months}'::text[]) age`,
+    [ofMoney],
   )
-  expect(await deleteOldAuditEntries(service, 10)).toBe(1)
-  expect(await listAuditEntries(service, 'old', { limit: 10 })).toMatchObject([{ subject: 'kept' }])
+  const kept = [...ofMoney.map((action) => `${action} 119 months`), 'member.removed 23 months']
+  for (const gone of [ofMoney.length + 1, 0]) {
+    expect(await deleteOldAuditEntries(service, 10)).toBe(gone)
+    const left = await listAuditEntries(service, 'old', { limit: 20 })
+    expect(left.map(({ action, subject }) => `${action} ${subject}`).toSorted()).toEqual(kept.toSorted())
+  }
+  await expect(sql.query("delete from audit_log where subject = '119 months'")).rejects.toThrow('append-only')
 })
 
 test('entries can be filtered by type and person, and paged', async () => {

@@ -383,6 +383,7 @@ test('nobody can change entries and paid payouts', async () => {
     "update payouts set paid_on = paid_on - 1 where status = 'paid' and program_id = $1",
     "update payouts set reference = 'other' where status = 'paid' and program_id = $1",
     "update payouts set amount_cents = amount_cents - 1 where status = 'paid' and program_id = $1",
+    "update payouts set payout_address = 'other@example.com' where status = 'paid' and program_id = $1",
     "update payouts set partner_id = partner_id + 1 where status = 'requested' and program_id = $1",
     "delete from payouts where status = 'requested' and program_id = $1",
   ]) {
