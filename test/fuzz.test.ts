@@ -74,6 +74,7 @@ test(
     expect(statuses[200]).toBeGreaterThan(50)
     expect(statuses[303]).toBeGreaterThan(50)
     expect(statuses[400]).toBeGreaterThan(50)
+    expect(saleIds.size).toBeGreaterThan(0)
     const { rows } = await stack.sql.query<{ id: string }>(
       `select id from sales where transaction_id not like '${stagedSale}%' and request_id is not null order by id`,
     )

@@ -6,6 +6,7 @@ import { makeDelivery } from './deliveries.ts'
 import { type Random, seeded } from './random.ts'
 
 interface Schema {
+  $ref?: string
   type?: string | string[]
   properties?: Record<string, Schema>
   items?: Schema
@@ -23,6 +24,7 @@ export interface ApiDocument {
       { parameters?: { name: string; in: string }[]; requestBody?: { content: Record<string, { schema: Schema }> } }
     >
   >
+  components: { schemas: Record<string, Schema> }
 }
 
 interface FuzzRequest {
@@ -130,6 +132,7 @@ function likely(schema: Schema | undefined, random: Random, name: string, own: R
   const type = Array.isArray(schema.type) ? random.pick(schema.type) : schema.type
   if (type === 'integer' || type === 'number')
     return random.chance(0.8) ? random.integer(1, 100_000) : random.pick(oddNumbers)
+  if (type === 'null') return null
   if (type === 'boolean') return random.chance(0.5)
   if (type === 'array') return [likely(schema.items, random, name, own)]
   if (type === 'object') return object(schema, random, own)
@@ -190,7 +193,7 @@ const asHeader = (text: string) => text.replaceAll(/[^\x20-\x7e]/g, '').trim()
 function makeRequest(
   document: ApiDocument,
   sandbox: Sandbox,
-  ids: Record<string, string>,
+  { ids, receiver: { clickId } }: Stage,
   random: Random,
 ): FuzzRequest {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -227,7 +230,9 @@ function makeRequest(
     '/payout-runs/1/file.csv',
   ].map((page) => `/programs/{programId}${page}`)
   const page = random.chance(0.15) ? random.pick([...pages, ...programPages, ...programPages]) : undefined
-  const chosen = random.pick(operations)
+  // The program API has so many operations that tracking calls would be rare.
+  const tracking = operations.filter(({ path }) => path.startsWith('/api/v1/track/'))
+  const chosen = random.pick(random.chance(0.4) ? tracking : operations)
   if (!chosen) throw new Error('The OpenAPI document has no operations.')
   const operation = page === undefined ? chosen.operation : {}
   let method = page === undefined ? chosen.method.toUpperCase() : 'GET'
@@ -268,17 +273,22 @@ function makeRequest(
   const own = {
     affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
     customer_key: `user-${random.integer(1, 200)}`,
-    transaction_id: `t-${random.integer(1, 5000)}`,
+    // Refunds and repeats often meet a recorded sale.
+    transaction_id: `t-${random.integer(1, 300)}`,
+    click_id: clickId,
     amount_cents: random.integer(1, 50_000),
     currency: 'usd',
+    program_id: sandbox.programId,
     partner_id: Number(ids[':partner_id']),
     partner_ids: [Number(ids[':partner_id'])],
     group_id: Number(ids[':group_id']),
     ids: [Number(ids[':commission_id'])],
     commission_ids: [Number(ids[':commission_id'])],
   }
-  const schema = Object.values(operation.requestBody?.content ?? {})[0]?.schema
-  const good = object(schema ?? {}, random, own)
+  const { $ref, ...inline } = Object.values(operation.requestBody?.content ?? {})[0]?.schema ?? {}
+  const schema = $ref ? document.components.schemas[$ref.replace('#/components/schemas/', '')] : inline
+  if (!schema) throw new Error(`The OpenAPI document has no ${$ref}.`)
+  const good = object(schema, random, own)
   const json = random.chance(0.9) ? good : oddValue(random)
   const text = JSON.stringify(json) ?? ''
   const body = ['GET', 'HEAD'].includes(method) ? null : random.chance(0.15) ? brokenText(text, random) : text
@@ -459,7 +469,7 @@ export async function fuzz(options: {
         : kind < shares.deliveries + shares.signedIn
           ? makeSignedInRequest(baseUrl, pages, forms, stage, random)
           : // Uses the ids of the stage, with its own or another program's key.
-            makeRequest(document, random.chance(0.6) ? stage.sandbox : sandbox, stage.ids, random)
+            makeRequest(document, random.chance(0.6) ? stage.sandbox : sandbox, stage, random)
     const complain = (what: string) => {
       if (result.wrong.length < 100)
         result.wrong.push(
