@@ -33,6 +33,7 @@ async function createBooks() {
     request: (amountCents: number) =>
       askPayout(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() }),
     pay: (payoutId: number, cents: number) => payPayout(db, programId, payoutId, cents, transfer),
+    list: (payoutId: number) => listPayoutLines(db, { programId }, { limit: 100, payoutId }),
     lines: async (payoutId: number) => {
       const lines = await listPayoutLines(db, { programId }, { limit: 100, payoutId })
       return lines.toReversed().map((line) => `${nameOf(line)} ${line.amount_cents}${line.is_returned ? ' back' : ''}`)
@@ -85,7 +86,7 @@ test('a deduction after a payout was sent waits for the next payment', async () 
 })
 
 test('if a payment is returned, a later payment takes over its lines', async () => {
-  const { programId, earn, request, pay, lines, statuses, differences } = await createBooks()
+  const { programId, earn, request, pay, list, lines, statuses, differences } = await createBooks()
   await earn('first', 100)
   const one = await request(60)
   await pay(one, 60)
@@ -102,5 +103,12 @@ test('if a payment is returned, a later payment takes over its lines', async () 
     ['first 60'],
   ])
   expect(await statuses()).toEqual([['first', 'paid', three]])
+  const { rows } = await sql.query<{ created_at: Date }>(
+    "select created_at from balance_entries where program_id = $1 and cause = 'payout_returned'",
+    [programId],
+  )
+  const { reference } = transfer
+  expect(await list(one)).toMatchObject([{ reference, returned_at: rows[0]?.created_at }])
+  expect(await list(three)).toMatchObject([{ reference, returned_at: null }])
   expect(await differences()).toEqual([])
 })

@@ -12,6 +12,7 @@ import {
   payoutLayouts,
   pays,
 } from '../lib/money/payout-files.ts'
+import { listPayoutLines } from '../lib/money/payout-lines.ts'
 import {
   listPayoutsDue,
   createPayoutRun,
@@ -524,6 +525,13 @@ describe('undoing a paid run', () => {
       'payout_paid -2000',
       'payout_returned 1000',
       'payout_returned 2000',
+    ])
+    const lines = await listPayoutLines(db, { programId }, { limit: 100, payoutRunId: runId })
+    expect(lines.map((line) => [line.reference, line.returned_at !== null])).toEqual([
+      ['right', false],
+      ['right', false],
+      [null, true],
+      [null, true],
     ])
     expect(await differencesIn(programId)).toEqual([])
   })

@@ -74,7 +74,16 @@ inner join "programs" as "g" on "g"."id" = "w"."program_id"
 where "w"."program_id" = $1 and "w"."payout_run_id" = $2
 order by "w"."id" desc
 limit $3;
-select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."partner_id", "p"."name" as "partner_name", "l"."currency", "e"."cause", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."adjustment_id", "a"."note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at"
+select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."partner_id", "p"."name" as "partner_name", "l"."currency", "e"."cause", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."adjustment_id", "a"."note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at", case when l.payment_number = (
+  select max(n.payment_number)
+  from payout_lines n
+  where n.program_id = l.program_id and n.payout_id = l.payout_id
+      ) then w.reference end as "reference", case when l.is_returned then (
+  select r.created_at
+  from balance_entries r
+  where r.program_id = l.program_id and r.cause = 'payout_returned' and r.commission_id is null
+          and r.payout_id = l.payout_id and coalesce(r.correction_number, 1) = l.payment_number
+      ) end as "returned_at"
 from "payout_lines" as "l"
 inner join "payouts" as "w" on "w"."program_id" = "l"."program_id" and "w"."id" = "l"."payout_id"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
@@ -92,7 +101,7 @@ from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
 where "p"."user_id" = $1 and "w"."id" = $2
--- 10 lines as in listPayoutLines of a run
+-- 19 lines as in listPayoutLines of a run
 where "p"."user_id" = $1 and "l"."payout_id" = $2
 order by "l"."id" desc
 limit $3;

@@ -35,6 +35,7 @@ export const payoutLineList = (of: {
     csvOf(lines, {
       payout_run_id: (line) => line.payout_run_id,
       payout_id: (line) => line.payout_id,
+      reference: ({ reference }) => reference,
       partner_id: (line) => line.partner_id,
       partner: (line) => line.partner_name,
       cause: ({ cause }) => cause,
@@ -47,6 +48,7 @@ export const payoutLineList = (of: {
       amount: (line) => decimalAmount(line.amount_cents, line.currency),
       entry: (line) => decimalAmount(line.entry_cents, line.currency),
       returned: (line) => (line.is_returned ? 'yes' : 'no'),
+      returned_at: (line) => line.returned_at,
       posted: (line) => line.created_at,
     }),
 })
@@ -74,10 +76,15 @@ function Cause({ line, saleAddress }: CauseProps) {
 
 /** The paid part, and the whole entry if it is larger. */
 function Amount({ line }: { line: PayoutLine }) {
-  const { amount_cents: cents, entry_cents: entry, currency, is_returned: isReturned } = line
+  const { amount_cents: cents, entry_cents: entry, currency, is_returned: isReturned, returned_at: returnedAt } = line
   return (
     <div>
       <strong>{formatMoney(cents, currency)}</strong> {isReturned && <Badge tone="bad">Came back</Badge>}
+      {returnedAt && (
+        <div class="muted small">
+          <Day at={returnedAt} />
+        </div>
+      )}
       {cents !== entry && <div class="muted small">part of {formatMoney(entry, currency)}</div>}
     </div>
   )
