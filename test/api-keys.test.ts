@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { apiKeyHash, generateApiKey } from '../lib/access/api-keys.ts'
 
-test('a key is `svc_live_` with 32 random bytes and a checksum in base 62; its hash and last four characters are stored', async () => {
+test('a key consists of `svc_live_`, 32 random bytes and a checksum in base 62; the database stores its hash and last four characters', async () => {
   const { key, keyHash, hint } = await generateApiKey()
   expect(key).toMatch(/^svc_live_[0-9A-Za-z]{49}$/)
   expect(keyHash).toMatch(/^[0-9a-f]{64}$/)

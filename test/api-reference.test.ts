@@ -84,7 +84,7 @@ test('the document describes every public route of wrangler.toml, and nothing el
   expect(Object.keys(document.paths).map((path) => path.replace(/\/\{.*/, ''))).toEqual(expect.arrayContaining(routes))
 })
 
-test('an undocumented field of a response is an error', () => {
+test('an undocumented response field is an error', () => {
   const place = ['paths', '/api/v1/track/sale', 'post', 'responses', 200, 'content', 'application/json', 'schema']
   const [sale] = operations.flatMap(({ id, examples }) => (id === 'trackSale' ? examples : []))
   expect(violations(place, sale?.response)).toBeNull()
@@ -133,7 +133,7 @@ describe('every example fits its schema', () => {
   )('%s: answers with %s', ([, status, operation]) => {
     const { content } = documented(operation).responses[status] ?? { content: {} }
     for (const [type, { examples = {} }] of Object.entries(content)) {
-      // The bytes of an archive have no example. test/archives.test.ts reads one.
+      // Archives are binary, so they have no example. test/archives.test.ts reads one.
       if (type === 'application/zip') continue
       expect(Object.keys(examples)).not.toEqual([])
       for (const example of Object.values(examples)) {

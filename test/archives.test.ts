@@ -21,7 +21,7 @@ type Files = Record<string, Uint8Array>
 
 const programId = await demoWithPayouts()
 
-/** The demo program with a paid run, a payment that came back, and an import. */
+/** The demo program with a paid run, a returned payment, and an import. */
 async function demoWithPayouts() {
   const demo = await createDemo(db, env)
   const files = [
@@ -81,7 +81,7 @@ const linesOf = (files: Files, name: string): Line[] =>
     .slice(0, -1)
     .map((line) => JSON.parse(line))
 
-/** The rows of an archive with the place of each row in its file instead of its id, and without the ids of the program. */
+/** The rows of an archive. Each row's position in its file replaces its id, and the program's ids are omitted. */
 function normalized(archive: Uint8Array): Record<string, Line[]> {
   const files = unzipSync(archive)
   const places = new Map<string, number>()
@@ -124,7 +124,7 @@ function nested(value: unknown, withPlace: (kind: string, id: unknown) => unknow
 const archive = await exported(programId)
 const target = await newProgram()
 
-test('an archive fills an empty program of another workspace to the row, and exporting that program gives the same archive', async () => {
+test('an archive restores every row in an empty program of another workspace, and exporting that program gives the same archive', async () => {
   expect(await importedInto(target, archive)).toMatchObject({ state: 'applied', problem: null })
   expect(normalized(await exported(target))).toEqual(normalized(archive))
   expect(await findDifferences(sql)).toEqual([])
@@ -166,7 +166,7 @@ test('the explanation of each imported sale is the same', async () => {
   expect(await explained(target)).toEqual(await explained(programId))
 })
 
-test('an archive has each column of its tables or omits it by name, and its schemas describe its rows', async () => {
+test('an archive contains each column of its tables or lists it as omitted, and its schemas describe its rows', async () => {
   const files = unzipSync(archive)
   for (const name of kindNames) {
     const { table, fields, extra = {}, omitted } = kindOf(name)
@@ -194,7 +194,7 @@ test('an archive has each column of its tables or omits it by name, and its sche
     expect(text).not.toContain(`"${secret}`)
 })
 
-test('a moved program is found by the former id in the metadata of subscriptions, and can move again', async () => {
+test('subscriptions that carry the former id of a moved program still reach it, and it can move again', async () => {
   const third = await newProgram()
   expect(await importedInto(third, await exported(target))).toMatchObject({ state: 'applied' })
   expect(normalized(await exported(third))).toEqual(normalized(archive))
@@ -208,7 +208,7 @@ test('a moved program is found by the former id in the metadata of subscriptions
   })
 })
 
-test('an instance with another key for e-mail addresses drops their hashes and says so', async () => {
+test('an instance with a different key for e-mail addresses drops their hashes and reports it', async () => {
   const other = await newProgram()
   const importId = await createImport(db, env, other, 'archive')
   const files = [{ name: 'program.zip', content: archive }]
@@ -228,7 +228,7 @@ test('an instance with another key for e-mail addresses drops their hashes and s
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex')
 
-/** Changes the rows of a kind, and writes a manifest that agrees with them. */
+/** Changes the rows of a kind, and writes a matching manifest. */
 function forged(kind: KindName, change: (rows: Line[]) => unknown[], settings: Partial<Manifest> = {}): Uint8Array {
   const files = unzipSync(archive)
   const rows = change(linesOf(files, kind))
@@ -267,10 +267,10 @@ const past = '2019-12-31T00:00:00+00:00'
 
 test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['is cut off', () => archive.subarray(0, archive.length - 300), 'not a complete ZIP'],
-  ['is no archive', () => strToU8('name,email\nAda,ada@example.com'), 'not a complete ZIP'],
+  ['is not an archive', () => strToU8('name,email\nAda,ada@example.com'), 'not a complete ZIP'],
   ['has a damaged file', () => flipped(3000), 'is damaged'],
   ['has no manifest', () => zipSync({ 'data/partners.jsonl': strToU8('{}') }), 'no readable manifest'],
-  ['has a manifest that is a bomb', () => zipSync({ 'manifest.json': bomb }), 'no readable manifest'],
+  ['has a compression bomb as its manifest', () => zipSync({ 'manifest.json': bomb }), 'no readable manifest'],
   ['has another version', () => manifestWith((manifest) => (manifest.version = 99)), 'has version 99'],
   ['has another hash', () => manifestWith(firstFile({ sha256: 'a'.repeat(64) })), 'differs from the manifest'],
   ['has other rows', () => manifestWith(firstFile({ rows: 7 })), 'differs from the manifest'],
@@ -323,7 +323,7 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
     () => forged('balance_entries', first({ amount_cents: 99_999_900 })),
     'balance_entries',
   ],
-  ['leaves an entry out', () => forged('balance_entries', (rows) => rows.slice(1)), 'balance'],
+  ['omits an entry', () => forged('balance_entries', (rows) => rows.slice(1)), 'balance'],
   [
     'pays an entry twice',
     () =>

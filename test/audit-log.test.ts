@@ -37,7 +37,7 @@ const other = await createPerson(service, env, { name: 'Bob', email: 'bob@exampl
 await addMember(service, workspaceId, actor.userId, 'owner')
 const db = service.actingAs(actor.userId)
 
-/** Returns the entries that `act` wrote, the oldest first. */
+/** Returns the entries that `act` wrote, oldest first. */
 async function entriesOf(act: () => Promise<unknown>) {
   const [last] = await listAuditEntries(service, workspaceId ?? '', { limit: 1 })
   await act()
@@ -90,7 +90,7 @@ const asActor =
     for (const statement of statements) await sql.query(statement, [actor.userId])
   }
 
-/** Each act in order, with the expected entry: the action, its object, and some of its details. */
+/** Each action in order, with its expected entry: its name, its object, and some of its details. */
 const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left: [string, unknown, object?][]][] = [
   [
     'a payment processor is disconnected',

@@ -103,7 +103,7 @@ test('a database with every kind of row passes the audit', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('the generated module has the checks of the folder', () => {
+test('the generated module contains the checks in the folder', () => {
   expect(readFileSync('lib/audit/checks.ts', 'utf8')).toBe(auditChecks())
 })
 
@@ -377,7 +377,7 @@ test.for(planted)('the check "%s" finds: %s', async ([check, statement]) => {
   }
 })
 
-test('nobody can change entries and paid payouts', async () => {
+test('nobody can change entries or paid payouts', async () => {
   for (const statement of [
     "update balance_entries set created_at = now() - interval '40 days' where program_id = $1",
     "update payouts set paid_on = paid_on - 1 where status = 'paid' and program_id = $1",
@@ -391,7 +391,7 @@ test('nobody can change entries and paid payouts', async () => {
   }
 })
 
-test('a broken foreign key is found in the whole database', async () => {
+test('the audit finds a broken foreign key anywhere in the database', async () => {
   const programId = await createHistory()
   await sql.query('set session_replication_role = replica')
   await sql.query('update refunds set sale_id = sale_id + 1000000 where program_id = $1', [programId])
@@ -438,7 +438,7 @@ async function multiply(programId: number, copies: number): Promise<number> {
   return rows
 }
 
-/** Returns the rows that the busiest node of a plan visited. */
+/** Returns the number of rows that the busiest node of a plan visited. */
 function visited(node: PlanNode): number {
   const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0)
   return Math.max(

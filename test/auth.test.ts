@@ -308,7 +308,7 @@ async function setAttempts(key: string, attempts: number) {
 /** The caller's address in the headers of the edge and of a proxy. */
 const from = (address: string) => ({ 'cf-connecting-ip': address, 'x-forwarded-for': address })
 
-test('sign-in attempts at an account from one address are limited for 15 minutes, even with the right password', async () => {
+test('sign-in attempts on an account from one address are limited for 15 minutes, even with the right password', async () => {
   const { email } = await signedInPerson()
   const key = `sign-in of ${email} from 203.0.113.1`
   await setAttempts(key, 18)
@@ -364,7 +364,7 @@ test.each([
   expect(delayAfter(attempts)).toBe(wait)
 })
 
-test('a page reports too many attempts', async () => {
+test('a page shows an error after too many attempts', async () => {
   const { email, token } = await signedInPerson()
   const address = '203.0.113.4'
   for (const kind of ['sign-in', 'sign-up', 'reset']) await setAttempts(`${kind} from ${address}`, 100)

@@ -36,7 +36,7 @@ const readPast = async (shop: Shop, months = 3) => {
 
 type Objects = Record<string, unknown>[]
 
-/** Adds an account's past to the fake of Stripe. */
+/** Adds past payments to an account at the fake Stripe. */
 function has(
   shop: Shop,
   past: {
@@ -118,7 +118,7 @@ describe("importing an account's past payments", () => {
       subscriptions: [subscription(shop, 'sub_1'), subscription(stranger, 'sub_x', {})],
       invoices: [
         invoiceOf(shop, 'in_1', { billing_reason: 'subscription_create' }),
-        // This invoice has no metadata, so its subscription's metadata counts.
+        // This invoice has no metadata, so its subscription's metadata applies.
         invoiceOf(later(shop, 30), 'in_2'),
         invoiceOf(later(stranger, 30), 'in_x', { subscription: 'sub_x' }),
         { ...invoiceOf(later(shop, 31), 'in_draft'), status: 'draft' },
@@ -251,7 +251,7 @@ const totalsOf = (shop: Shop) =>
   )
 
 describe('many invoices', () => {
-  test("end with the same result after an interruption and Stripe's rate limits", async () => {
+  test("give the same result despite an interruption and Stripe's rate limits", async () => {
     const whole = await oldShop()
     has(whole, { invoices: await manyInvoices(whole) })
     await readPast(whole)

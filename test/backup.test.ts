@@ -57,7 +57,7 @@ test('a backup restored into an empty database has the same rows, passes the aud
   expect(rows).toEqual((await source.sql.query(next)).rows)
 })
 
-test('an encrypted backup needs its identity, and other statements wait during its restore', async () => {
+test('restoring an encrypted backup requires its identity, and other statements wait for the restore', async () => {
   const identity = await generateX25519Identity()
   const secret = `${file}.age`
   await expect(backup(source.databaseUrl, file, 'age1x')).rejects.toThrow('end in .age')
@@ -90,7 +90,7 @@ test('an encrypted backup needs its identity, and other statements wait during i
   expect(await contents(target)).toEqual(await contents(source))
 }, 60_000)
 
-test('a database with rows refuses a restore', async () => {
+test('a restore into a database with rows is refused', async () => {
   await expect(restore(source.databaseUrl, file)).rejects.toThrow('This database has rows.')
 })
 
@@ -104,7 +104,7 @@ test("a backup whose secrets differ from the running service's is refused unless
   expect((await contents(target))['secret_fingerprints']).toBe((await contents(source))['secret_fingerprints'])
 })
 
-test('a backup with other migrations is refused before anything is loaded', async () => {
+test('a backup with different migrations is refused before anything is loaded', async () => {
   const other = path.join(folder, 'other.sql.gz')
   writeFileSync(other, gzipSync('-- svc backup of migrations: 0001_other.sql\n'))
   const target = await createDatabase()

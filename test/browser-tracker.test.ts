@@ -53,7 +53,7 @@ async function done(): Promise<void> {
   await signup('done')
 }
 
-/** Does the same if a signup would change something or wait. */
+/** For pages on which a signup would change something or wait. */
 async function openQuietly(url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'networkidle' })
 }
@@ -124,7 +124,7 @@ describe('a page without a partner code', () => {
 })
 
 describe('a returning visitor', () => {
-  test('keeps the click id, and the customer moves to the newest link of the program', async () => {
+  test('keeps the click id, and the customer is reassigned to the newest link of the program', async () => {
     await open(referral())
     const first = await clickId()
     await open('http://shop.example.test/pricing')
@@ -206,7 +206,7 @@ describe('the campaign in the link', () => {
   })
 })
 
-describe('links garbled by a mail client or a campaign tool', () => {
+describe('links that a mail client or a campaign tool garbled', () => {
   test.each([
     ['/?utm_source=mail?aff=CODE', '/'],
     ['/?aff=CODE?utm_source=mail', '/'],
@@ -235,7 +235,7 @@ describe('links garbled by a mail client or a campaign tool', () => {
     ['/page;aff=CODE', '/page'],
     ['/page;aff=CODE?utm_source=mail', '/page'],
     ['/page?aff=&aff=CODE', '/page'],
-    // The partner of the link counts, and not somebody who added their own code.
+    // The link's partner gets the credit, and not somebody who appended their own code.
     ['/page?aff=CODE&aff=other', '/page'],
     // A sign-in page that stores the visitor's destination in its address.
     ['/sign-in?next=%2Fpage%3Faff%3DCODE', '/sign-in'],
@@ -268,7 +268,7 @@ describe('links garbled by a mail client or a campaign tool', () => {
 
 describe('a long address', () => {
   const repeated = ['a', '?', '&aff', 'aff=', '?aff;', '%3Faff=', '&utm_', 'sub1', '#?&;']
-  test.each([1, 2, 64])('of %d KB costs the page less than 5 ms', async (kilobytes) => {
+  test.each([1, 2, 64])('of %d KB delays the page by less than 5 ms', async (kilobytes) => {
     await page.goto('http://shop.example.test/')
     const script = await (await fetch(`${stack.baseUrl}/js/svc-tracker.js`)).text()
     const slow = await page.evaluate(
@@ -284,7 +284,7 @@ describe('a long address', () => {
           }
           return best
         }
-        // Each one has its own name, because the script runs once per name.
+        // Each run has its own name, because the script runs once per name.
         let name = 0
         const load = () => {
           const element = Object.assign(document.createElement('script'), { text: source })
@@ -344,7 +344,7 @@ describe('a single-page app', () => {
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
-  test('that drops the query before the script loads still records its click', async () => {
+  test('that removes the query before the script loads still records its click', async () => {
     const code = await newCode()
     shop.html = html('<script>history.replaceState({}, "", "/home")</script>', tag())
     await open(referral('/landing', code))
@@ -483,7 +483,7 @@ describe('a click that failed', () => {
 })
 
 describe('with consent required', () => {
-  test('nothing is read, stored or sent before consent, and everything is after it', async () => {
+  test('nothing is read, stored or sent before consent, and everything works after it', async () => {
     const code = await newCode()
     await context.addCookies([{ name: 'svc_click_id', value: 'cust_1_2', domain: '.example.test', path: '/' }])
     shop.html = html(stub, tag('data-svc-consent="required"'))
@@ -539,7 +539,7 @@ describe('after revokeConsent', () => {
     },
   )
 
-  test('a click that was on its way leaves no cookie, and neither does a call of the stub', async () => {
+  test('neither a click in progress nor a call of the stub leaves a cookie', async () => {
     const code = await newCode()
     shop.html = consentTag('/mount?consent')
     shop.handler = async (request) => {
@@ -566,7 +566,7 @@ const follow = async (path: string) => {
   await page.waitForURL(`**${path}`, { waitUntil: 'networkidle' })
 }
 
-describe('with consent on the page after the landing page', () => {
+describe('with consent on the second page', () => {
   beforeEach(() => {
     shop.html = html(stub, tag('data-svc-consent="required"'))
   })
@@ -591,7 +591,7 @@ describe('with consent on the page after the landing page', () => {
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
-  test('ignores the address of another site', async () => {
+  test('ignores a stored address from another site', async () => {
     const code = await newCode()
     const policy = { 'content-type': 'text/html', 'referrer-policy': 'unsafe-url' }
     shop.handler = async () => new Response(shop.html, { headers: policy })
@@ -608,14 +608,14 @@ describe('with consent on the page after the landing page', () => {
 })
 
 describe('signup', () => {
-  test('is provisional in a server-verified program, however often it is sent', async () => {
+  test('is provisional in a server-verified program, no matter how often it is sent', async () => {
     await open(referral())
     const first = await signup('verified-1', 'a@example.com')
     expect(first).toMatchObject({ success: true, provisional: true })
     expect(await signup('verified-1', 'a@example.com')).toEqual(first)
   })
 
-  test('settles once in a program that allows browsers', async () => {
+  test('settles once in a program that allows browser leads', async () => {
     shop.html = html(tag('', allowed.programId))
     await openQuietly(referral('/', allowed.partnerCode))
     expect(await signup('allowed-1', 'a@example.com')).toMatchObject({ success: true, customer_status: 'lead' })
@@ -635,7 +635,7 @@ describe('signup', () => {
     shop.html = html(stub, '<script>window.early = svc.signup("early-1"); window.kept = svc.signup</script>', tag())
     await open(referral())
     expect(await page.evaluate('early')).toMatchObject({ success: true, provisional: true })
-    // An early reference to the stub's function never stops working.
+    // A reference to the stub's function that a page took early keeps working.
     expect(await page.evaluate('kept("early-1")')).toMatchObject({ success: true, provisional: true })
   })
 
@@ -698,7 +698,7 @@ describe('payment links, buy buttons and pricing tables', () => {
     await expect.poll(shown).toEqual(filled(id))
   })
 
-  test('get the click id if they appear later or are replaced, and get the id of a later click', async () => {
+  test('get the click id if they appear later or are replaced, and get the new id after a later click', async () => {
     shop.html = html(tag() + paymentLinks)
     await open(referral())
     const first = await clickId()
@@ -778,7 +778,7 @@ test('checkout links of Polar and Lemon Squeezy, and the custom data of Paddle, 
   ])
   const buttons = await page.evaluate(() => [...document.querySelectorAll('b')].map((one) => one.dataset['customData']))
   expect(buttons).toEqual(['{"plan":"a","svc_click_id":"cust_1_1"}', '{'])
-  // A checkout that opens during the load of the page also has the id, and so does one with a later click.
+  // A checkout that opens while the page loads also has the id, and so does one after a later click.
   await page.evaluate(() => {
     Reflect.set(window, 'svc', { getClickId: () => 'cust_1_2' })
     Reflect.get(window, 'Paddle').Checkout.open({ customData: { svc_click_id: 'own' } })
@@ -810,7 +810,7 @@ describe('several programs on one site', () => {
     shop.html = html(tag(), tag(further, allowed.programId))
   })
 
-  test('each program keeps its own click in its own cookie, in any order', async () => {
+  test('each program keeps its own click in its own cookie, whichever loads first', async () => {
     await openAll(referral())
     const [first] = await both()
     expect([first, await helperOf('partners')]).toEqual([expect.stringMatching(/^cust_/), null])
@@ -849,7 +849,7 @@ describe('several programs on one site', () => {
     await expect.poll(() => page.locator('a').getAttribute('href')).toBe(href)
   })
 
-  test("each program works through its own proxy on the page's domain", async () => {
+  test("each program can use its own proxy on the page's domain", async () => {
     const first = createTrackerProxy({ baseUrl: stack.baseUrl, key: verifiedProxyKey })
     const key = await proxyKey(stack.environment, allowed.programId)
     const second = createTrackerProxy({ baseUrl: stack.baseUrl, key, name: 'partners' })
@@ -872,7 +872,7 @@ describe('several programs on one site', () => {
     ])
     expect(ids).toEqual([expect.stringMatching(/^cust_/), expect.stringMatching(/^cust_/)])
     expect(new Set(ids).size).toBe(2)
-    // On the next page, a browser that lost both gets both back from the copies.
+    // On the next page, a browser that lost both cookies gets both back from the copies.
     await context.clearCookies({ name: /_click_id$/ })
     await openAll('http://app.example.test/pricing')
     expect(await both()).toEqual(ids)
@@ -902,7 +902,7 @@ describe('a page with a wrong setup', () => {
     expect(await clicksOf(code)).toHaveLength(1)
   })
 
-  test('without a program id it does nothing', async () => {
+  test('without a program id the script does nothing', async () => {
     shop.html = html('<script async src="http://api.svc.test/js/svc-tracker.js"></script>')
     await openQuietly(referral())
     expect(shop.calls).toEqual([])

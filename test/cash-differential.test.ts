@@ -116,7 +116,7 @@ const chargeOf = ({ charges }: Payment): Charge => {
 const vat = priceOf(9990, { taxBp: 1900 })
 const vatInside = priceOf(9999, { taxBp: 1900, inclusive: true, discount: 1111 })
 
-/** The events in a shop's account, and the expected amounts of its sales: paid, paid without tax, and refunded. */
+/** The events of a shop's account, and the expected amounts of its sales: paid, paid without tax, and refunded. */
 type Scenario = [
   what: string,
   play: (account: StripeAccount, buyer: Buyer) => void,
@@ -263,7 +263,7 @@ describe('the connected account and the calls from the instructions record the s
     }
     const [reported, sent] = await Promise.all(
       [byWebhook, byCalls].map(async (shop) =>
-        // Calls don't report Stripe's other ids, and each shop has its own partner.
+        // Calls don't report Stripe's other ids, and each shop has its own partner, so these fields differ.
         (await webhook.salesOf(shop)).map((sale): Record<string, unknown> => ({
           ...sale,
           payment_intent: null,

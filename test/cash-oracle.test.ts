@@ -17,7 +17,7 @@ const desk = openDesk(service, sql, stripe, env)
 
 // A short `npm run cash`.
 test(
-  `${seeds} histories of a Stripe account, in two orders with repeats, leave partners the commissions that the cash implies (SEED=${seed})`,
+  `${seeds} histories of a Stripe account, in two orders with repeats, leave partners with the commissions that follow from the cash (SEED=${seed})`,
   { timeout: 1000 * (60 + 5 * seeds) },
   async () => {
     for (let at = 0; at < seeds; at++) {

@@ -18,7 +18,7 @@ const statusOf = async (key: string) => {
 const okOf = (body: { checks: { name: string; ok: boolean }[] }) =>
   Object.fromEntries(body.checks.map(({ name, ok }) => [name, ok]))
 
-test('a new program shows its settings, no activity, and the remaining steps', async () => {
+test('the status of a new program shows its settings, no activity, and the remaining steps', async () => {
   const program = await api.program({ name: 'Fresh', commission_bp: 1250, lead_auth_policy: 'browser_allowed' })
   await api.stack.sql.query(`delete from referral_links where program_id = $1`, [program.programId])
   await api.stack.sql.query(`update programs set processor_account_id = null where id = $1`, [program.programId])
@@ -70,7 +70,7 @@ test('a rotated proxy key works for another week, and the one before it ends at 
   expect(await Promise.all(countries)).toEqual([null, 'DE', 'DE'])
 })
 
-test('a rotation reaches the functions within a minute', async () => {
+test('the functions use a rotated key within a minute', async () => {
   const { programId } = await api.program()
   const env = { ...api.stack.env, PROXY_SECRET: 'of this test' }
   const validAt = async (seconds: number) => {

@@ -172,7 +172,7 @@ const stripe: StripeApi = {
   },
   paymentIntents: { retrieve: () => Promise.reject(new Error('It no longer says what it was for.')) },
 }
-/** In earlier API versions, the payment intent contains the invoice. */
+/** In earlier API versions, the payment intent refers to the invoice. */
 const olderStripe: StripeApi = {
   paymentIntents: { retrieve: async (id) => ({ id, invoice: id === 'pi_invoice' ? { id: 'in_1' } : null }) },
 }

@@ -197,7 +197,7 @@ test('the partner of a paid signup is reported to the program, and to no other p
   expect(await reported(own, false)).toMatch(/ earned \$1\.50 by itself, on hold until /)
   expect(await reported(others, true)).toMatch(/ earned Partner 0 \$1\.50 by itself, on hold until /)
   expect(await reported(others, false)).toBeUndefined()
-  // The columns of each state, with its text.
+  // The columns of each state, and the text that describes it.
   const states: [set: string, text: RegExp][] = [
     ['held_at = now()', / earned \$1\.50 by itself, which is held for review and not paid before\.$/],
     ['held_at = null, credited_at = now()', / earned \$1\.50 by itself\.$/],
@@ -217,7 +217,7 @@ test('the partner of a paid signup is reported to the program, and to no other p
   expect(await reported(others, true)).toMatch(/^The commission of Partner 0 for the signup on /)
 })
 
-test('a sale earns by the terms of the partner whose code it contains', async () => {
+test('a sale uses the terms of the partner whose code it contains', async () => {
   const world = await createWorld()
   await saveRules(db, world.programId, { partnerId: world.partnerIds[1] ?? 0 }, [{ commission_bp: 3000 }])
   expect((await world.outcome(await world.sell({ by: 0 }))).cents).toBe(100)
@@ -311,7 +311,7 @@ describe('many sales at once', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('while their code is revoked are attributed to the partner or unattributed, and the books agree', async () => {
+  test('while their code is revoked are attributed to the partner or unattributed, and the books balance', async () => {
     const world = await createWorld()
     const sales = Array.from({ length: 16 }, () => world.sell({ coupon: 'JANE20' }))
     await revokeCode(db, world.programId, world.codeId)

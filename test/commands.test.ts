@@ -33,7 +33,7 @@ const queue = {
   AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
 }
 
-/** A text replaces the whole environment with this DATABASE_URL. */
+/** A string replaces the whole environment with this DATABASE_URL. */
 type Row = [what: string, command: string, environment: string | Record<string, string>, message: RegExp]
 
 test.each<Row>([
@@ -181,8 +181,8 @@ function commandsOfNode(): { name: string; args: string[] }[] {
 }
 
 /**
- * The reader of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, and
- * this one checks one of each kind.
+ * The wrapper of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, and this one checks one
+ * of each kind.
  */
 test('erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
   const { databaseUrl: url, sql: client } = await createDatabase()

@@ -132,7 +132,7 @@ test.each<[string, CommissionRule, number, { currency?: string; type?: string },
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('sales of a program without rules store no rule, and a program whose rules ended pays its own terms', async () => {
+test('sales of a program without rules store no rule, and a program whose rules have ended uses its own terms', async () => {
   const world = await createWorld()
   await sell(world, 1000)
   await world.rules({ groupId: world.groupId }, { commission_bp: 1 })
@@ -199,7 +199,7 @@ test('a fixed amount alone gives way to the next rule in another currency', asyn
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('an invoice with the product uses the rule from the time when the sale was attributed', async () => {
+test('an invoice with the product uses the rule that applied when the sale was attributed', async () => {
   const world = await createWorld()
   await world.rules('everybody', { product_id: 'prod_a', commission_bp: 100 })
   const payment = { transaction_id: 'pi_1', amount_cents: 10_000, amount_source: 'intent' }
@@ -231,7 +231,7 @@ test('an invoice with the product uses the rule from the time when the sale was 
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('the first matching rule counts: by price, then by product, then by sale type', async () => {
+test('the first matching rule applies: by price, then by product, then by sale type', async () => {
   const world = await createWorld()
   await world.rules(
     'everybody',
@@ -251,7 +251,7 @@ test('the first matching rule counts: by price, then by product, then by sale ty
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('the commission of an erased customer still follows from the rule of its type', async () => {
+test('the commission of an erased customer still follows the rule for its sale type', async () => {
   const world = await createWorld({ commissionBp: 2000 })
   await world.rules(
     'everybody',
@@ -272,7 +272,7 @@ test('the commission of an erased customer still follows from the rule of its ty
 
 const line = (product: string, weight: number) => ({ product_ids: [`price of ${product}`, product], weight })
 
-test('each line of an invoice earns by its own rule, and a refund reverses all in proportion', async () => {
+test('each line of an invoice earns according to its own rule, and a refund reverses all of them in proportion', async () => {
   const world = await createWorld({ commissionBp: 2000 })
   await world.rules(
     'everybody',
@@ -341,7 +341,7 @@ describe('under a cap of 1,000 for a customer', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('a refund of a sale that earned nothing changes nothing, and the sale earns when the cap allows it', async () => {
+  test('refunding a sale that earned nothing changes nothing, and the sale earns when the cap allows it', async () => {
     const world = await capped()
     for (const sale of sales) await world.report(sale)
     await world.refund('in_4', 500)
@@ -405,7 +405,7 @@ test('a rule change during sales leaves each sale with either the old or the new
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test("a lead pays by the partner’s rule, then the group's, then the program's", async () => {
+test("a lead uses the partner’s rule, then the group's, then the program's", async () => {
   const world = await createWorld({ leadCommissionCents: 100 })
   const pays = async () => {
     const key = randomUUID()
@@ -428,7 +428,7 @@ test("a lead pays by the partner’s rule, then the group's, then the program's"
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('a partner who erased their account earns nothing by any rule', async () => {
+test('a partner who erased their account earns nothing under any rule', async () => {
   const world = await createWorld()
   await world.rules({ partnerId: world.partnerId }, { commission_fixed_cents: 500, lead_commission_cents: 500 })
   const clickId = await world.click(0)
@@ -510,7 +510,7 @@ test("a preview counts signups by today's groups, without closed partners", asyn
   const month = new Date().toISOString().slice(0, 7)
   const rules = [{ commission_bp: 1000, lead_commission_cents: 700 }]
   const look = () => previewRules(db, world.programId, { groupId: world.groupId }, rules, month)
-  // A sale to a new customer also counts as a signup if it named a click.
+  // A sale to a new customer also counts as a signup if it contained a click id.
   const { rows } = await sql.query<{ leads: string }>(
     `select count(*) filter (where partner_id = $2) as leads from customers where program_id = $1 and signup_date is not null`,
     [world.programId, world.partnerId],

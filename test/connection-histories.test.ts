@@ -18,7 +18,7 @@ const desk = openDesk(service, sql, stripe, env)
 
 // A short `npm run cash -- --processors paddle,lemonsqueezy,polar`.
 test.each(Object.keys(processors).filter(isProcessor))(
-  `histories of %s under faults, in two orders with repeats, leave partners the commissions that the cash implies (SEED=${seed}, SEEDS=${seeds})`,
+  `histories of %s under faults, in two orders with repeats, leave partners with the commissions that follow from the cash (SEED=${seed}, SEEDS=${seeds})`,
   { timeout: 1000 * (60 + 5 * seeds) },
   async (processor) => {
     for (let at = seed; at < seed + seeds; at++)

@@ -12,7 +12,7 @@ import { polarOrder, polarRefund } from '../lib/local/polar-events.ts'
 import { processorFixtures } from '../lib/local/processor-fixture.ts'
 import type { Story } from '../lib/local/processor-events.ts'
 
-/** A part of an object from a vendor's SDK. Strings and dates are plain strings, as in a payload. */
+/** A part of an object from a vendor's SDK. Dates and enums are plain strings, as in a payload. */
 type Part<T> = T extends string
   ? string
   : T extends Date

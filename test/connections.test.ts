@@ -32,7 +32,7 @@ const saleEvent: Record<ProcessorName, string> = {
   lemonsqueezy: 'order_created',
   polar: 'order.paid',
 }
-/** A later payment of a subscription, which names nobody. */
+/** A later payment of a subscription, which contains no buyer data. */
 const renewalEvent: Record<ProcessorName, string> = {
   paddle: 'transaction.completed:renewal-without-data',
   lemonsqueezy: 'subscription_payment_success:without-data',
@@ -72,13 +72,13 @@ describe.each(names)('%s', (processor) => {
     )
   })
 
-  test('a free order settles the lead and sells nothing', async () => {
+  test('a free order settles the lead and creates no sale', async () => {
     const shop = await connect(processor)
     expect(await report(shop, `${saleEvent[processor]}:free`)).toMatchObject(recorded)
     expect(await salesOf(shop)).toEqual([])
   })
 
-  test('each fixture is read, and a repeat changes nothing', async () => {
+  test('each fixture is read, and repeating it changes nothing', async () => {
     const shop = await connect(processor)
     const events = Object.values(processorFixtures[processor].events).map((event) => event(storyOf(shop)))
     for (const event of events) {
@@ -128,7 +128,7 @@ describe.each(names)('%s', (processor) => {
     const event = processorFixtures[processor].events[saleEvent[processor]]?.(story) ?? {}
     expect(await send({ ...shop, accountId: other.accountId }, event)).toMatchObject({ status: 400 })
     await send(shop, event)
-    // The other program can't reach this program, its click or its payment.
+    // The other program can't refer to this program, its click or its payment.
     expect(await send({ ...other, secret: 'another-secret' }, event)).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await salesOf(other)).toEqual([])
     const another = names.find((name) => name !== processor) ?? 'paddle'
@@ -152,7 +152,7 @@ describe.each(names)('%s', (processor) => {
     await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
     await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
     expect(await salesOf(shop)).toMatchObject([earned])
-    // A renewal waits too, although it names nobody.
+    // A renewal waits too, although it contains no buyer data.
     await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created')
     await disconnectConnection(db, shop.programId, shop.accountId)
     expect(await report(shop, renewalEvent[processor], { now: inSeconds(9) })).toMatchObject({
@@ -265,7 +265,7 @@ const documented: Record<ProcessorName, string[]> = {
 
 const otherForms = [null, [], {}, 'x\u0000', -1, 1e300, true]
 
-/** Returns an event once for each value down to this depth, with another form in the value's place. */
+/** Returns one variant of an event per value down to this depth, with the value replaced by another type. */
 function* distorted(value: unknown, depth: number, at = 0): Generator {
   yield otherForms[at % otherForms.length]
   if (depth === 0 || typeof value !== 'object' || value === null) return
@@ -308,12 +308,12 @@ function changed(shop: ConnectedShop, name: string, data: object, more: Partial<
   return { ...event, data: { ...event.data, ...data } }
 }
 
-/** All orders of the characters of a text. */
+/** Returns all permutations of a text's characters. */
 const permutations = (text: string): string[] =>
   text === '' ? [''] : text.split('').flatMap((one) => permutations(text.replace(one, '')).map((rest) => one + rest))
 
 describe('Paddle', () => {
-  test('a renewal without custom data belongs to the buyer of its subscription', async () => {
+  test('a renewal without custom data is attributed to the buyer of its subscription', async () => {
     const shop = await connect('paddle')
     await report(shop, 'transaction.completed:subscription')
     await report(shop, 'transaction.completed:renewal-without-data', { now: inSeconds(1) })
@@ -332,7 +332,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{ ...earned, is_recurring: true }])
   })
 
-  test('a lead attributes the start of a subscription that is parked for its buyer', async () => {
+  test('a lead attributes the start of a subscription that waits for its buyer', async () => {
     const shop = await connect('paddle')
     const call = await callerOf(shop)
     const later = { clickId: null, customerKey: 'later', now: inSeconds(1) }
@@ -350,7 +350,7 @@ describe('Paddle', () => {
     expect(await startOf()).toEqual([{ outcome: 'recorded', waits_for: null }])
   })
 
-  test('a refund counts once it is approved, and is put back if it is reversed', async () => {
+  test('a refund counts once it is approved, and is undone if it is reversed', async () => {
     const shop = await connect('paddle')
     await report(shop, 'transaction.completed')
     await report(shop, 'adjustment.created')
@@ -390,7 +390,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
   })
 
-  test('of two equal chargebacks, a reversal and a mark return one, and two of each return both, in any order at two connections', async () => {
+  test('for two equal chargebacks, one reversal or mark returns one, and two of each return both, in any order at two connections', async () => {
     const shop = await connect('paddle')
     const twin = await connectAgain(shop, true)
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
@@ -418,7 +418,7 @@ describe('Paddle', () => {
     }
   })
 
-  test('removed custom data of a customer attributes no payment, in any order', async () => {
+  test('custom data that was removed from a customer attributes no payment, in any order', async () => {
     const named = { data: {}, now: inSeconds(1) }
     const removed = { data: { custom_data: null }, now: inSeconds(2) }
     for (const updates of [
@@ -451,7 +451,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
   })
 
-  test('negative amounts of prorated items and of credit are read', async () => {
+  test('negative amounts of prorated items and credits are read', async () => {
     const shop = await connect('paddle')
     const { data } = Object(changed(shop, 'transaction.completed', {}))
     const credit = { price_id: 'pri_2', totals: { subtotal: '-500', discount: '0', tax: '-100', total: '-600' } }
@@ -488,7 +488,7 @@ describe('Lemon Squeezy', () => {
     }
   })
 
-  test('each rise of the refunded total is one refund', async () => {
+  test('each increase of the refunded total is one refund', async () => {
     const shop = await connect('lemonsqueezy')
     await report(shop, 'order_created')
     await report(shop, 'order_refunded', { refunded: 5000, now: inSeconds(2) })
@@ -500,11 +500,11 @@ describe('Lemon Squeezy', () => {
       `select requested_cents::int as by from refunds where program_id = $1 and returned_at is null order by id`,
       [shop.programId],
     )
-    // The total that arrived late splits the first rise.
+    // The total that arrived late splits the first increase.
     expect(rows).toEqual([{ by: 3000 }, { by: 2000 }, { by: 7000 }])
   })
 
-  test('a refund of the API is one of the rises, even if the totals arrive in the wrong order', async () => {
+  test('a refund through the API matches one of the increases, even if the totals arrive in the wrong order', async () => {
     const shop = await connect('lemonsqueezy')
     const call = await callerOf(shop)
     await report(shop, 'order_created')
@@ -516,7 +516,7 @@ describe('Lemon Squeezy', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 9000, reversed: 1500 }])
   })
 
-  test('a trial creates no sale, and the first payment after it does', async () => {
+  test('a trial creates no sale, but the first payment after it does', async () => {
     const shop = await connect('lemonsqueezy')
     const free = { amount: 0, tax: 0 }
     await report(shop, 'order_created:free')
@@ -551,7 +551,7 @@ describe('Lemon Squeezy', () => {
     },
   )
 
-  test('a renewal without custom data belongs to the buyer of its subscription, and has separate refunds', async () => {
+  test('a renewal without custom data is attributed to the buyer of its subscription, and has separate refunds', async () => {
     const shop = await connect('lemonsqueezy')
     for (const name of ['order_created', 'subscription_created']) await report(shop, name)
     await report(shop, 'subscription_payment_success:without-data', { now: inSeconds(1) })
@@ -572,7 +572,7 @@ describe('Lemon Squeezy', () => {
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, refunded: 3000, reversed: 500 }])
   })
 
-  test('a test-mode payload creates a test sale, whose refunds leave a live sale with the same id', async () => {
+  test("a test-mode payload creates a test sale, and its refunds don't touch a live sale with the same id", async () => {
     const shop = await connect('lemonsqueezy')
     for (const isTest of [true, false]) await report(shop, 'order_created', { isTest })
     await report(shop, 'order_refunded', { isTest: true, refunded: 6000 })
@@ -583,7 +583,7 @@ describe('Lemon Squeezy', () => {
 })
 
 describe('Polar', () => {
-  test('a refund counts once it succeeded, and is put back if it fails', async () => {
+  test('a refund counts once it succeeds, and is undone if it fails', async () => {
     const shop = await connect('polar')
     await report(shop, 'order.paid')
     await report(shop, 'refund.created')
@@ -600,7 +600,7 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
   })
 
-  test('a renewal without metadata belongs to the buyer of its subscription', async () => {
+  test('a renewal without metadata is attributed to the buyer of its subscription', async () => {
     const shop = await connect('polar')
     await report(shop, 'order.paid:subscription')
     await report(shop, 'order.paid:renewal-without-data', { now: inSeconds(1) })
@@ -663,7 +663,7 @@ async function callerOf({ programId }: ConnectedShop) {
 }
 
 test.each([true, false])(
-  "a sale and a refund of the API join the processor's payment, API first %s",
+  "a sale and a refund through the API join the processor's payment, API first %s",
   async (isFirst) => {
     const shop = await connect('lemonsqueezy')
     const call = await callerOf(shop)
@@ -693,12 +693,12 @@ test.each(names)('%s: a lead attributes earlier payments while the connection is
   await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created', late)
   expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, partner_id: null, commission: null }])
   await disconnectConnection(db, shop.programId, shop.accountId)
-  // A repeated payment still awaits its buyer.
+  // A repeated payment still waits for its buyer.
   await report(shop, saleEvent[processor], late)
   expect(await call(trackLead, { customer_key: 'late', click_id: shop.clickId })).toBe(200)
   expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
   await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
-  // The lead also named the buyer of the subscription, so a renewal belongs to them.
+  // The lead also identified the buyer of the subscription, so a renewal is attributed to them.
   await report(shop, renewalEvent[processor], { now: inSeconds(1) })
   expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
 })
@@ -781,7 +781,7 @@ test('connections of one program keep live and test money apart, and share neith
   await report(sandbox, 'adjustment.updated', { refunded: 12_000 })
   await report(second, 'adjustment.updated', { order: '2', refunded: 6000 })
   expect(await salesOf(shop)).toMatchObject([earned, { refunded: 12_000 }, { refunded: 6000, reversed: 1200 }])
-  // One account behind two connections reports a payment and its refund twice. Both count once.
+  // One account with two connections reports a payment and its refund twice. Each counts once.
   for (const one of [shop, second]) {
     await report(one, 'transaction.completed:subscription')
     await report(one, 'adjustment.updated')

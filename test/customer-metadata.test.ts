@@ -118,7 +118,7 @@ describe("a payment without metadata uses its customer's metadata", () => {
     expect(await endOf(shop)).toEqual([earned(shop)])
   })
 
-  test('an intent waits an hour for a session with more data', async () => {
+  test('a payment intent waits an hour for a session with more data', async () => {
     const shop = await createShop(sql)
     await report(shop, 'created')
     const unnamed = {

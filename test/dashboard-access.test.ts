@@ -73,7 +73,7 @@ const posts = [
       .replaceAll(/:\w+/g, '1'),
   )
 
-/** Reads everything that a post could change. */
+/** Reads all data that a POST request could change. */
 async function state() {
   const { rows } = await stack.sql.query(`
     select (select count(*) from programs) as programs, (select count(*) from partners) as partners,

@@ -76,7 +76,7 @@ async function goTo(page: Page, name: string) {
 
 const advertiser = await openBrowser()
 const partner = await openBrowser()
-/** The program's key from the sign-up page. */
+/** The program's API key from the sign-up page. */
 let apiKey = ''
 const partnerEmail = `grace-${crypto.randomUUID()}@example.com`
 
@@ -353,7 +353,7 @@ const refusedForms: [path: string, field: string, typed: string, button: string]
 ]
 
 test.each(refusedForms)(
-  'on %s the refused field "%s" is marked, focused and keeps its value, and the page can be reloaded',
+  'on %s the refused field "%s" is marked and focused and keeps its value, and the page can be reloaded',
   async (path, field, typed, button) => {
     const { page } = path.startsWith('/partner') ? partner : path.startsWith('/sign') ? await openBrowser() : advertiser
     const { rows } = await stack.sql.query<{ workspace_id: string }>('select workspace_id from programs where id = 1')
@@ -439,7 +439,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
   await page.getByText('The import was stopped. Recorded payments stay.').waitFor()
-  // Waits until attempts for a page that was requested before the stop are over.
+  // Waits until the attempts at a page that was requested before the stop have ended.
   let calls = -1
   await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)
   stack.stripe.failing.clear()
@@ -551,7 +551,7 @@ test.each(subscriptions)(
       const headers = headersOf(body, 'shared-secret', new Date())
       expect((await fetch(address, { method: 'POST', body, headers })).status).toBe(200)
     }
-    /** The figures of the overview: 20% of 100.00, the untaxed part of each payment, less the part that went back. */
+    /** The figures of the overview: 20% of 100.00, the untaxed part of each payment, less the returned part. */
     const shows = async (revenue: string, commission: string) => {
       await page.goto(home)
       expect([await figure(page, 'Revenue').textContent(), await figure(page, 'Commission').textContent()]).toEqual([
@@ -574,7 +574,7 @@ test.each(subscriptions)(
   },
 )
 
-test('held commissions wait on both sides until somebody presses a button, and the Enter key decides nothing', async () => {
+test('advertiser and partner see a held commission until somebody presses a button, and the Enter key decides nothing', async () => {
   const { page } = advertiser
   const { rows: links } = await stack.sql.query<{ code: string }>('select code from referral_links order by id limit 1')
   for (const sale of ['held-1', 'held-2', 'held-3']) {
@@ -636,7 +636,7 @@ test('held commissions wait on both sides until somebody presses a button, and t
   expect(complaints).toEqual([])
 })
 
-/** Pages by reader, from the walk above. */
+/** Pages by reader, from the test above. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
     'nobody',
@@ -699,10 +699,10 @@ function kindOf(address: string): string {
   return [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
 }
 
-/** Pages that were drawn at phone size, by kind, with the address and the result. */
+/** Pages that were rendered at phone size, by kind, with the address and the result. */
 const seenPages = new Map<string, Drawn & { on: Page; overflow: number }>()
 
-/** Draws a page at phone size and keeps the result. */
+/** Renders a page at phone size and keeps the result. */
 async function drawOnPhone(page: Page, address: string) {
   const seen = { ...(await drawInPlace(page, address)), on: page, overflow: await overflow(page) }
   seenPages.set(kindOf(address), seen)
@@ -713,7 +713,7 @@ const desk = { width: 1280, height: 800 }
 const phone = { width: 390, height: 844 }
 
 describe('every page is accessible in light mode, in dark mode and on a phone', () => {
-  // Names that are hard to lay out, and an application.
+  // Adds long names that are hard to lay out, and an application.
   beforeAll(async () => {
     await stack.sql.query('update programs set name = $1', ['A long program name '.repeat(4).trim()])
     await stack.sql.query(`update partners set name = 'שותפים בע״מ'`)
@@ -769,8 +769,8 @@ describe('every page is accessible in light mode, in dark mode and on a phone', 
 })
 
 /**
- * Visits every link from `start`, each address once. Checks that each is a file or a page that fits a phone. Only
- * fetches pages that another reader drew, because a role with fewer rights sees less on them.
+ * Visits every link from `start`, each address once. Checks that each is a file or a page that fits a phone. Pages that another reader
+ * rendered are only fetched, because a role with fewer rights sees less on them.
  */
 async function crawl(context: BrowserContext, page: Page, start: string): Promise<string[]> {
   const kinds = new Set<string>()
@@ -784,7 +784,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
     const kind = kindOf(next)
     if (kinds.has(kind)) continue
     kinds.add(kind)
-    // Filters on filtered pages would never end.
+    // Following filters on filtered pages would never end.
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
     if (pathname.endsWith('.csv') || /^\/(docs|api|documents)\b/.test(pathname)) {
@@ -839,10 +839,10 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
       if (outlineStyle === 'none' && boxShadow === 'none')
         element.dataset['missed'] = 'no focus seen: ' + element.outerHTML.slice(0, 120)
     })
-    // The parts of a date field and its calendar are additional stops.
+    // The parts of a date field and its calendar button are additional stops.
     return shown.length + 3 * document.querySelectorAll('[type=date]').length
   })
-  // Holds the key, because the browser then draws no more often than the screen.
+  // Holds the key down, because the browser then redraws no more often than the screen.
   await Promise.all(Array.from({ length: count + 1 }, () => page.keyboard.down('Tab')))
   await page.keyboard.up('Tab')
   return await page.evaluate(() =>
@@ -904,7 +904,7 @@ async function signedIn(role: string): Promise<{ context: BrowserContext; page: 
 }
 
 test.each(walks)(
-  'a walk as $role opens every allowed page and no other, finds no dead link, fits a phone, and uses the keyboard only',
+  '$role can open every allowed page and no other, without dead links, on a phone, and by keyboard alone',
   { timeout: 120_000 },
   async ({ role, start, opens, keyboard }) => {
     const { context, page } = await signedIn(role)

@@ -27,7 +27,7 @@ const cookieOf = ({ dashboardToken }: { dashboardToken: string }) => ({
   cookie: `${sessionCookie}=${encodeURIComponent(dashboardToken)}`,
 })
 
-/** Returns a page without its frame, because the frame's forms have changing tokens. */
+/** Returns a page without its frame, because the tokens of the frame's forms change. */
 const mainOf = (html: string) => html.slice(html.indexOf('<main'))
 
 /** Posts a form like a dashboard page, and returns the redirect. */
@@ -143,7 +143,7 @@ test('the overview and its CSV file match the performance API', async () => {
   }
 })
 
-test('a page approves the selected commissions or all that it shows, and no others', async () => {
+test('a page approves only the selected commissions, or only those that it shows', async () => {
   await stack.sql.query(
     `insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until)
     select program_id, 'sale', partner_id, customer_id, id, currency, 1, now() + interval '30 days' from sales
@@ -231,12 +231,12 @@ test("a manual commission and a deduction are added on a partner's page, and the
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
     const text = await (await fetch(stack.baseUrl + path, { headers })).text()
     expect(text).toContain('Paid twice')
-    // Partners can't open other partners' sales.
+    // Partners can't open the sales of other partners.
     if (!path.endsWith('.csv')) expect(linked(text)).toEqual([true, false])
   }
 })
 
-test('search results are listed and exported in the order that the address names', async () => {
+test('search results are listed and exported in the order that the address requests', async () => {
   for (const name of ['Zoe', 'Amy', 'amylase']) {
     await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code: null })
   }
@@ -249,7 +249,7 @@ test('search results are listed and exported in the order that the address names
 
 const names = (html: string) => Array.from(html.matchAll(/<strong>([^<]+)<\/strong>/g), ([, name]) => name)
 
-test('a search takes words in any order, shows exact matches first, and refuses unknown filters', async () => {
+test('a search accepts words in any order, shows exact matches first, and refuses unknown filters', async () => {
   const add = async (name: string, code: string) =>
     await addPartner(stack.db, { programId: sandbox.programId, name, email: null, code })
   await add('Ada Lovelace', 'REX')
@@ -275,7 +275,7 @@ test('a search takes words in any order, shows exact matches first, and refuses 
   expect([file.status, await file.text()]).toEqual([400, expect.stringContaining('status=lost')])
 })
 
-test('the foot of a list counts and sums up all its rows, and its headings sort it', async () => {
+test('the footer of a list counts and sums all its rows, and its headings sort it', async () => {
   const { rows } = await stack.sql.query<{ currency: string; rows: number; cents: number }>(
     `select currency, count(*)::integer as rows, sum(amount_cents - reversed_cents)::integer as cents
     from commissions where program_id = $1 group by currency order by currency`,
@@ -293,7 +293,7 @@ test('the foot of a list counts and sums up all its rows, and its headings sort 
   expect(partners).toMatch(/<th[^>]*><a href="[^"]+q=rex&amp;sort=clicks">Clicks</)
 })
 
-test('a bulk decision covers all matching applications, but none that arrives during it', async () => {
+test('a bulk decision covers all matching applications, but none that arrives meanwhile', async () => {
   const many = await createSandbox(stack.db, env)
   const add = async (from: number, to: number, name: string) =>
     await stack.sql.query(
@@ -454,7 +454,7 @@ test('commissions are filtered by creation date and pending review, on every pag
     [sandbox.programId],
   )
   expect(rows).toHaveLength(120)
-  // Three that the rules hold, three released ones, and a released one that only a browser reported.
+  // Creates three commissions that the rules hold, three released ones, and a released one that only a browser reported.
   await stack.sql.query(
     `with looked as (
       select n, id from unnest($2::bigint[]) with ordinality c (id, n) where n % 2 = 1 and n < 12 or n = 2
@@ -493,7 +493,7 @@ test('commissions are filtered by creation date and pending review, on every pag
 const runsOn = async (query: string) =>
   Array.from((await get(`${base}/payout-runs${query}`)).matchAll(/>Run (\d+)/g), ([, id]) => id)
 
-test('payout runs and due payouts are found by partner name', async () => {
+test('the search finds payout runs and due payouts by partner name', async () => {
   const { rows } = await stack.sql.query<{ id: string }>(
     'insert into payout_runs (program_id, request_id, payments) values ($1, gen_random_uuid(), 1), ($1, gen_random_uuid(), 0) returning id',
     [sandbox.programId],
@@ -546,7 +546,7 @@ async function readBothWays(first: string, read: (html: string) => string[]): Pr
 
 const payeesOn = (html: string) => Array.from(html.matchAll(/<strong>(Payee \d+)</g), ([, name]) => name ?? '')
 
-test('the books show the latest audit and only the own findings', async () => {
+test("the books show the latest audit and only the program's own findings", async () => {
   const path = `/programs/${listing.programId}/books`
   expect(await get(path)).toContain('No audit yet')
   await stack.sql.query('insert into audits (started_at, duration_ms, rules) values (now(), 1500, 60)')
@@ -628,7 +628,7 @@ const choices: [query: string, where: string][] = [
 ]
 
 test.each(['before counting', 'after counting'])(
-  'clicks are filtered by partner, link and country at any depth, in both directions, %s',
+  'the list filters clicks by partner, link and country on any page, in both directions, %s',
   { timeout: 120_000 },
   async (when) => {
     if (when.startsWith('before')) await stack.sql.query(uncounted, [listing.programId])
@@ -663,7 +663,7 @@ test('all event types page in one order, in both directions', async () => {
 
 const countOf = async (query: string) => (await readBothWays(`${eventsPage}?${query}`, timesOn))[0].length
 
-test('clicks of a customer months apart are found with filters and on every page of the list', async () => {
+test('filters and paging find clicks of a customer that are months apart', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; partner_id: string }>(
     `with their as (
       update affiliate_click_events e set customer_id = c.id from (
@@ -692,7 +692,7 @@ test('clicks of a customer months apart are found with filters and on every page
   expect(await clicksWhere(isOtto)).not.toEqual([])
 })
 
-test('customers are found by key and click id, sales by transaction id, and neither by e-mail address', async () => {
+test('the search finds customers by key and click id, sales by transaction id, and neither by e-mail address', async () => {
   const { rows } = await stack.sql.query<{ id: string; click_id: string; customer_key: string; events: string }>(
     `select id, click_id, customer_key, (select count(*) from affiliate_lead_events e where e.program_id = c.program_id and e.customer_id = c.id
       and not e.is_test) as events from customers c where program_id = $1 order by id limit 1`,
@@ -767,7 +767,7 @@ test("a customer's timeline runs from the first click to the payout, and only th
   expect([partner.status, (await partner.text()).includes('/customers/')]).toEqual([200, false])
 })
 
-test('exports contain every row, however many there are', async () => {
+test('exports contain every row, no matter how many exist', async () => {
   const large = await createSandbox(stack.db, env)
   const { rows } = await stack.sql.query<{ id: number }>(
     `insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at)

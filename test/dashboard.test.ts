@@ -10,7 +10,7 @@ import { cookieOf, partnerPaths, startDashboard } from './support/dashboard.ts'
 const { stack, env, sandbox, other, person, track, get, post } = await startDashboard()
 const { programId, workspaceId } = sandbox
 
-test('signup commissions count among all earnings, and a fixed amount is shown without a percentage', async () => {
+test('all earnings include signup commissions, and a fixed amount is shown without a percentage', async () => {
   const {
     programId: id,
     dashboardToken,
@@ -84,7 +84,7 @@ test('a partner adds, tests and reads a postback, and a hostile address is refus
     [{ method: 'PUT' }, 'Choose a kind'],
   ] as const)
     expect(refusalIn((await post(page, { ...kept, ...change }, token)).headers)).toContain(refusal)
-  // The form's values no longer fit into a cookie.
+  // These values are too long for a cookie.
   await post(page, { ...kept, url: `https://tracker.example.com/?${'x'.repeat(8000)}` }, token)
   expect((await get(page, token)).text).not.toContain('GET https://tracker')
   const added = (await post(page, kept, token)).headers.get('location') ?? ''
@@ -109,7 +109,7 @@ test('refunds are shown beside revenue, beside their sale with a link to its exp
   expect(row).toContain(',100,25,usd,')
 })
 
-test('CSV files match the pages and contain nothing that a spreadsheet would run', async () => {
+test('CSV files match the pages and contain no formula that a spreadsheet would run', async () => {
   const partners = await get(`/programs/${programId}/partners.csv`, sandbox.dashboardToken)
   expect(partners.headers.get('content-disposition')).toBe(`attachment; filename="partners-${programId}.csv"`)
   expect(partners.text).toContain(`"'=cmd|' /C calc'!A0 <img src=x onerror=alert(1)>""'&"`)
@@ -128,7 +128,7 @@ test('a page sends at most two database requests before its own figures', async 
 })
 
 test.each(['deliveries?before=a%00b', 'events?before=%00', 'commissions?status=%00'])(
-  'an address with a NUL is refused: %s',
+  'an address with a NUL character is refused: %s',
   async (path) => {
     expect((await get(`/programs/${programId}/${path}`, sandbox.dashboardToken)).status).toBe(400)
   },
@@ -162,7 +162,7 @@ test('a customer is erased in the settings, by their key or click id', async () 
   expect(refusalIn(again.headers)).toContain('"forgotten":"')
 })
 
-test('1,121 programs with an invitation cost their pages three database requests, show a page of names, and can be answered', async () => {
+test('invitations to 1,121 programs cost a page three database requests, are listed in pages, and can be answered', async () => {
   const invited = await person('invited')
   await stack.sql.query(
     `with created as (
@@ -205,7 +205,7 @@ test('1,121 programs with an invitation cost their pages three database requests
   }
 })
 
-test('invitations are mailed to an address three times a day, and a hundred times from a workspace', async () => {
+test('an address gets at most three invitation mails a day, and a workspace sends at most a hundred', async () => {
   const { workspaceId: ours, programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
   const invite = (email: string) => post(`/workspaces/${ours}/members`, { email, role: 'member' }, dashboardToken)
   const mailsTo = async (text: string) =>
@@ -219,7 +219,7 @@ test('invitations are mailed to an address three times a day, and a hundred time
   const statuses = []
   for (const email of [victim, victim.toUpperCase(), victim, victim]) statuses.push((await invite(email)).status)
   expect(statuses).toEqual([303, 303, 303, 429])
-  // The limit also counts the address of a partner, but the partner is added.
+  // The limit also applies to the address of a partner, but the partner is added.
   const added = await post(`/programs/${theirs}/partners`, { name: 'Victim', email: victim }, dashboardToken)
   expect(added.status).toBe(303)
   expect(await mailsTo(victim)).toHaveLength(3)
@@ -239,7 +239,7 @@ test('invitations are mailed to an address three times a day, and a hundred time
   expect(await mailsTo(email)).toHaveLength(0)
 })
 
-test('an unverified account mails nobody, even by adding a partner', async () => {
+test("an unverified account can't send mail, not even by adding a partner", async () => {
   const { programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
   await stack.sql.query(
     `update users u set email_verified = false from workspace_members m join programs p on p.workspace_id = m.workspace_id
@@ -313,7 +313,7 @@ test('a page plans the files of an import, corrects their headings, applies the 
 
 const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
 
-test('the page Side by side finds and explains three planted differences of a month in shadow mode', async () => {
+test('the "Side by side" page finds and explains three planted differences in a month of shadow mode', async () => {
   const shop = await createSandbox(stack.db, env)
   const { programId: id, partnerId, dashboardToken: token } = shop
   const page = `/programs/${id}/side-by-side`
@@ -434,7 +434,7 @@ test('a payout without an amount pays the whole available balance', async () => 
   const { headers } = await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)
   expect(refusalIn(headers)).toContain('Nothing is available in JPY now.')
 
-  // Two people transfer the same money, and the page warns the second one.
+  // Two people transfer the same money, and the page warns the second person.
   const { rows } = await stack.sql.query<{ id: string }>('select id from payouts where program_id = $1', [
     yen.programId,
   ])

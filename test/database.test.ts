@@ -27,7 +27,7 @@ test('a database that hangs counts as a failed attempt, and the second attempt s
   expect(await retryOnce(() => db.query(one))).toEqual([{ one: 1 }])
 })
 
-test('a response that breaks off also counts as a failed attempt', async () => {
+test('an incomplete response also counts as a failed attempt', async () => {
   const db = new Database(env)
   neon.inject({ action: 'cut' })
   await expect(db.query(one)).rejects.toSatisfy(isTransient)
@@ -53,7 +53,7 @@ const ways = [
 describe.each(ways)('%s', (_way, at) => {
   const db = new Database(at)
 
-  test('values arrive with the types of the schema, and are sent unchanged', async () => {
+  test('values arrive with their schema types, and are sent unchanged', async () => {
     const values = statement`select 9007199254740991::bigint as big, array[1, 2]::bigint[] as bigs, 1.50::numeric as exact,
       '2026-01-02 03:04:05+02'::timestamptz as at, '{"a": [1]}'::jsonb as json, '\\xff00'::bytea as bytes, true as yes, null as none,
       current_setting('TimeZone') as zone`
@@ -76,7 +76,7 @@ describe.each(ways)('%s', (_way, at) => {
     await expect(db.query(statement`select 9007199254740993::bigint`)).rejects.toThrow('above 2^53')
   })
 
-  test('a batch is one transaction: a refusal rolls it back and names its constraint', async () => {
+  test('a batch is one transaction: a refusal rolls it back and reports the violated constraint', async () => {
     const table = `batched_${ways.findIndex(([, other]) => other === at)}`
     await sql.query(`create table ${table} (id integer constraint ${table}_key primary key)`)
     const insert = (id: number) => raw(`insert into ${table} (id) values ($1) returning id`, id)
@@ -92,7 +92,7 @@ describe.each(ways)('%s', (_way, at) => {
     expect(await acting.query(one)).toEqual([{ one: 1 }])
   })
 
-  test('more calls than connections each get their own answer', async () => {
+  test('every call gets its own answer, even if there are more calls than connections', async () => {
     const numbers = Array.from({ length: 200 }, (_, index) => index)
     const answers = await Promise.all(numbers.map((number) => db.query(statement`select ${number}::integer as number`)))
     expect(answers).toEqual(numbers.map((number) => [{ number }]))
@@ -110,7 +110,7 @@ describe('over connections that are held', () => {
     expect(await new Database(held).query(one)).toEqual([{ one: 1 }])
   })
 
-  test('attempts that exceed the lock timeout leave no connection behind', async () => {
+  test('attempts that exceed the lock timeout leave no open connection', async () => {
     const few = openPool(env.DATABASE_URL, 2)
     const db = new Database({ ...held, POSTGRES: few }, 300)
     const key = 7_350_163
@@ -130,7 +130,7 @@ describe('over connections that are held', () => {
     await nowhere.end()
   })
 
-  test('on a silent network each attempt fails in time, even while it waits for a connection, and later ones succeed', async () => {
+  test('on a silent network each attempt times out, even while it waits for a connection, and later ones succeed', async () => {
     const url = new URL(env.DATABASE_URL)
     const network = await startSilentNetwork({ host: url.hostname, port: Number(url.port) })
     url.host = `127.0.0.1:${network.port}`
@@ -203,7 +203,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     let answered = 0
     const clicks = record(200)
     for (const recorded of clicks) void recorded.then(() => (answered += 1))
-    // The first eight had nothing to wait for. The next ones are held.
+    // The first eight have nothing to wait for. The next ones are held.
     await untilHeld(4)
     expect([answered, await stored()]).toEqual([8, each(8)])
     await release()
@@ -213,7 +213,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     expect(await count(`from customers where click_id = any ('{${ids.join()}}')`)).toBe(200)
   })
 
-  test('are recorded even if one of them is refused, which writes nothing', async () => {
+  test('are recorded even if one of them is refused, and the refused one writes nothing', async () => {
     const [known = ''] = await Promise.all(record(1))
     const { additional_data: _, campaign: __, partner_code: aff, visitor: ___, ...event } = click
     const none = {
@@ -277,7 +277,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     network.close()
   })
 
-  test('are answered before their server stops', async () => {
+  test('get an answer before their server stops', async () => {
     let taken = 0
     const server = await startServer({
       service: {

@@ -110,7 +110,7 @@ async function nameOf(workspaceId: string): Promise<string> {
   return (await one('select name from workspaces where id = $1', [workspaceId])).name
 }
 
-/** Imports a partner without ids, so that their address is the id of their rows. They have a balance of ten dollars. */
+/** Imports a partner without ids, so that their address identifies their rows. They have a balance of ten dollars. */
 async function importPartner({ programId }: Sandbox, email: string) {
   const importEnv = { ...env, EMAIL_HASH_KEY: stack.environment.EMAIL_HASH_KEY }
   const tables = {
@@ -127,7 +127,7 @@ async function importPartner({ programId }: Sandbox, email: string) {
   ).toMatchObject({ count: 6 })
 }
 
-/** Obstacles to both deletions. */
+/** States that prevent both deletions. */
 const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>][] = [
   ['a pending commission', sell],
   [
@@ -227,7 +227,7 @@ test('nobody can open a deleted workspace, and its payouts stay in the books', a
     code: 'conflict',
   })
 
-  // Pending notifications are dropped. Nothing is claimed, and nothing new is written.
+  // Pending notifications are deleted. Nothing is claimed, and nothing new is written.
   const unreported = await one(`select count(*)::int as n from webhook_deliveries where program_id = $1`, [programId])
   expect(unreported).toEqual({ n: 2 })
   expect(await one('select 1 from claim_webhooks(array[$1::bigint], 10)', [programId])).toBeUndefined()
@@ -242,7 +242,7 @@ test('nobody can open a deleted workspace, and its payouts stay in the books', a
   expect(entry).toEqual({ user_id: owner.userId })
 })
 
-test('an erased partner leaves only anonymous sums, and later purchases of their customers earn nothing', async () => {
+test('only anonymous sums remain of an erased partner, and later purchases of their customers earn nothing', async () => {
   const program = await newProgram({ lead_commission_cents: 100 })
   const { programId, partnerId, partner } = program
   await setPayoutAddress(db, partner.userId, 'petra-payout@example.com')
@@ -321,11 +321,11 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
     `select relname as name from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
   )
   for (const { name: table } of tables) {
-    // Another program's own note of the address stays, and attempts to sign in stay for a day.
+    // Another program's own record of the address stays, and sign-in attempts stay for a day.
     if (table === 'partners' || table === 'sign_in_attempts') continue
     const { text } = await one(`select coalesce(string_agg(t::text, ' '), '') as text from ${table} t`)
     const secrets = [partner.email, 'petra-payout', 'acct_petrapayout']
-    // The audit log names an erased actor by their id.
+    // The audit log identifies an erased actor by their id.
     if (table !== 'audit_log') secrets.push(partner.userId)
     for (const secret of secrets) expect([table, text.includes(secret)]).toEqual([table, false])
   }
@@ -334,7 +334,7 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
     [programId],
   )
   expect(entries.rows).toEqual(rows)
-  // The books still name the paid partner.
+  // The books still contain the name of the paid partner.
   const payee = JSON.parse(await readPayee(db, stack.environment.EMAIL_HASH_KEY, programId, partnerId))
   expect(payee).toMatchObject({ account_email: partner.email, paid_to: ['petra-payout@example.com'] })
   await expect(readPayee(db, 'another key', programId, partnerId)).rejects.toMatchObject({ code: 'not_found' })
@@ -346,7 +346,7 @@ test('an erased partner leaves only anonymous sums, and later purchases of their
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test('the debt of an erased partner stays in the books with its age and the debtor', async () => {
+test("the debt of an erased partner stays in the books with its age and the debtor's name", async () => {
   const program = await newProgram()
   const { programId, partnerId, partner, dashboardToken } = program
   await sell(program)
@@ -409,7 +409,7 @@ test.each(races)('if a sale arrives while %s, one of the two is refused', async 
   }
 })
 
-test('if two last owners erase themselves at once, one stays', async () => {
+test('if the last two owners erase themselves at once, one stays', async () => {
   const { workspaceId, owner } = await newProgram()
   const other = await signedInPerson('Otto')
   await sql.query(`update workspace_members set role = 'admin' where workspace_id = $1 and user_id <> $2`, [

@@ -46,7 +46,7 @@ test.each([
 /** Receipts of received messages that must not be deleted. */
 let received: string[] = []
 
-/** The queue's client without the consumer's extra second of waiting. */
+/** The queue's client, without the consumer's extra second of waiting. */
 function openClient(): SQSClient {
   const client = openQueue(queueEnv)
   client.middlewareStack.add(
@@ -66,7 +66,7 @@ function openClient(): SQSClient {
   )
   return client
 }
-/** The used actions of each queue, in the names of AWS policies. */
+/** The actions used on each queue, by their names in AWS policies. */
 const used = new Set<string>()
 const client = openClient()
 
@@ -108,10 +108,10 @@ async function expectAllReported() {
 
 class Killed extends Error {}
 
-/** A process that dies at its `fatal`th outside call, before the call or after its effect. */
+/** A process that dies at its `fatal`th external call, before the call or after its effect. */
 class Life {
   steps = 0
-  /** Calls in progress. Their effects continue after the process is dead. */
+  /** Calls in progress. They take effect even after the process is dead. */
   readonly calls: Promise<unknown>[] = []
   #dead = false
   readonly #fatal: number
@@ -144,7 +144,7 @@ class Life {
 
   get client(): SQSClient {
     const mortal = openClient()
-    // Wraps the other middleware, so it sees the queue's answer even if the process dies of it.
+    // Wraps the other middleware, so it sees the queue's answer even if the process dies at this call.
     const around = { step: 'initialize', priority: 'high' } as const
     mortal.middlewareStack.add((next) => (args) => this.step(() => next(args)), around)
     return mortal
@@ -247,7 +247,7 @@ test('dead letters can be sent back after the cause is fixed', async () => {
   expect(queue.deadLetters()).toHaveLength(waiting - 1)
 })
 
-/** A client of the real queue that refuses one message in each call of this kind, the first time that it sees it. */
+/** A client of the real queue that refuses one message in each call of this kind, once per message. */
 function openRefusingClient(command: 'SendMessageBatchCommand' | 'DeleteMessageBatchCommand'): SQSClient {
   const refusing = openClient()
   let refused = false
@@ -306,7 +306,7 @@ test("the operator's policy allows exactly the calls made here", () => {
   const allowed = statements.flatMap(({ Action: actions, Resource: resource }) =>
     actions.map((action) => `${/:(\w[\w-]*)-ENVIRONMENT$/.exec(resource)?.[1]} ${action}`),
   )
-  // The test itself hides and shows messages, and reads the dead letters by sending to them.
+  // The test itself hides and reveals messages, and sends to the dead-letter queue.
   const own = ['notifications sqs:ChangeMessageVisibility', 'dead-letters sqs:SendMessage']
   const done = [...used].filter((action) => !own.includes(action))
   expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(

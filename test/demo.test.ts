@@ -9,13 +9,13 @@ import { startEndpoint } from './support/stack.ts'
 const { db, sql } = await startEndpoint()
 
 test('the demo data of a first start passes the audit and covers every kind of past data', async () => {
-  // Other uncounted clicks wait besides those of the demo.
+  // Clicks outside the demo also wait to be counted.
   const { partnerCode } = await createSandbox(db, { AUTH_SECRET: 'test' })
   const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: partnerCode }
   for (let n = 0; n < 3; n++) await recordClick(db, click, null)
   const { programId } = await createDemo(db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
   expect(await findDifferences(sql)).toEqual([])
-  // Everything is counted, including the refunds of the demo.
+  // All events are counted, including the refunds of the demo.
   expect([await countClicks(db, 1000), await countFigures(db, 1000)]).toEqual([0, 0])
   expect(await findDifferences(sql)).toEqual([])
   const { rows } = await sql.query(

@@ -49,7 +49,7 @@ const mail = {
 const plan = (environment: Record<string, string>, wanted: string[] = []) =>
   planDeployment(readOperator(environment).operator, wranglerToml, environment['CLOUDFLARE_API_TOKEN'], wanted)
 
-/** Fills the edge with all functions as after a first production deployment, with GitHub sign-in. */
+/** Sets up the edge with all functions as after a first production deployment, with GitHub sign-in. */
 function deployed(): void {
   const first: Record<string, string> = {
     ...given('production'),
@@ -76,7 +76,7 @@ beforeEach(() => {
   cloudflare.routes.length = 0
 })
 
-/** Makes plans of two environments comparable: without mail, environment names and limit numbers. */
+/** Makes plans of two environments comparable, without mail, environment names and limit numbers. */
 const common = (planned: string[]) =>
   planned
     .filter((line) => !/ MAIL_(API_URL|FROM|API_KEY) /.test(line))
@@ -154,7 +154,7 @@ test('an explicit host replaces the host of the environment', () => {
   expect(dashboard).toMatchObject({ routes: ['try.acme.test/*'], vars: { BASE_URL: 'https://try.acme.test' } })
 })
 
-test('a second deployment keeps unset values, and says what happens to the rest', async () => {
+test('a second deployment keeps unset values, and reports what happens to the others', async () => {
   deployed()
   cloudflare.workers['svc-delete-expired'] = { bindings: [], crons: ['* * * * *'] }
   cloudflare.workers['svc-staging-track-click'] = { bindings: [], crons: [] }
@@ -272,7 +272,7 @@ test("the functions for visitors and sales stay within their size limit, measure
   if (!first) throw new Error('No function has a limit.')
   const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name)
   const [, ...printed] = new RegExp(`^✓ ${first.name} +([\\d.]+) KiB +([\\d.]+) KiB gzip`, 'm').exec(stdout) ?? []
-  // Wrangler's output has some more bytes and rounds twice.
+  // Wrangler's figure includes a few more bytes and is rounded twice.
   const differences = [first.bytes, first.gzipBytes].map((bytes, at) => Math.abs(bytes / 1024 - Number(printed[at])))
   expect(differences.filter((kib) => !(kib < 0.2))).toEqual([])
 })
@@ -298,7 +298,7 @@ test.each([
 ])(
   'the plan works without a Cloudflare login: it shows the first deployment of %s and lists the skipped checks',
   async (_environment, variables) => {
-    // Without wrangler, nobody is logged in.
+    // Without wrangler, no login is possible.
     const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }
     const { stdout } = await deploy(nobody, '--plan')
     expect(stdout).toMatch(/^You are not logged in to Cloudflare, so this shows a first deployment\. Unknown: /)

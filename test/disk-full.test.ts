@@ -34,7 +34,7 @@ const isEnd = (message: string) => /is full.*Free some space there/.test(message
 
 const disk = mountDisk(192 * 1024 * 1024)
 
-/** This test needs the right to mount a disk. */
+/** This test needs permission to mount a disk. */
 const onDisk = (name: string, run: (folder: string) => Promise<void>, timeout: number) =>
   disk && test(name, async () => await run(disk), timeout)
 
@@ -56,11 +56,11 @@ onDisk(
     try {
       writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
     } catch (error) {
-      // Concurrent callers may use the reserved space, which fills the disk as well.
+      // Concurrent callers may also use up the reserved space.
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
     }
     await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 60_000)
-    // Fill the write-ahead log, which takes one file for each switch, until Postgres stops.
+    // Fills the disk with the write-ahead log, one file for each switch, until Postgres stops.
     const said = () => served.logs().map(({ message }) => String(message))
     const filler = new Client({ connectionString: databaseUrl })
     filler.on('error', () => {})
@@ -91,7 +91,7 @@ onDisk(
 const logFolder = mkdtempSync(path.join(tmpdir(), 'log-'))
 afterAll(() => rmSync(logFolder, { recursive: true }))
 
-test('a log on a full disk loses lines, reports that once, and stops nothing', () => {
+test("a log on a full disk loses lines, reports it once, and doesn't stop the service", () => {
   const onProblem = vi.fn()
   const log = openLog('/dev/full', onProblem)
   for (let line = 0; line < 3; line++) log.write('a line\n')
@@ -99,7 +99,7 @@ test('a log on a full disk loses lines, reports that once, and stops nothing', (
   log.close()
 })
 
-test('a log continues when its folder is back, and reports the next failure', () => {
+test('a log continues when its folder exists again, and reports the next failure', () => {
   const onProblem = vi.fn()
   const log = openLog(path.join(logFolder, 'later/a.log'), onProblem)
   log.write('lost\n')

@@ -31,7 +31,7 @@ const stack = await startStack({
   `
     .trim()
     .split(/\s+/),
-  // Allows webhooks to a receiver on this machine.
+  // Allows webhooks to receivers on this machine.
   common: { WEBHOOK_LOOPBACK: 'on' },
 })
 const sandbox = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET })
@@ -45,7 +45,7 @@ const get = async (path: string) => {
 const index = await get('/llms.txt')
 const pages = Array.from(index.text.matchAll(/\/docs\/([\w-]+)\.md\)/g), ([, name = '']) => name)
 
-/** Opens a page of the dashboard as the owner of a session. */
+/** Opens a dashboard page with the session of a person. */
 async function openDashboard(token: string, path: string) {
   const page = await browser.newPage({ baseURL: stack.baseUrl })
   const { hostname: domain } = new URL(stack.baseUrl)
@@ -55,7 +55,7 @@ async function openDashboard(token: string, path: string) {
   return page
 }
 
-/** Returns a code block of a page by the file that it names. */
+/** Returns the code block of a page for a file. */
 async function codeOf(page: string, file: string): Promise<string> {
   const { text } = await get(`/docs/${page}.md`)
   return (
@@ -65,7 +65,7 @@ async function codeOf(page: string, file: string): Promise<string> {
   )
 }
 
-test('llms.txt names each page, and each exists as HTML and as Markdown', async () => {
+test('llms.txt lists each page, and each exists as HTML and as Markdown', async () => {
   expect(index).toMatchObject({ status: 200, type: 'text/plain; charset=utf-8' })
   expect(pages).toContain('nextjs')
   for (const name of pages) {
@@ -73,12 +73,12 @@ test('llms.txt names each page, and each exists as HTML and as Markdown', async 
     expect(page).toMatchObject({ status: 200, type: 'text/html; charset=UTF-8' })
     const markdown = await get(`/docs/${name}.md`)
     expect(markdown).toMatchObject({ status: 200, type: 'text/markdown; charset=utf-8' })
-    // No placeholder is left, from the page or from the instructions with the code.
+    // No placeholder of the page or of the instructions is left.
     expect(page.text + markdown.text).not.toContain('{{')
   }
 })
 
-test('llms.txt says how to authenticate and begin, and llms-full.txt has every page', async () => {
+test('llms.txt says how to authenticate and begin, and llms-full.txt contains every page', async () => {
   expect(index.text).toMatch(/## Authentication[^]*Bearer svc_live_[^]*## Quick start[^]*npx --yes --package=http/)
   const whole = await get('/llms-full.txt')
   expect(whole.text).not.toContain('{{')
@@ -104,7 +104,7 @@ test('each call is shown in one of six languages at a time, and can be copied', 
   await context.close()
 })
 
-test('the examples show the program that the reader last opened, until they sign out', async () => {
+test('the examples show the program that the reader opened last, until they sign out', async () => {
   const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
   const { dashboardToken, programId: id } = await createSandbox(stack.db, env, { domain: 'shop.acme.com' })
   const page = await openDashboard(dashboardToken, `/programs/${id}/check`)
@@ -123,7 +123,7 @@ test('the examples show the program that the reader last opened, until they sign
   await page.close()
 })
 
-test('the first page is also Markdown with .md in its address', async () => {
+test('the first page is available as Markdown with .md in its address', async () => {
   expect(await get('/docs.md')).toEqual(await get('/docs/index.md'))
 })
 
@@ -132,7 +132,7 @@ test.each(['html', 'nextjs', 'react'])('%s links the tag to the installation che
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
     expect(headings).toContainEqual(typeof step === 'string' ? step : expect.stringMatching(step))
-  // Readers also get a server that answers the form, on the page itself or on a linked one.
+  // The page or a linked one also shows a server that answers the form.
   const server = name === 'react' ? (await get('/docs/html.md')).text : text
   expect(server).toMatch(/api\/signup/)
   if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
@@ -176,11 +176,11 @@ test.each(['/docs/nothing', '/docs/stripe/more'])('%s is a 404 that shows the me
   expect(await get(path)).toMatchObject({ status: 404, text: expect.stringMatching(/Page not found[^]*href="\/docs"/) })
 })
 
-test('a page without Markdown is a 404 that names the list of pages', async () => {
+test('a page without Markdown answers 404 and mentions the list of pages', async () => {
   expect(await get('/docs/nothing.md')).toMatchObject({ status: 404, text: expect.stringContaining('/llms.txt') })
 })
 
-test('the package is served forever under its version, and every page names this address', async () => {
+test('the package is served forever under its version, and every page shows this address', async () => {
   const { text } = await get('/docs/command.md')
   const [address = ''] = /http\S+\.tgz/.exec(text) ?? []
   expect(address).toBe(`${stack.baseUrl}/packages/${packageFile}`)
@@ -237,7 +237,7 @@ test.each([
   expect(stdout).toMatch(expected)
 })
 
-test('a code is created and used as the codes page says', async () => {
+test('a code is created and used as described on the codes page', async () => {
   const args = ['--input-type=module', '--eval', await codeOf('codes', 'codes.mjs')]
   const { stdout } = await run(process.execPath, args, { env: { SVC_API_KEY: sandbox.apiKey } })
   expect(stdout).toMatch(/^true true$/m)
@@ -262,7 +262,7 @@ test(
       }),
     )
     const folder = mkdtempSync(join(tmpdir(), 'walk-'))
-    // The same files as `npm install` of the two packages. This checkout has no `.bin/svc`, because its install ran before the build.
+    // The same files as after `npm install` of the two packages. This checkout has no `.bin/svc`, because its install ran before the build.
     for (const name of ['.bin', '@affiliate-tracking'])
       mkdirSync(join(folder, 'node_modules', name), { recursive: true })
     for (const name of ['@affiliate-tracking/svc-tracker', 'standardwebhooks'])
@@ -485,7 +485,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
     await expect(verifyWebhook(body, headers, secret)).rejects.toMatchObject({ name: 'WebhookVerificationError' })
   })
 
-  test('verifyWebhook takes bytes, fetch headers in any case, several secrets and several signatures', async () => {
+  test('verifyWebhook accepts bytes, fetch headers in any case, several secrets and several signatures', async () => {
     const { body, headers } = sent()
     const { secret } = done
     const event = JSON.parse(body)
@@ -590,7 +590,7 @@ test.each(choices)('consent: %s (%s)', async (_, file, before, after, last) => {
   expect(await consents(file, before, after)).toBe(last)
 })
 
-test('axe finds nothing on the pages in light and dark mode', async () => {
+test('axe finds no accessibility problem on the pages in light and dark mode', async () => {
   const context = await browser.newContext({ bypassCSP: true })
   const page = await context.newPage()
   await page.goto(`${stack.baseUrl}/docs`)

@@ -104,7 +104,7 @@ test('rolled back payments leave no gap in the numbers', async () => {
   expect((await list()).map(({ number }) => number)).toEqual([1, 2, 3, 4])
 })
 
-test('a payment without details or consent gets its document later, but only with both', async () => {
+test('a payment without details or consent gets its document later, once it has both', async () => {
   const { programId, partnerIds, people, pay, list } = await createBilling(2)
   const [first = 0, second = 0] = partnerIds
   await sql.query('delete from accepted_terms where partner_id = $1', [first])
@@ -120,7 +120,7 @@ test('a payment without details or consent gets its document later, but only wit
   expect(await list()).toMatchObject([{ partner_id: first, kind: 'invoice', amount_cents: 1000 }])
 })
 
-test('terms with another agreement to self-billing are a new version', async () => {
+test('terms with a different self-billing agreement are a new version', async () => {
   const { programId } = await createBilling(0)
   expect(await changeJoinPage(db, programId, { intro: 'Hi' })).toMatchObject({ terms_version: 1, self_billing: true })
   await expect(changeJoinPage(db, programId, { terms: null, self_billing: true })).rejects.toThrow('Enter terms')
@@ -128,7 +128,7 @@ test('terms with another agreement to self-billing are a new version', async () 
   expect(changed).toMatchObject({ terms_version: 2, self_billing: false, terms: 'We issue your invoices.' })
 })
 
-test('a payment that comes back gets a credit note, and its next payment another invoice', async () => {
+test('a returned payment gets a credit note, and the repeated payment gets another invoice', async () => {
   const { programId, partnerIds, credit, pay, list, print } = await createBilling(1)
   const [partnerId = 0] = partnerIds
   const runId = (await createPayoutRun(db, programId, randomUUID())) ?? 0
@@ -177,7 +177,7 @@ test('a void document keeps its number, and its replacement has current details'
   await expect(sql.query('delete from documents where program_id = $1', [programId])).rejects.toThrow('stay')
 })
 
-test('a document shows both parties, its lines, the words self-billing and the reverse charge', async () => {
+test('a document shows both parties, its lines, the word self-billing and the reverse charge', async () => {
   const { partnerIds, pay, list, print } = await createBilling(1)
   await pay(partnerIds[0] ?? 0)
   const id = (await list())[0]?.id ?? 0
@@ -232,7 +232,7 @@ test('a payment with more than 100 entries has one line, and its PDF has the sam
 
 const party = (legal_name: string) => payeeForm.safeParse({ ...french, legal_name })
 
-test('documents have a glyph for each accepted character and refuse the others', () => {
+test('documents have a glyph for each accepted character, and other characters are refused', () => {
   const pdf = new jsPDF()
   pdf.addFileToVFS('font.ttf', fontBase64)
   pdf.addFont('font.ttf', 'font', 'normal')
@@ -303,7 +303,7 @@ test('only the payer and the partner get the PDF of a document or a statement', 
   })
 })
 
-test('an erased partner stays on documents for the legal term', async () => {
+test('an erased partner stays on documents for the legal retention period', async () => {
   const { programId, partnerIds, pay, list, print } = await createBilling(1)
   await pay(partnerIds[0] ?? 0)
   const id = (await list())[0]?.id ?? 0
@@ -328,7 +328,7 @@ const w8 = taxFormForm.parse({
   signature: 'Ada Lovelace',
 })
 
-test('payouts above the limit of a year wait for a valid tax form, and the partner is notified once', async () => {
+test('payouts above the yearly limit wait for a valid tax form, and the partner is notified once', async () => {
   const { programId, partnerIds, people, credit, pay } = await createBilling(1)
   const [partnerId = 0] = partnerIds
   const userId = people[0]?.userId ?? ''
@@ -377,7 +377,7 @@ test('payouts above the limit of a year wait for a valid tax form, and the partn
   ])
 })
 
-test('a tax form is stored encrypted, opening it is in the audit log, and erasing the account keeps it for the books', async () => {
+test('a tax form is stored encrypted, the audit log records each opening, and erasing the account keeps the form for the books', async () => {
   const { programId, partnerIds, people, pay } = await createBilling(1)
   const userId = people[0]?.userId ?? ''
   await saveTaxForm(db, env, userId, w8)

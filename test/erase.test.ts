@@ -126,7 +126,7 @@ test('erasing a customer removes their personal data and changes no sum', async 
   expect(left).toEqual({ ...before, commissions })
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 
-  // Repeated reports are recognized, and new ones still count.
+  // Repeated reports are still recognized, and new ones still count.
   const again = await api.call(refundPath, refund, { key })
   expect(again.body).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
   const sale = { transaction_id: 'kept-order', customer_key: 'anybody', amount_cents: 5000 }
@@ -172,7 +172,7 @@ test('an erasure can be repeated if its answer was lost', async () => {
   await expect(eraseCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('the second person on a click can be erased, and the audit accepts them without key and click', async () => {
+test('the second person on a click can be erased, and the audit accepts the row without a key and a click', async () => {
   const program = await api.program()
   const click_id = await api.click(program)
   for (const customer_key of ['first-person', 'second-person']) {
@@ -182,7 +182,7 @@ test('the second person on a click can be erased, and the audit accepts them wit
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 })
 
-/** The visitor of this click then expires with the cookie window. */
+/** The visitor of this click expires with the cookie window. */
 async function endedVisitor() {
   const program = await api.program()
   const words = crypto.randomUUID().slice(0, 8)
@@ -196,7 +196,7 @@ async function endedVisitor() {
   return { program, clickId, words }
 }
 
-test('a visitor whose row expired is erased by the click id in their clicks', async () => {
+test('a visitor whose row has expired can be erased by the click id in their clicks', async () => {
   const { program, clickId, words } = await endedVisitor()
   const other = await endedVisitor()
   expect(await dump()).toContain(clickId)
@@ -220,7 +220,7 @@ test('a visitor whose row expired is erased by the click id in their clicks', as
 })
 
 test.each(['click_id', 'customer_key'] as const)(
-  'Stripe’s reports of an unattributed purchase and its buyer are erased by their %s',
+  'Stripe’s reports of an unattributed purchase and its buyer can be erased by their %s',
   async (field) => {
     const program = await api.program()
     const named = field === 'click_id' ? (await endedVisitor()).clickId : `nobody-${crypto.randomUUID()}`

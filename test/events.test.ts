@@ -13,7 +13,7 @@ const other = await createSandbox(db, { AUTH_SECRET: 'secret' })
 await fillEvents(sql, sandbox.programId, 400)
 await fillEvents(sql, other.programId, 50)
 
-/** Every event of a program, newest first, from plain SQL. Each row is a JSON object. */
+/** Returns every event of a program, newest first, from plain SQL. Each row is a JSON object. */
 async function listRows(): Promise<TrackingEvent[]> {
   const { rows } = await sql.query<{ event: TrackingEvent }>(
     `with listed as (

@@ -71,7 +71,7 @@ const age = (shop: TestShop, days: number) =>
     [shop.programId, days],
   )
 
-describe('a sale of the API explains how its customer was found', () => {
+describe('the explanation of an API sale shows how its customer was found', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>, string, 'partner' | null]>([
     [
       'by a known customer key',
@@ -197,7 +197,7 @@ test.for([
     /^The latest click was less than a minute before .* That click came through (.+), and the customer stayed with (?!\1)(.+): the first click decides in this program\.$/,
   ],
 ] as const)(
-  'the explanation of a customer with two links names the link that counts: %s',
+  'the explanation of a customer with two links shows the decisive link: %s',
   async ([model, partner, text]) => {
     const shop = await createShop(sql)
     await sql.query('update programs set attribution_model = $2 where id = $1', [shop.programId, model])
@@ -217,7 +217,7 @@ test.for([
     const explained = await explain(shop)
     expect(explained.partner?.id).toBe(shop[partner])
     expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
-    // The partner does not learn whose link it was.
+    // The partner does not see whose link it was.
     const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
     const toPartner = (await explainSale(db, asked)).click?.text
     if (model === 'first_click')
@@ -231,7 +231,7 @@ const bare = (shop: TestShop): Shop => ({ ...shop, clickId: null, customerKey: n
 const pay = (shop: Shop, more = {}) => send(shop, 'checkout.session.completed', oneTime(shop, more))
 const own = 'metadata: found, customer_metadata: not_tried, program: named'
 
-describe('a Stripe payment explains how its buyer was found', () => {
+describe('the explanation of a Stripe payment shows how its buyer was found', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>, string, boolean]>([
     [
       'by its click id',
@@ -382,7 +382,7 @@ describe('a Stripe payment explains how its buyer was found', () => {
   })
 })
 
-test('a sale is found by its payment and its event, even after the program left Stripe', async () => {
+test('a sale is found by its payment and its event, even after the program disconnected Stripe', async () => {
   const shop = await createShop(sql)
   const event = `evt_left${shop.programId}`
   await send(shop, 'checkout.session.completed', oneTime({ ...shop, ...keyless, clickId: shop.clickId }), event)
@@ -395,8 +395,8 @@ test('a sale is found by its payment and its event, even after the program left 
   expect((await explain(shop, event)).attributed).toBe(true)
 })
 
-describe('a payment without a sale explains the reason', () => {
-  test('an event of an unknown customer without metadata, by its payment and its own id', async () => {
+describe('the explanation of a payment without a sale gives the reason', () => {
+  test('for an event of an unknown customer without metadata, by the ids of the payment and the event', async () => {
     const shop = await createShop(sql)
     const session = { ...oneTime(shop), metadata: {}, customer: 'cus_stranger' }
     await send(shop, 'checkout.session.completed', session, `evt_why${shop.programId}`)
@@ -411,7 +411,7 @@ describe('a payment without a sale explains the reason', () => {
     await expect(explain(await createShop(sql), `evt_why${shop.programId}`)).rejects.toThrow('There is no sale')
   })
 
-  test('an event of a known customer that the setting excluded', async () => {
+  test('for an event of a known customer that the setting excluded', async () => {
     const shop = await createShop(sql)
     await pay(shop)
     const renewal = bill(bare(shop), { id: 'in_2', payment_intent: 'pi_2', charge: 'ch_2' })
@@ -420,9 +420,9 @@ describe('a payment without a sale explains the reason', () => {
   })
 })
 
-test('the explanation shows the original decision, even after a change of settings', async () => {
+test('the explanation shows the original decision, even after the settings changed', async () => {
   const shop = await createShop(sql)
-  // In reality too, the id of the click is created before the customer's row.
+  // As in reality, the id of the click is created before the customer's row.
   await sql.query(`update customers set last_click_at = created_at - interval '14 ms' where program_id = $1`, [
     shop.programId,
   ])
@@ -494,7 +494,7 @@ describe('later events', () => {
   })
 })
 
-test("rounding is shown, but an erased customer isn't", async () => {
+test('the explanation shows rounding, but no erased customer', async () => {
   const shop = await createShop(sql)
   await sell(shop, { customer_key: 'secret-ann', click_id: shop.clickId, amount_cents: 1234 })
   const before = neon.requests

@@ -97,8 +97,8 @@ test.each(forms)('a double click creates %s once and opens it', async (what, pag
     send('POST', action, dashboardToken, complete),
   ])
   const statuses = [one.status, two.status].toSorted((a, b) => a - b)
-  // A page with a new key answers directly, because a browser could follow a redirect again. A repeated form leads to
-  // the page without the key.
+  // The page with a new key is the direct answer, because a browser could follow a redirect again. A repeated form leads to the page
+  // without the key.
   const showsKey = what === 'a key' || what === 'a program' || what === 'an endpoint'
   expect(statuses).toEqual(showsKey ? [200, 303] : [303, 303])
   const location = showsKey ? (one.location ?? two.location) : one.location
@@ -210,7 +210,7 @@ test('a refused form can be sent again', async () => {
 })
 
 test.each(['drop-before', 'drop-after'] as const)(
-  'after an unknown outcome (%s), sending the form again works once',
+  'after an unknown outcome (%s), sending the form again takes effect once',
   async (action) => {
     const page = `/programs/${programId}/settings`
     const complete = { key_name: action, ...(await formOn(`${page}?tab=keys`, `${page}/keys`, dashboardToken)) }

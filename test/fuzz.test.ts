@@ -14,10 +14,10 @@ const sandbox = await createSandbox(stack.db, env)
 const routes = await readRoutes()
 const open = () => openStage(stack.baseUrl, stack.db, env)
 
-/** Ids that are impossible, that no header can contain, that are too large, and that don't exist. */
+/** Ids that are invalid, impossible in a header, too large, or unknown. */
 const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 
-// The API reports an impossible id. Two of its addresses take a token and no key.
+// The API reports an invalid id. Two of its addresses take a token and no key.
 const expectedStatuses = (route: string) =>
   route.startsWith('GET /api/') || route.endsWith('.csv') ? [400, 401, 404] : [404]
 
@@ -50,7 +50,7 @@ test.each(strangeIds)("pages, resources and forms don't accept the id %j", async
 })
 
 test(
-  `800 hostile requests break nothing, reveal no internals and leave nothing half written (SEED=${seed})`,
+  `800 hostile requests cause no error, reveal no internals and leave nothing half written (SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument

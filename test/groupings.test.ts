@@ -176,7 +176,7 @@ for (const at of steps) {
   }
   const [sold] = visitor?.sales ?? []
   if (kind === 'refund' && visitor && sold && sold.amount >= 500) {
-    // Refunds of 500 count in the hour of their sale, however late they arrive.
+    // Refunds of 500 count in the hour of their sale, no matter how late they arrive.
     const refund = { amount_cents: 500, refund_id: String(at), reason: 'refund' as const, reason_text: null }
     await refundSale(db, keyHash, sold.id, refund, crypto.randomUUID())
     sold.amount -= 500
@@ -191,7 +191,7 @@ for (const at of steps) {
   }
 }
 
-/** The overviews to read, and the people to find by name. */
+/** The overviews under test, and the people whose names they show. */
 const overviews: [what: string, changes: Partial<OverviewQuery>][] = [
   ...chartMetrics.map((metric): [string, Partial<OverviewQuery>] => [`${metric} by day`, { metric }]),
   ['sales by week in another currency', { metric: 'sales', interval: 'week', currency: 'eur' }],
@@ -262,7 +262,7 @@ const whole: GroupsQuery = {
 /** One formatter per time zone, because creating one takes longer than reading it. */
 const clocks = new Map<string, Intl.DateTimeFormat>()
 
-/** The wall clock of a moment, `YYYY-MM-DDTHH:MM`, by the runtime's own time zone tables. */
+/** The local time of a moment, `YYYY-MM-DDTHH:MM`, by the runtime's own time zone tables. */
 function wallClock(at: number, timeZone: string): string {
   const clock =
     clocks.get(timeZone) ??
@@ -309,7 +309,7 @@ function figuresOf(some: Fact[], { metrics: asked, currency = 'usd' }: GroupsQue
   return figures
 }
 
-/** The figures of each value, computed from the single facts. */
+/** The figures of each value, computed from the individual events. */
 function naive(query: GroupsQuery) {
   const inRange = facts.filter(({ at }) => {
     const day = wallClock(at, query.timeZone).slice(0, 10)
@@ -575,7 +575,7 @@ test('partners have their names, and links their codes', async () => {
   expect((await labels('country'))[0]?.[1]).toBeUndefined()
 })
 
-test('the audit finds that the totals match the rows', async () => {
+test('the totals match the rows, which the audit checks', async () => {
   expect(await findDifferences(sql)).toEqual([])
 })
 
@@ -611,7 +611,7 @@ test('a day keeps 200 separate values, and all others share one row', async () =
   for (let n = 0; n < 150; n++) await click(`a${n}`)
   while ((await countClicks(db, 1000)) > 0);
   for (let n = 0; n < 80; n++) await click(`b${n}`)
-  // A known value continues. Of several new ones, the more frequent is kept.
+  // A known value keeps its row. Of several new values, the most frequent is kept.
   await click('a0')
   await click('b79')
   while ((await countClicks(db, 1000)) > 0);
@@ -632,7 +632,7 @@ test('a day keeps 200 separate values, and all others share one row', async () =
   await setTime(new Date())
 })
 
-test('an address adds ten values of a grouping in a run, over all programs', async () => {
+test('an address adds at most ten values of a grouping per count, across all programs', async () => {
   const pair = [await createSandbox(db, { AUTH_SECRET: 'secret' }), await createSandbox(db, { AUTH_SECRET: 'secret' })]
   const click = async (n: number, visitor: number | null) => {
     const visit = {
@@ -658,7 +658,7 @@ test('an address adds ten values of a grouping in a run, over all programs', asy
   expect(await findDifferences(sql)).toEqual([])
 })
 
-test('a paid lead and a first purchase only change their own figures', async () => {
+test('a paid lead and a first purchase change only their own figures', async () => {
   const other = await createSandbox(db, { AUTH_SECRET: 'secret' }, { lead_commission_cents: 150 })
   const otherKey = await apiKeyHash(`Bearer ${other.apiKey}`)
   const visit = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: other.partnerCode }

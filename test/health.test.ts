@@ -37,7 +37,7 @@ test('without a token it reports only whether the database answers, and checks e
 
 const status = async () => (await ask('', {})).status
 
-test('without a token a dead database is reported', async () => {
+test('a dead database is reported even without a token', async () => {
   stack.neon.inject({ action: 'unavailable', times: 1000 })
   await vi.waitFor(async () => expect(await status()).toBe(503), 10_000)
   stack.neon.clearFaults()
@@ -52,7 +52,7 @@ test.each([
   expect((await ask(query, headers)).status).toBe(401)
 })
 
-test('every figure is healthy if nothing waits, with one database request', async () => {
+test('every figure is healthy if nothing waits, and the check takes one database request', async () => {
   const before = stack.neon.requests
   const response = await ask()
   expect([response.status, await response.json()]).toEqual([
@@ -79,7 +79,7 @@ test('every figure is healthy if nothing waits, with one database request', asyn
   expect(stack.neon.requests).toBe(before + 1)
 })
 
-test('a long wait is reported with status 503 and its section of the runbook', async () => {
+test('a long wait is reported with status 503 and a link to its section of the runbook', async () => {
   await stack.sql.query(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
      values ($1, 'commission_reversed', 'partner', $3, $2, '{}', now() - interval '1 hour')`,

@@ -6,8 +6,8 @@ import { expect, test } from 'vitest'
 const root = fileURLToPath(new URL('../', import.meta.url))
 
 /**
- * The layers from the top down. A file imports from its own layer and from lower ones. The local stack is at the top,
- * so production code never imports it. The single-server code imports commands, but functions don't.
+ * The layers from top to bottom. A file imports from its own layer and from lower ones. The local stack is at the top, so production code
+ * never imports it. The single-server code imports commands, but functions don't.
  */
 const layers = [
   ['lib/local'],
@@ -29,7 +29,7 @@ interface Import {
   isType?: boolean
 }
 
-/** The relative imports, including types, of every file in a folder and its subfolders. */
+/** Returns the relative imports, including types, of every file in a folder and its subfolders. */
 function importsOf(folder: string): Import[] {
   return readdirSync(path.join(root, folder), { encoding: 'utf8', recursive: true })
     .filter((name) => /\.tsx?$/.test(name) && !/\bnode_modules\b/.test(name))

@@ -87,7 +87,7 @@ describe('the join page', () => {
     expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your e-mail')
   })
 
-  test('leads from the mailed link, which works once even if a scanner opens it, to the invitation', async () => {
+  test('leads to the invitation from the mailed link, which works once even if a scanner opens it', async () => {
     const [program, email] = [await joinable({ approves_at_once: true, terms: 'Be <b>true</b>.' }), newEmail()]
     const fields = applicant(email, { version: '2', terms: 'accepted' })
     await submit(`/join/${program.slug}`, fields)
@@ -107,7 +107,7 @@ describe('the join page', () => {
     expect((await visit('/application?token=none')).text).toContain('This link no longer works')
   })
 
-  test('takes applicants with a matching account without a mail, and all others by mail', async () => {
+  test('accepts applicants with a matching account without a mail, and all others by mail', async () => {
     const [program, grace, unproven] = [await joinable(), await person(), await person()]
     const page = await visit(`/join/${program.slug}`, { headers: sessionCookieOf(grace.token) })
     expect(page.text).toContain(`You apply with your account, ${grace.email}`)
@@ -152,7 +152,7 @@ describe('the join page', () => {
     expect(mail).not.toContain('alert(1)')
   })
 
-  test('asks again for missing answers and keeps the typed values', async () => {
+  test('asks for missing answers again and keeps the typed values', async () => {
     const questions = [
       { label: 'Where?', type: 'short' as const, required: true },
       { label: 'Why?', type: 'long' as const, required: false },
@@ -187,7 +187,7 @@ describe('the join page', () => {
     expect((await submit(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
   })
 
-  test('redirects back from an unknown address, whatever it contains', async () => {
+  test('redirects back from an unknown address, no matter what it contains', async () => {
     for (const slug of ['nobody', 'a%3Bb', 'a;b', '%22%3B%20path%3D%2F', 'a%0D%0AX-Injected:%201', '%C3%BC']) {
       const { status, location } = await submit(`/join/${slug}`, { name: 'No version' })
       expect([slug, status]).toEqual([slug, 303])
@@ -217,7 +217,7 @@ describe('the join page', () => {
     expect(rows).toEqual([])
   })
 
-  test('with Turnstile keys accepts visitors who passed the challenge, and asks Cloudflare once', async () => {
+  test('with Turnstile keys accepts visitors who passed the challenge, and calls Cloudflare once', async () => {
     const program = await joinable()
     const path = `/join/${program.slug}`
     const keys = { TURNSTILE_SITE_KEY: 'site-key', TURNSTILE_SECRET_KEY: 'secret-key' }

@@ -43,7 +43,7 @@ const auditOf = async (programId: number) => {
 }
 
 describe('an application', () => {
-  test('counts once its link is opened, waits, and creates an invited partner with a link', async () => {
+  test('counts once its link is opened, waits for a decision, and creates an invited partner with a link', async () => {
     const program = await joinable()
     const email = newEmail()
     const { outcome, token, applicationId } = await program.send(email)
@@ -224,7 +224,7 @@ describe('a decision', () => {
     },
   )
 
-  test('on several approves the waiting ones, and skips the others and those of another program', async () => {
+  test('on several applications approves the waiting ones, and skips the others and those of another program', async () => {
     const [program, other] = [await joinable(), await joinable()]
     const [one, two, rejected, theirs] = [
       await program.waiting(),
@@ -253,7 +253,7 @@ describe('a decision', () => {
     })
   })
 
-  test('against an applicant lets them apply again after thirty days', async () => {
+  test('to reject an applicant lets them apply again after thirty days', async () => {
     const [program, email] = [await joinable(), newEmail()]
     const id = await program.waiting(email)
     await rejectApplication(program.acting, program.programId, id, null)
@@ -263,7 +263,7 @@ describe('a decision', () => {
     expect((await program.send(email)).outcome).toBe('applied')
   })
 
-  test('by an API key names the key', async () => {
+  test('by an API key records the key', async () => {
     const program = await joinable()
     await createApiKey(db, program.programId, 'crm')
     const { rows } = await sql.query<{ id: string }>('select id from api_keys where program_id = $1', [
@@ -297,7 +297,7 @@ describe('a stranger', () => {
     expect(outcomes.filter(({ outcome }) => outcome === 'applied')).toHaveLength(3)
   })
 
-  test("can't block a program: networks, the page and the API have separate limits, and signed-in people have none", async () => {
+  test("can't block a program: networks, the page and the API have separate limits, and signed-in people aren't limited", async () => {
     const program = await joinable()
     const from = async (network: string) => {
       const outcomes = []
@@ -323,7 +323,7 @@ describe('a stranger', () => {
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')
   })
 
-  test('with a workspace causes three mails a day to one person, in any spelling, by invitations and applications together', async () => {
+  test('with a workspace causes at most three mails a day to one person, in any spelling, by invitations and applications together', async () => {
     const program = await joinable()
     const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
     const sender = {
@@ -337,7 +337,7 @@ describe('a stranger', () => {
     await expect(countInvitationMail(db, sender, `${name}@gmail.com`)).rejects.toMatchObject({ code: 'rate_limited' })
   })
 
-  test('with another spelling of a rejected mailbox stays rejected, and later waits for a person', async () => {
+  test('with another spelling of a rejected mailbox stays rejected, and later waits for a decision', async () => {
     const program = await joinable({ approves_at_once: true })
     const name = `eve${crypto.randomUUID().replaceAll('-', '')}`
     const first = await program.send(`${name}@gmail.com`)
@@ -381,7 +381,7 @@ describe('a stranger', () => {
     expect(await readJoinPage(db, program.programId)).toMatchObject({ is_open: false })
   })
 
-  test("can't block an address by applying first: its owner confirms their own text", async () => {
+  test("can't block an address by applying first: the owner of the address confirms their own text", async () => {
     const [program, email] = [await joinable(), newEmail()]
     const theirs = await program.send(email, null, { name: 'Buy at eve.example' })
     const own = await program.send(email)

@@ -108,7 +108,7 @@ test.each([true, false])(
   },
 )
 
-test('metadata decides first: for an hour the session of a first invoice may name the buyer', async () => {
+test('metadata takes precedence: for an hour the session of a first invoice may identify the buyer', async () => {
   const shop = await shopWith(true)
   await known(shop)
   const first = { billing_reason: 'subscription_create', subscription: 'sub_2' }
@@ -178,7 +178,7 @@ test('the session that identifies a customer and a concurrent renewal attribute 
   )
 })
 
-test('an invoice and the intent that paid it count as one excluded payment', async () => {
+test('an invoice and its payment intent count as one excluded payment', async () => {
   const shop = await shopWith(false)
   await known(shop)
   stripe.invoices.set('pi_in_2', 'in_2')

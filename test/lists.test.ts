@@ -24,7 +24,7 @@ async function personOf({ partnerId }: typeof sandbox): Promise<string> {
 }
 const [partner, otherPartner] = [{ userId: await personOf(sandbox) }, { userId: await personOf(other) }]
 
-// Eleven of each kind in two programs, all created at the same time between two milliseconds.
+// Eleven rows of each kind in two programs, all created at the same time between two milliseconds.
 const moment = '2026-01-01T00:00:00.000123Z'
 for (const owner of [sandbox, other]) {
   for (let n = 0; n < 10; n++) {
@@ -156,7 +156,7 @@ const orders: [what: string, read: () => Promise<unknown[]>, ordered: unknown[]]
   ['payouts by an unknown reference', async () => await listPayouts(db, ledger, { limit: 11, search: 'a%' }), []],
 ]
 
-test.each(orders)('%s are listed in their order', async (_what, read, ordered) => {
+test.each(orders)('%s are listed in the specified order', async (_what, read, ordered) => {
   expect(await read()).toEqual(ordered)
 })
 

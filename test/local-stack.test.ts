@@ -107,7 +107,7 @@ async function post(pathname: string, host: string, body: object): Promise<unkno
   return await json(response)
 }
 
-test('its data, secrets and log are readable by the owner only, and the log contains no secret of a mailed link', async () => {
+test('its data, secrets and log are readable only by their owner, and the log contains no secret of a mailed link', async () => {
   const data = path.join(folder, 'data')
   const files = ['functions.log', 'secrets.json', 'stack.json', 'demo.json'].map((name) => path.join(data, name))
   expect([data, ...files].filter((file) => (statSync(file).mode & 0o077) !== 0)).toEqual([])
@@ -166,7 +166,7 @@ test('a second start reports that the data folder is in use', async () => {
   )
 })
 
-test('a start on a taken port says so, and names the variable for another port', async () => {
+test('a start on a port in use reports it, with the variable that sets another port', async () => {
   const other = { ...env, LOCAL_DATA_FOLDER: path.join(folder, 'other') }
   await expect(run(process.execPath, ['lib/local/start.ts'], { env: other })).rejects.toThrow(
     /is in use by another program\. Stop it, or choose another port: PORT=/,
@@ -174,7 +174,7 @@ test('a start on a taken port says so, and names the variable for another port',
 })
 
 test(
-  'neither a kill nor Ctrl-C leaves a process behind, and the next start has the data',
+  'neither a kill nor Ctrl-C leaves a process behind, and the next start keeps the data',
   { timeout: 240_000 },
   async () => {
     await stop('SIGKILL')

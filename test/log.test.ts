@@ -17,7 +17,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** Returns the lines that a request logs, without counts that other test files left in this process. The operator pays for each line. */
+/** Returns the lines that a request logs, without the counts of other test files in this process. The operator pays for each line. */
 async function logOf(path: string, env: object, random: number): Promise<Record<string, unknown>[]> {
   const lines: string[] = []
   for (const method of ['log', 'error', 'warn', 'info', 'debug'] as const) {
@@ -41,13 +41,13 @@ test.each([
   )
 })
 
-test('the log names the route and not the path', async () => {
+test('the log contains the route and not the path', async () => {
   expect(await logOf('/things/secret', {}, 0)).toEqual([expect.objectContaining({ route: '/things/:id', status: 200 })])
   const lines = await logOf(`/nothing/${'x'.repeat(5000)}`, {}, 0.5)
   expect(lines).toEqual([expect.objectContaining({ route: '/*', status: 404 })])
 })
 
-test('a flood of refusals writes five lines and, after a minute, their count', async () => {
+test('a flood of refusals logs five lines and, after a minute, their count', async () => {
   vi.useFakeTimers({ now: new Date('2030-01-01T00:00:00Z') })
   const lines: Record<string, unknown>[] = []
   for (let n = 0; n < 1000; n++) lines.push(...(await logOf('/refused', {}, 0)))
@@ -60,7 +60,7 @@ test('a flood of refusals writes five lines and, after a minute, their count', a
   expect(await logOf('/refused', { LOGGED_PART: '1' }, 0)).toHaveLength(1)
 })
 
-test('the line of a request names an unexpected error without its message', async () => {
+test('the line of a request contains the name of an unexpected error, but not its message', async () => {
   const lines = await logOf('/broken', {}, 0.5)
   expect(lines).toEqual([
     expect.objectContaining({ route: '/broken', status: 500, error: expect.objectContaining({ name: 'TypeError' }) }),

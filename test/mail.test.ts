@@ -86,7 +86,7 @@ test('a sign-up reports that its mail could not be sent, with or without an exis
 })
 
 test.each(['insert into "sign_in_attempts"', 'from "users"', 'insert into "users"', 'insert into "accounts"'])(
-  'a sign-up whose database fails at %s asks to try again, and reveals no account or mail',
+  'a sign-up whose database fails at %s asks the person to try again, and reveals no account or mail',
   async (matching) => {
     status = 200
     requests.length = 0
@@ -101,7 +101,7 @@ test.each(['insert into "sign_in_attempts"', 'from "users"', 'insert into "users
   },
 )
 
-test('mail without a mail API is refused, and nothing is printed or stored', async () => {
+test('without a mail API, sending mail is refused, and nothing is printed or stored', async () => {
   const printed = [vi.spyOn(console, 'log'), vi.spyOn(console, 'error')]
   await expect(sendMail(db, { MAIL_API_URL: '' }, mail)).rejects.toMatchObject({ code: 'unavailable' })
   for (const spy of printed) expect(spy).not.toHaveBeenCalled()
@@ -133,7 +133,7 @@ test('the local stack prints mail and keeps it in the database', async () => {
   expect(rows).toEqual([{ recipient: mail.to, subject: mail.subject, body: mail.text }])
 })
 
-test('a mail of the local stack is deleted after a week', async () => {
+test('the local stack deletes a mail after a week', async () => {
   await sendMail(db, { MAIL_INBOX: 'mails' }, { ...mail, subject: 'Old' })
   await sql.query("update mails set created_at = now() - interval '8 days' where subject = 'Old'")
   await deleteExpired(db)
@@ -141,7 +141,7 @@ test('a mail of the local stack is deleted after a week', async () => {
   expect(rows).toEqual([{ subject: mail.subject }])
 })
 
-test('a text becomes HTML that loads nothing and links only to the service', async () => {
+test('the text of a mail becomes HTML that loads nothing and links only to the service', async () => {
   const paragraphs = [
     'Tom & <b>Jerry</b> of https://evil.example/x',
     'See https://api.example.com/partner?a=1&b=2',

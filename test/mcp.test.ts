@@ -28,7 +28,7 @@ async function connect(key: string, version: 'auto' | 'legacy' = 'auto') {
 
 const agent = await connect(program.apiKey)
 
-test('the tools are those of the key’s scopes, and none moves money or credentials', async () => {
+test('a key sees the tools of its scopes, and no tool changes money or credentials', async () => {
   const { tools } = await agent.client.listTools()
   const names = tools.map(({ name }) => name)
   expect(names).toEqual(expect.arrayContaining(['list_partners', 'create_partner', 'explain_sale', 'preview_rules']))
@@ -72,7 +72,7 @@ test('a change is planned first, and its confirmation applies it once', async ()
   expect((await agent.call('create_adjustment', bonus)).plan?.['names']).toEqual({ partner: 'Ann Lee' })
 })
 
-test('a confirmation is refused for other arguments, another key, another tool, and after 15 minutes', async () => {
+test('a confirmation is refused with other arguments, with another key, for another tool, and after 15 minutes', async () => {
   const given = { name: 'Bob' }
   const { confirmation } = await agent.call('create_partner', given)
   const stranger = await connect(other.apiKey)
@@ -86,7 +86,7 @@ test('a confirmation is refused for other arguments, another key, another tool, 
   ).toMatchObject(refused)
 })
 
-test('reads answer what the API answers, and refusals name the reason', async () => {
+test('reads return the same data as the API, and refusals contain the reason', async () => {
   await sell()
   const { data } = await agent.call('list_sales', { limit: 1 })
   const transaction_id = data?.[0]?.['transaction_id']
@@ -108,7 +108,7 @@ test('reads answer what the API answers, and refusals name the reason', async ()
   expect(ofOther).toMatchObject({ isError: true, error: { code: 'not_found' } })
 })
 
-test('an argument of a path reaches no other path, and a request carries one call', async () => {
+test("a path argument can't reach another path, and a request contains one call", async () => {
   const refused = { isError: true, error: { code: 'invalid_request' } }
   for (const partner_id of ['', '.', '..', '\ud800']) {
     expect(await agent.call('get_partner', { partner_id })).toMatchObject(refused)
@@ -122,7 +122,7 @@ test('an argument of a path reaches no other path, and a request carries one cal
   })
 })
 
-test('the audit log names the tool and the client of each call, in both protocol versions', async () => {
+test('the audit log records the tool and the client of each call, in both protocol versions', async () => {
   await (await connect(program.apiKey, 'legacy')).call('list_groups')
   await agent.call('list_groups')
   const { rows } = await api.stack.sql.query<{ workspace_id: string }>(
@@ -146,7 +146,7 @@ test('the audit log names the tool and the client of each call, in both protocol
   ])
 })
 
-test('a call without an active key is refused before the protocol', async () => {
+test('a call without an active key is refused before its message is parsed', async () => {
   expect((await api.call('/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/list' })).status).toBe(401)
   expect((await api.call('/mcp', undefined, { method: 'GET' })).status).toBe(405)
 })

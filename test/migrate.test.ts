@@ -87,7 +87,7 @@ test('two runners apply a file outside a transaction once, and a failure keeps i
   expect((await Promise.all([migrate(url, files), migrate(url, files)])).flat()).toEqual(['0002_index.sql'])
 })
 
-test('a version runs on the schema of the next one, with a warning and without a change', async () => {
+test('a version runs on the schema of the next one, with a warning and without changing it', async () => {
   const url = await emptyDatabase()
   const next = [file('9999_next.sql', 'create table next (id int)'), file('functions/next.sql', sumOf('next_sum'))]
   const files = readSqlFiles()
@@ -106,7 +106,7 @@ test('a version runs on the schema of the next one, with a warning and without a
   warn.mockRestore()
 })
 
-test('a file that fails leaves nothing behind', async () => {
+test('a file that fails leaves no changes', async () => {
   const url = await emptyDatabase()
   const broken = file('0002_broken.sql', 'create table half (id int);\ncreate tabel half')
   await expect(migrate(url, [first, broken])).rejects.toThrow(
@@ -130,7 +130,7 @@ test.each([
   await expect(migrate(url, migrations)).rejects.toThrow(message)
 })
 
-test('the error of a statement without a position shows its first line', async () => {
+test('an error without a position shows the first line of its statement', async () => {
   const url = await emptyDatabase()
   const broken = file(
     '0001_broken.sql',
@@ -186,7 +186,7 @@ describe('functions', () => {
     expect(await ask(url, hour)).toBe(11)
   })
 
-  test('are dropped if no file contains them any more, and others stay', async () => {
+  test('are dropped if no file contains them anymore, and others stay', async () => {
     const url = await emptyDatabase()
     const foreign = file('0001_foreign.sql', copyOf('foreign_function'))
     const one = file('functions/one.sql', [copyOf('stays'), copyOf('goes'), sumOf('sum_goes')].join('\n'))
@@ -246,7 +246,7 @@ function answerOf(type: string, ...parts: (string | Buffer)[]): Buffer {
   return Buffer.concat([Buffer.from(type), length, body])
 }
 
-test('refuses an old server before it changes anything', async () => {
+test('refuses an old PostgreSQL server before it changes anything', async () => {
   const asked: string[] = []
   const ready = answerOf('Z', 'I')
   const versionRow = Buffer.concat([

@@ -42,7 +42,7 @@ const times = <Result>(count: number, call: (index: number) => Promise<Result>) 
 const fulfilled = (outcomes: PromiseSettledResult<unknown>[]) =>
   outcomes.filter(({ status }) => status === 'fulfilled').length
 
-/** Checks that every refusal is deliberate. */
+/** Checks that every refusal is an expected one. */
 function expectOnlyConflicts(outcomes: PromiseSettledResult<unknown>[]) {
   for (const outcome of outcomes) {
     if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
@@ -450,7 +450,7 @@ test("a reversal reduces the newest open payouts, and a reduced payout can't be 
   expect(await findDifferences(sql, programId)).toEqual([])
 })
 
-test("a program's calls don't reach another program", async () => {
+test("a program's calls don't affect another program", async () => {
   const [{ program, sale }, stranger] = [await createCredited(), await createLedgerProgram(sql, db)]
   const id = await ask(program, 100)
   expect(await approveCommissions(db, stranger.programId, [sale.commissionId])).toBe(0)

@@ -69,7 +69,7 @@ async function startCaller(settings: Parameters<typeof createShop>[1] = {}): Pro
 const audits = async ({ programId }: TestShop) =>
   (await audit(sql, programId)).filter(({ check, total }) => total > 0 && check !== 'a customer came by a click')
 
-/** Partners in the form of a German spreadsheet: semicolons, decimal commas, extra spaces, UTF-16. */
+/** Partners in the format of a German spreadsheet: semicolons, decimal commas, extra spaces, UTF-16. */
 const partners = [
   'Partner ID;Name;E-Mail;Campaign;Token;Coupon;Balance;Currency;Status',
   '1; Ada Lovelace ;ADA@example.com;Gold;ada;ADA10;"1.234,50";USD;active',
@@ -102,7 +102,7 @@ const files = [
 ]
 
 test.for(['=cmd|calc!a0@example.com', '+hyperlink(a1)@example.com', 'a\u202eb@example.com', 'a\0@example.com'])(
-  'an import takes no address like %j',
+  'an import refuses addresses like %j',
   (text) => {
     expect(readEmail(text)).toBeUndefined()
     expect(readEmail(' mailto:Zoë.O’Neil+a@example.co.uk ')).toBe('zoë.o’neil+a@example.co.uk')
@@ -296,7 +296,7 @@ const applyInChild = `
   const [programId, importId] = process.argv.slice(1).map(Number)
   await applyImport(new Database(process.env), { EMAIL_HASH_KEY: 'test' }, programId, importId, 600)`
 
-test('an import whose process is killed is continued, with the result of an import that was not', async () => {
+test('an import whose process is killed is continued, with the same result as an uninterrupted one', async () => {
   const lines = Array.from({ length: 600 }, (_, n) => `${n},Partner ${n},p${n}@example.com,token-${n},1.50,USD`)
   const content = ['id,name,email,token,balance,currency', ...lines].join('\n')
   const [killed, whole] = [await startCaller(), await startCaller()]
@@ -337,7 +337,7 @@ test('an import whose process is killed is continued, with the result of an impo
   expect(await audits(killed.shop)).toEqual([])
 })
 
-test('an undo reverses an opening balance that another entry followed, and deletes no other entry', async () => {
+test('an undo reverses an opening balance that has later entries, and deletes no other entry', async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
   await call('POST', `/${id}/apply`)
@@ -534,7 +534,7 @@ test('a mapping corrects the headings of a file', async () => {
   expect(data).toMatchObject([{ kind: 'partner', fields: { name: 'Ada', email: 'ada@example.com' } }])
 })
 
-test('hostile files are cut to what the database can store, and to a number of rows', async () => {
+test('hostile files are cut to the limits of the database, and to a number of rows', async () => {
   const { call, shop } = await startCaller()
   const cells = [`${'a'.repeat(1999)}😀`, '', 'x@example.com', Array(20).fill('é'.repeat(900)).join('|')]
   const content = `id,name,email,coupons${',x'.repeat(100_000)}\n${cells.join(',')}\n\0b,B\0,b@example.com,\0`
@@ -548,7 +548,7 @@ test('hostile files are cut to what the database can store, and to a number of r
   expect(body).toMatchObject({ state: 'failed', problem: expect.stringContaining('1,000,000 rows a day') })
 })
 
-test('an import fails and deletes its key if the service refuses the key', async () => {
+test('an import fails and deletes its key if the former service refuses the key', async () => {
   const { call } = await startCaller()
   const refused = await call('POST', '', { source: 'rewardful', api_key: 'wrong' })
   expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refused the key') })
@@ -557,7 +557,7 @@ test('an import fails and deletes its key if the service refuses the key', async
     expect(await call('POST', '', body)).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
 })
 
-test('the stored counts of every import are the counts of its rows', async () => {
+test('the stored counts of every import equal the counts of its rows', async () => {
   const { rows } = await sql.query(
     `select i.id from imports i left join lateral (
       select count(*) as rows, count(*) filter (where outcome = 'create') as create, count(*) filter (where outcome = 'update') as update,

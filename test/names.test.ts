@@ -21,7 +21,7 @@ const names: [what: string, name: string, taken: boolean][] = [
   ['an isolate', 'Ada\u2066', false],
 ]
 
-test.each(names)('the rule and the tables agree on a name with %s', async (_what, name, taken) => {
+test.each(names)('the code and the tables agree on a name with %s', async (_what, name, taken) => {
   expect(isName(name)).toBe(taken)
   const stored = sql.query('select $1::name_text', [name])
   await (taken ? stored : expect(stored).rejects.toMatchObject({ code: '23514' }))

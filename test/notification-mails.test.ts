@@ -41,7 +41,7 @@ const [partnerId = 0] = program.partnerIds
 const newPerson = () => createPerson(db, env, { name: 'Ada', email: newEmail() })
 let partner: Person
 
-/** Each test has its own people, so their latest mails are its own. */
+/** Each test has its own people, so their latest mails come from this test. */
 beforeEach(async () => {
   partner = await newPerson()
   await tiePartner(db, partnerId, partner.userId)
@@ -240,7 +240,7 @@ test.each([
 
 const choose = (choices: Partial<MailChoices>) => saveMailChoices(db, partner.userId, choices)
 
-test('after "never" nothing is mailed, not even pending notifications', async () => {
+test('with "never" nothing is mailed, not even pending notifications', async () => {
   await report('commission_reversed', 'partner')
   await choose({ reversed: 'never' })
   await report('commission_reversed', 'partner')
@@ -248,7 +248,7 @@ test('after "never" nothing is mailed, not even pending notifications', async ()
   expect(await send()).toBe(0)
 })
 
-/** Gets a page of the dashboard as this person or signed out. */
+/** Requests a dashboard page as this person or signed out. */
 async function page(path: string, init: { as?: Person; fields?: Record<string, string> } = {}) {
   const headers = { ...(init.as && { ...sessionCookieOf(init.as.token), origin: env.BASE_URL }) }
   const body = init.fields && { method: 'POST', body: new URLSearchParams(init.fields) }
@@ -284,7 +284,7 @@ test.each([
   await sql.query('delete from workspace_members')
 })
 
-test('the mail client stops a mail with one click and no session; opening the link stops nothing', async () => {
+test("one click in the mail client stops a mail without a session; opening the link doesn't", async () => {
   await report('payout_paid', 'partner')
   await send()
   const link = mailApi.mails[0]?.headers?.['List-Unsubscribe']?.slice(1, -1).replace(env.BASE_URL, '') ?? ''
@@ -296,7 +296,7 @@ test('the mail client stops a mail with one click and no session; opening the li
   const click = () => page(link, { fields: { 'List-Unsubscribe': 'One-Click' } })
   expect((await click()).status).toBe(200)
   expect(await paid()).toBe('never')
-  // Mails outlive accounts.
+  // Mails can outlive accounts.
   await sql.query('update partners set user_id = null where user_id = $1', [partner.userId])
   await sql.query('delete from users where id = $1', [partner.userId])
   expect((await click()).status).toBe(200)
@@ -342,7 +342,7 @@ test.each([
   expect(recipients()).toEqual([partner.email])
 })
 
-test('a mail event with a wrong signature is refused and stops nothing', async () => {
+test('a mail event with a wrong signature is refused and unsubscribes nobody', async () => {
   const response = await mailEvent('email.bounced', { to: [partner.email] }, `whsec_${btoa('another')}`)
   expect([response.status, await response.json()]).toEqual([
     400,
@@ -353,7 +353,7 @@ test('a mail event with a wrong signature is refused and stops nothing', async (
   expect(unset.status).toBe(503)
 })
 
-test('a partner can get an e-mail for each commission at once, sent by the call that earned it', async () => {
+test('a partner can get an e-mail for each commission at once, sent by the call that created it', async () => {
   await choose({ earned: 'at_once' })
   await program.soldBy(0, 5000)
   const { rows } = await sql.query<{ id: string }>(
@@ -397,7 +397,7 @@ test('a held commission counts on the day of its release, and never twice', asyn
   await sql.query("update commissions set created_at = created_at - interval '80 days' where program_id = $1", [
     program.programId,
   ])
-  // One moment for the whole test, because midnight could pass during it.
+  // The whole test uses one moment, because midnight could pass during it.
   const begun = Date.now()
   const inDays = (days: number) => new Date(begun + days * 86_400_000)
   const hold = (id: number) =>
@@ -451,7 +451,7 @@ test('an advertiser gets a weekly notification about due payouts', async () => {
   const owner = await member('owner')
   const { commissionId } = await program.soldBy(0, 5000)
   await approveCommissions(db, program.programId, [commissionId])
-  // Far from the days with earnings.
+  // A date far from the days with earnings.
   const monday = new Date('2031-06-02T05:30:00Z')
   const days = Array.from({ length: 8 }, (_, day) => new Date(monday.getTime() + day * 86_400_000))
   const reported: number[] = []

@@ -20,13 +20,13 @@ let connections = 0
 const server = createTlsServer(selfSigned(['hooks.example.com']), (request, response) => answer(request, response))
 server.on('connection', () => (connections += 1))
 server.listen(0, '127.0.0.1')
-/** The requests to an internal server, which a redirect or a rebinding would reach. */
+/** The requests to an internal server that a redirect or a rebinding would reach. */
 let reached = 0
 const inside = createServer((_, response) => {
   reached += 1
   response.end('secret')
 }).listen(0, '127.0.0.1')
-/** Answers DNS over HTTPS. Every name is public at the service's first lookup. */
+/** Answers DNS over HTTPS. Every name resolves to a public address at the service's first lookup. */
 const nameService = createServer((request, response) => {
   const isIPv4 = request.url?.includes('type=A') && !request.url.includes('AAAA')
   response.end(JSON.stringify({ Answer: isIPv4 ? [{ type: 1, data: '8.8.8.8' }] : [] }))
@@ -48,7 +48,7 @@ const send = (url: string) =>
 const hooks = `https://hooks.example.com:${portOf(server)}/`
 
 beforeEach(() => {
-  // A kept connection needs no lookup, because its address was checked.
+  // A persistent connection needs no lookup, because its address was checked.
   globalAgent.destroy()
   Object.assign(resolver, { answers: ['127.0.0.1'], isLoopbackPublic: true })
   connections = 0
@@ -81,7 +81,7 @@ test('a webhook reaches a public name', async () => {
   expect(await send(hooks)).toMatchObject({ status: 200, answer: 'ok' })
 })
 
-describe('a webhook of an attacker reaches nothing inside', () => {
+describe("an attacker's webhook reaches no internal server", () => {
   test.each([
     [['127.0.0.1']],
     [['8.8.8.8', '127.0.0.1']],
@@ -135,7 +135,7 @@ describe('a webhook of an attacker reaches nothing inside', () => {
   })
 })
 
-test('an answer that unpacks to 100 MB is neither unpacked nor stored', async () => {
+test('a compressed response of 100 MB is neither unpacked nor stored', async () => {
   const bomb = gzipSync(Buffer.alloc(100 * 1024 * 1024))
   answer = (_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb)
   const before = process.memoryUsage.rss()

@@ -44,7 +44,7 @@ const buy = (
     crypto.randomUUID(),
   )
 
-// Nora has four sales: one without commission, one refunded, one in another currency. Tom has one.
+// Nora has four sales. One has no commission, one is refunded, and one is in another currency. Tom has one sale.
 const { click_id: clickId } = await visit('nora', {
   geo_country: 'DE',
   device_type: 'mobile',
@@ -266,7 +266,7 @@ test("a partner sees the campaigns of their own links, and no click on other par
   expect([named.status, await named.text()]).toEqual([404, expect.stringContaining('a code nobodys.')])
 })
 
-test('a running period is compared with the same part of the previous one', async () => {
+test('the current period is compared with the same part of the previous period', async () => {
   const yesterday = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)
   const noon = new Date(`${yesterday}T12:00:00Z`)
   const past = await createSandbox(db, env, { currency: 'usd' })
@@ -307,7 +307,7 @@ test('a running period is compared with the same part of the previous one', asyn
   }
 })
 
-test('with more clicks than one read can filter, the page shows the latest, the chart shows all, and the page says so', async () => {
+test('with more clicks than one read can filter, the page shows the latest, the chart shows all, and a note says so', async () => {
   const busy = await createSandbox(db, env, { currency: 'usd' })
   await sql.query("update programs set created_at = now() - interval '3 days' where id = $1", [busy.programId])
   await sql.query(
@@ -345,7 +345,7 @@ test('with more clicks than one read can filter, the page shows the latest, the 
   await sql.query('delete from clicks_kept')
 })
 
-test('the campaigns page has exact totals for any number of clicks, and says when campaign figures begin', async () => {
+test('the campaigns page shows exact totals for any number of clicks, and the date when campaign figures begin', async () => {
   const busy = await createSandbox(db, env, { currency: 'usd' })
   await sql.query(
     `with clicked as (
@@ -402,7 +402,7 @@ test('every figure on the pages of a program equals the sum of its rows, which t
   expect(overview).toContain(`${of['clicks']} clicks`)
 
   const partners = await get(`${address}/partners`)
-  /** Sums a column of the list, in units of its figures. */
+  /** Sums a column of the list, in the unit of its figures. */
   const sumOf = (label: string) =>
     Array.from(
       partners.matchAll(new RegExp(`data-label="${label}"[^>]*>(?:<[^>]+>)*([$\\d.,-]+)<`, 'g')),
@@ -434,7 +434,7 @@ test('a trend above 999% is shown as a factor', async () => {
   expect(page).toMatch(/<dt>Clicks<\/dt><dd class="value">15<\/dd><dd class="trend">(?:(?!<\/dd>).)*×15</)
 })
 
-/** `ofBilling` says whether the `billing` role can act on it, and so sees it. */
+/** `ofBilling` says whether the `billing` role can act on the item and therefore sees it. */
 const needs: [what: string, change: string, undo: string, line: RegExp, ofBilling: boolean][] = [
   [
     'a requested payout',
@@ -519,7 +519,7 @@ test.each(needs)(
   },
 )
 
-test('a click on a value filters the page, with the keyboard and without scripts too, and a chip removes the filter', async () => {
+test('selecting a value filters the page, also by keyboard and without scripts, and a chip removes the filter', async () => {
   const context = await browser.newContext({ baseURL: stack.baseUrl, javaScriptEnabled: false })
   await context.addCookies([
     {
@@ -545,7 +545,7 @@ test('a click on a value filters the page, with the keyboard and without scripts
   expect(new URL(page.url()).search).toBe('?metric=clicks')
   await expect.poll(() => sales.textContent()).toBe('5')
 
-  // One Tab stop leads into the chart. Arrow keys move along its points.
+  // The chart is one Tab stop. Arrow keys move along its points.
   const points = page.getByRole('radiogroup').getByRole('radio')
   await points.first().focus()
   for (let n = 0; n < 6; n++) await page.keyboard.press('ArrowRight')
@@ -554,7 +554,7 @@ test('a click on a value filters the page, with the keyboard and without scripts
   expect(await last.evaluate((point) => getComputedStyle(point.nextElementSibling as Element).opacity)).toBe('1')
   expect(await points.count()).toBe(7)
 
-  // A phone shows tabs, and all entries behind a button, even without a script.
+  // On a phone the navigation is a row of tabs and a button for all entries, even without scripts.
   await page.setViewportSize({ width: 390, height: 844 })
   expect(await page.locator('nav[aria-label="Main"] ul').evaluate((list) => list.scrollWidth - list.clientWidth)).toBe(
     0,
@@ -571,7 +571,7 @@ test('a click on a value filters the page, with the keyboard and without scripts
   await context.close()
 })
 
-test('one key opens the search from any page, and its results are links', async () => {
+test('one key opens the search on any page, and its results are links', async () => {
   const context = await browser.newContext({ baseURL: stack.baseUrl })
   await context.addCookies([
     {
@@ -592,7 +592,7 @@ test('one key opens the search from any page, and its results are links', async 
   await context.close()
 })
 
-test('amounts of any size and currency fit a phone, and an empty program has a page', async () => {
+test('amounts of any size and currency fit on a phone, and so does the page of an empty program', async () => {
   const yen = await createSandbox(db, env, { currency: 'jpy' })
   const hash = await apiKeyHash(`Bearer ${yen.apiKey}`)
   const context = await browser.newContext({ baseURL: stack.baseUrl, viewport: { width: 390, height: 844 } })
@@ -617,7 +617,7 @@ test('amounts of any size and currency fit a phone, and an empty program has a p
         created.map(({ id }) => id),
         [],
       )
-      // Here the actions of each partner leave the least space.
+      // On this page the actions of each partner leave the least space.
       await page.setViewportSize({ width: 1280, height: 800 })
       await page.goto(`/programs/${yen.programId}/partners`)
       const wide = await page.locator('td.right span').evaluateAll((amounts) =>

@@ -22,7 +22,7 @@ const proxied = (
     headers: { origin, 'content-type': 'application/json', ...headers },
   })
 
-describe('the proxy on the own domain', () => {
+describe("the proxy on a program's own domain", () => {
   const proxy = createTrackerProxy({ baseUrl: standIn.baseUrl, key, isBehindProxy: true })
   const click = ok({ click_id: 'cust_1_2', cookie_window_days: 30 })
   test.each([
@@ -113,7 +113,7 @@ describe('the proxy on the own domain', () => {
   })
 
   test.for([undefined, ofAnotherSecret, 'svc_proxy_7_guessed', ''])(
-    "the service doesn't trust a proxy with the key %s",
+    "the service doesn't trust a proxy whose key is %s",
     async (other) => {
       await createTrackerProxy({ baseUrl: standIn.baseUrl, key: other })(proxied('https://shop.example.com'))
       const header = standIn.received[0]?.headers.get('svc-visitor') ?? null
@@ -157,7 +157,7 @@ describe('the proxy on the own domain', () => {
     )
   })
 
-  test('keeps no cookie longer than browsers do', async () => {
+  test('keeps no cookie longer than browsers allow', async () => {
     standIn.answers = [ok({ click_id: 'cust_1_2', cookie_window_days: 730 })]
     const response = await proxy(proxied('https://shop.example.com'))
     expect(response.headers.getSetCookie()[0]).toContain('Max-Age=34560000;')
@@ -175,12 +175,12 @@ describe('the proxy on the own domain', () => {
     const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
     const setCookie = response.headers.get('set-cookie') ?? ''
     expect(setCookie).toMatch(set)
-    // No shared cache may keep one visitor's answer. The browser's own cache counts only for the same cookies.
+    // No shared cache may keep one visitor's answer. The browser's own cache applies only to the same cookies.
     expect(response.headers.get('cache-control')).toBe(setCookie ? 'no-store' : 'private, max-age=86400')
     expect(response.headers.get('vary')).toBe('cookie')
   })
 
-  test('a visitor who lost the cookie keeps the click from its copy', async () => {
+  test('a visitor who lost the cookie recovers the click from its copy', async () => {
     standIn.answers = [click]
     await proxy(proxied('https://shop.example.com', { cookie: `svc_click_id_kept=cust_1_2.${soon}` }))
     expect(standIn.received[0]?.body).toMatchObject({ existing_click_id: 'cust_1_2' })
@@ -220,7 +220,7 @@ describe('the proxy on the own domain', () => {
     expect((await proxy(proxied('https://shop.example.com'))).status).toBe(503)
   })
 
-  test('serves the script on a path that no block list contains', async () => {
+  test('serves the script at a path that no block list contains', async () => {
     const built = await readFile(new URL('../tracker/dist/svc-tracker.js', import.meta.url), 'utf8')
     standIn.answers = [{ status: 200, body: built }]
     const script = await (await proxy(new Request('http://x/mount'))).text()

@@ -74,7 +74,7 @@ let mount = ''
 beforeAll(async () => {
   write('package.json', JSON.stringify({ name: 'shop', private: true, type: 'module' }))
   await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve))
-  // The command from the dashboard, with a registry that has no packages.
+  // The command from the dashboard, with an empty package registry.
   await run('bash', ['-euc', `npm install ${address} && npx --yes --package=${address} svc init`], {
     cwd: folder,
     env: {
@@ -130,10 +130,7 @@ async function serve(answer: (request: Request) => Response | Promise<Response>)
   })
 }
 
-/**
- * Starts a server of the folder in its own process, as AGENTS.md says. Waits until it answers, and ends it with the
- * test.
- */
+/** Starts a server in the folder in its own process, as AGENTS.md says. Waits until it answers, and ends it with the test. */
 async function start(file: string): Promise<void> {
   const child = spawn(process.execPath, [`--env-file=${inFolder('.svc/.env')}`, path.basename(file)], {
     cwd: path.dirname(inFolder(file)),
@@ -213,13 +210,13 @@ test('the package contains only the files that it needs', () => {
   )
 })
 
-test('its version is that of its address, and only its templates contain placeholders', () => {
+test('its version matches its address, and only its templates contain placeholders', () => {
   expect(JSON.parse(files['package.json'] ?? '')).toMatchObject({ version })
   for (const [name, text] of Object.entries(files))
     if (!name.startsWith('templates/')) expect([name, text]).toEqual([name, expect.not.stringContaining('{{svc_')])
 })
 
-test('changed content needs a new version, and a released version keeps its content', () => {
+test('changed content requires a new version, and a released version keeps its content', () => {
   const older = { 'package.json': '{"version": "{{svc_version}}"}' }
   const newer = { ...older, 'dist/server.js': '' }
   const before = versionOf(older, '1.0.0', {})
@@ -232,7 +229,7 @@ test('changed content needs a new version, and a released version keeps its cont
   expect(unpack(pack(newer))).toEqual(newer)
 })
 
-test("its setup installs only its optional peer from the registry, so no stranger's package can slip in", () => {
+test("its setup installs only its optional peer from the registry, so nobody else's package can slip in", () => {
   expect(strangers.filter((url) => url !== '/react')).toEqual([])
 })
 
@@ -365,7 +362,7 @@ describe('the instructions that svc init wrote', () => {
   const web = { lib: ['es2022', 'dom', 'dom.iterable'], target: 'es2022', jsx: 'react-jsx', types: ['node'] }
   const bundled = { ...web, module: 'esnext', moduleResolution: 'bundler', strict: true, noEmit: true }
   test.each([
-    // The strictest options.
+    // The strictest compiler options.
     [
       'tsc',
       ['app', 'lib'],
@@ -392,14 +389,14 @@ describe('the instructions that svc init wrote', () => {
     expect(await outcome.catch((error) => error)).toMatchObject({ stdout: '' })
   })
 
-  test('create an Express shop whose signup page records click and lead', async () => {
+  test('create an Express shop whose signup page records a click and a lead', async () => {
     await start('server.js')
     const { code, said, complaints } = await signUp('/signup.html')
     expect([said, complaints]).toEqual(['Welcome!', []])
     expect(await customersOf(code)).toMatchObject([{ customer_status: 'lead' }])
   })
 
-  test('create a server-rendered Next.js shop whose signup page records click and lead', async () => {
+  test('create a server-rendered Next.js shop whose signup page records a click and a lead', async () => {
     const { default: Layout } = await load<{ default: ComponentType<{ children: ReactNode }> }>('app/layout.tsx')
     const { default: Page } = await load<{ default: ComponentType }>('app/signup/page.tsx')
     type Route = Record<'GET' | 'POST', (request: Request) => Promise<Response>>
@@ -436,7 +433,7 @@ describe('the instructions that svc init wrote', () => {
     expect(await customersOf(code)).toMatchObject([{ customer_status: 'lead' }])
   })
 
-  test('put the three fields on the checkout session and on its subscription', async () => {
+  test('set the three fields on the checkout session and on its subscription', async () => {
     const { createCheckout } = await load<Actions>('lib/checkout.ts')
     sessions = []
     await createCheckout?.(own, { id: 'user-1', email: 'a@example.com' }, 'cust_1_2', 'price_1')
@@ -466,7 +463,7 @@ describe('the instructions that svc init wrote', () => {
       ['checkout.session.completed', { ...paid, id: `cs_${user}`, payment_intent: `pi_${user}` }],
       ['checkout.session.completed', { ...paid, id: 'cs_2', payment_status: 'unpaid' }],
       ['invoice.paid', invoice],
-      // An event of another program of the shop. It is refused and so not sent again.
+      // An event of another program. The service refuses it, and Stripe must not send it again.
       ['invoice.paid', { ...invoice, id: `in_2_${user}`, metadata: { ...metadata, program_id: '999999' } }],
       ['refund.created', refund],
       ['customer.created', {}],
@@ -487,7 +484,7 @@ describe('the instructions that svc init wrote', () => {
   })
 })
 
-test('a fresh Vite app and a fresh Node server record click, lead, sale and refund', async () => {
+test('a new Vite app and a new Node server record a click, a lead, a sale and a refund', async () => {
   write(
     'web/index.html',
     '<!doctype html><link rel="icon" href="data:," /><div id="root"></div><script type="module" src="/main.tsx"></script>',

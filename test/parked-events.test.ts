@@ -101,7 +101,7 @@ test('the number of parked events and their account is shown until they are appl
   expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
 })
 
-test('events are also parked after the owner revoked the access', async () => {
+test('events are also parked after the owner revoked access', async () => {
   const shop = await sold()
   await send({ ...shop, now: shop.now + 5 }, 'account.application.deauthorized', { id: 'ca_1', object: 'application' })
   expect(await report(shop, 're_1', 3000)).toMatchObject({ body: { outcome: 'parked', reason: /disconnected/ } })

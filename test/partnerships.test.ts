@@ -44,7 +44,7 @@ const invitationsOf = ({ email }: Person) => listPartnerInvitations(db, email, {
 const payoutOf = async (partnerId: number) =>
   (await sql.query('select payout_email from partners where id = $1', [partnerId])).rows[0]
 
-/** A program with an invited partner of this address. */
+/** A program that invited a partner with this address. */
 async function inviting(email: string, typed = 'Typed name') {
   const created = await program()
   const { partnerId } = await addPartner(db, { programId: created.programId, name: typed, email, code: null })
@@ -55,7 +55,7 @@ async function inviting(email: string, typed = 'Typed name') {
 }
 
 describe('adding a partner', () => {
-  test('creates one for this program only: a second program with the address learns and changes nothing', async () => {
+  test('creates one for this program only: a second program that adds the address learns nothing and changes nothing', async () => {
     const email = `grace-${crypto.randomUUID()}@example.com`
     const [first, second] = [await inviting(email, 'Grace'), await inviting(email.toUpperCase(), 'Buy at eve.example')]
     expect(second.partnerId).not.toBe(first.partnerId)
@@ -77,7 +77,7 @@ describe('adding a partner', () => {
     expect((await viewerOf(grace))?.partner).toBeNull()
   })
 
-  test('with the address of another partner of the program is refused, and the error names the field', async () => {
+  test('with the address of another partner of the program is refused, and the error contains the field', async () => {
     const { programId } = await program()
     const partner = { programId, name: 'Grace', email: 'grace@example.com', code: null }
     await addPartner(db, partner)
@@ -105,7 +105,7 @@ test('a generated code grows by a digit on each collision', async () => {
   expect(code).toMatch(new RegExp(`^${letters}\\d{5}$`))
 })
 
-test('people join nothing and share nothing until they accept an invitation, and then share what the page lists', async () => {
+test('people join no program and share no data until they accept an invitation, and then share only the listed data', async () => {
   const grace = await person('Grace')
   const [first, second] = [await inviting(grace.email, 'First'), await inviting(grace.email, 'Second')]
   const later = await inviting(grace.email, 'Later')
@@ -121,7 +121,7 @@ test('people join nothing and share nothing until they accept an invitation, and
   expect((await programsOf(grace)).map(({ id }) => id)).toEqual([second.programId, first.programId])
   const [open] = await invitationsOf(grace)
   expect(open).toMatchObject({ program_id: later.programId, program_name: 'Engine' })
-  // The program's name, but nothing else that it typed.
+  // The program's name, but no other text that it entered.
   expect(JSON.stringify(open)).not.toContain('Later')
   await acceptPartnerInvitation(db, { programId: later.programId, id: open?.id ?? 0 }, grace.userId)
   expect(await later.row()).toMatchObject({ name: 'Grace H.' })
@@ -130,7 +130,7 @@ test('people join nothing and share nothing until they accept an invitation, and
 })
 
 describe('an invitation', () => {
-  test('is accepted once, by its link and the invited address, which this confirms', async () => {
+  test('is accepted once, with its link and the invited address, which this confirms', async () => {
     const [grace, eve] = [await person('Grace', false), await person('Eve')]
     const { token, of } = await inviting(grace.email)
     expect(await findPartnerInvitation(db, token)).toEqual({ program_name: 'Engine', email: grace.email })

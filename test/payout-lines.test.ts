@@ -10,7 +10,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql } = await startEndpoint()
 
-/** A program with a partner, and actions on the partner's money by name. */
+/** A program with a partner, and named actions on the partner's money. */
 async function createBooks() {
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
@@ -20,7 +20,7 @@ async function createBooks() {
     line.note ?? names.get(String(line.commission_id)) ?? '?'
   return {
     programId,
-    /** Credits a commission of a fifth of the amount. */
+    /** Credits a commission of one fifth of the amount. */
     earn: async (name: string, cents: number) => {
       const sale = await program.soldBy(0, cents * 5)
       names.set(String(sale.commissionId), name)
@@ -49,7 +49,7 @@ async function createBooks() {
   }
 }
 
-test('each payment lists its commissions in parts, net of reversals, the oldest first', async () => {
+test('each payment lists its commissions in parts, net of reversals, oldest first', async () => {
   const { earn, refund, request, pay, lines, statuses, differences } = await createBooks()
   const first = await earn('first', 100)
   const one = await request(30)

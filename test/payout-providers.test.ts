@@ -30,7 +30,7 @@ const keys: Record<ProviderName, Record<string, string>> = {
   stripe: { secret_key: 'sk_test_1', financial_account: 'fa_1', webhook_secret: 'whsec_1' },
 }
 
-/** The states of a payment, in the words of each provider. */
+/** The states of a payment, in each provider's terms. */
 const words = {
   paypal: { paid: 'SUCCESS', returned: 'REVERSED', failed: 'FAILED', waits: 'ONHOLD' },
   wise: { paid: 'outgoing_payment_sent', returned: 'funds_refunded', failed: 'cancelled', waits: 'bounced_back' },
@@ -38,7 +38,7 @@ const words = {
 } as const
 const names = ['paypal', 'wise', 'stripe'] as const
 
-/** A program that is connected to a provider. Its two partners are due 30.00 and 12.00 in a run. */
+/** A program that is connected to a provider. A run owes its two partners 30.00 and 12.00. */
 async function createSending(provider: ProviderName) {
   const standIns = new ProviderStandIns()
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
@@ -54,7 +54,7 @@ async function createSending(provider: ProviderName) {
   const id = await connectProvider(db, env, programId, { provider, livemode: false, keys: keys[provider] })
   const runId = (await createPayoutRun(db, programId, randomUUID())) ?? 0
   const send = async (on = db) => await sendRunToProvider(on, programId, runId, { id, provider }, 4200)
-  /** Continues until nothing is due, `times` times, as if a day passed between. */
+  /** Continues until nothing is due, `times` times, as if a day passed in between. */
   const go = async (times = 1, on = db, fetcher: typeof fetch = standIns.fetch) => {
     for (let time = 0; time < times; time++) {
       await sql.query('update payout_batches set next_step_at = now() where program_id = $1', [programId])
@@ -83,7 +83,7 @@ async function createSending(provider: ProviderName) {
 describe.each(names)('%s', (provider) => {
   const { paid, returned, failed, waits } = words[provider]
 
-  test('pays each payment, reports each state, and makes money payable again that comes back', async () => {
+  test('sends each payment, reports each state, and makes returned money payable again', async () => {
     const { standIns, programId, runId, recipients, payoutIds, send, go, states, balances, notified } =
       await createSending(provider)
     expect(await readSendable(db, programId, runId, provider)).toEqual([
@@ -100,7 +100,7 @@ describe.each(names)('%s', (provider) => {
       ['sent', 'sent'],
       [3000, 1200],
     ])
-    // The provider's money is in no file, and nobody decides on it by hand.
+    // Payments through the provider are in no file, and nobody can decide on them manually.
     await expect(exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })).rejects.toThrow(
       'nothing left',
     )
@@ -134,7 +134,7 @@ describe.each(names)('%s', (provider) => {
     expect(await findDifferences(sql, programId)).toEqual([])
   })
 
-  test('is paid once, wherever the service stops or an answer is lost', async () => {
+  test('pays once, even if the service stops at any call or an answer is lost', async () => {
     let kinds: string[] = []
     for (let point = 0; kinds.length >= point; point++) {
       kinds = await stopOnce(provider, point, 'everything')
@@ -143,7 +143,7 @@ describe.each(names)('%s', (provider) => {
     expect(kinds.length).toBeGreaterThan(6)
   })
 
-  test('can refuse one payment or wait for a person, and payments that it does not have can be taken back', async () => {
+  test('can refuse one payment or wait for a person, and payments unknown to it can be taken back', async () => {
     const { standIns, programId, runId, recipients, send, go, states, balances } = await createSending(provider)
     standIns.outage = [403, { name: 'NOT_AUTHORIZED' }]
     await send()
@@ -176,7 +176,7 @@ describe.each(names)('%s', (provider) => {
     expect(await findDifferences(sql, programId)).toEqual([])
   })
 
-  test('verifies webhooks, which only cause a reading', async () => {
+  test('verifies webhooks, which only cause a new read of the state', async () => {
     const { standIns, id, recipients, programId, send, go, states } = await createSending(provider)
     await send()
     await go(2)
@@ -213,7 +213,7 @@ describe.each(names)('%s', (provider) => {
   })
 })
 
-test('an unclaimed payment notifies the partner of its last day, and is then paid or returned', async () => {
+test('the partner is notified of the last day to claim a payment, and the payment is then paid or returned', async () => {
   const { standIns, programId, recipients, send, go, states, notified } = await createSending('paypal')
   await send()
   await go(2)
@@ -257,7 +257,7 @@ test('the keys of a provider are encrypted, and an empty key keeps its value', a
   ).rejects.toThrow('Enter the profile id.')
 })
 
-/** Sends a run and stops at a call. Continues, and returns the kinds of calls before the stop. */
+/** Sends a run, stops at a call, and continues. Returns the kinds of calls before the stop. */
 async function stopOnce(provider: ProviderName, point: number, loses: 'everything' | 'an answer'): Promise<string[]> {
   const { standIns, recipients, send, go, states } = await createSending(provider)
   const faulty = stopAt(point, loses, standIns.fetch)
@@ -276,7 +276,7 @@ async function stopOnce(provider: ProviderName, point: number, loses: 'everythin
   return faulty.kinds
 }
 
-/** A database and a provider that stop at a call: `everything` before it, or its `answer` after it was executed. */
+/** A database and a provider that stop at a call: before it (`everything`), or after it was executed (its `answer`). */
 function stopAt(point: number, loses: 'everything' | 'an answer', fetcher: typeof fetch) {
   const kinds: string[] = []
   let isDead = false

@@ -152,7 +152,7 @@ describe('a payout run', () => {
     expect(rows).toEqual([{ kind: 'payout_paid', count: '2' }])
   })
 
-  test('leaves open payouts alone, and the files keep them apart', async () => {
+  test('leaves open payouts alone, and each payout is in one file', async () => {
     const { programId, first, second, ask, run, amountsOf } = await createPaying()
     const asked = await ask(1500)
     const runId = (await run()) ?? 0
@@ -173,7 +173,7 @@ describe('a payout run', () => {
     expect(await lines({ payoutRunId: runId })).toEqual(inRun)
   })
 
-  test('gives each payment a separate end, and the next run pays an excluded one', async () => {
+  test('settles each payment separately, and the next run pays an excluded one', async () => {
     const { programId, first, second, run, amountsOf, balances } = await createPaying()
     const runId = (await run()) ?? 0
     const [one = 0, two = 0] = (await readPayoutRun(db, programId, runId)).payouts.map(({ id }) => id)
@@ -234,7 +234,7 @@ describe('a payout run', () => {
     }
   })
 
-  test('excludes partners below the minimum or without an address, says why, and allows manual payouts', async () => {
+  test('excludes partners below the minimum or without an address, gives the reason, and allows manual payouts', async () => {
     const { programId, first, second, run, due, balances, ask } = await createPaying()
     await setMinimumPayout(db, programId, 'usd', 1500)
     expect(await due()).toEqual([
@@ -257,7 +257,7 @@ describe('a payout run', () => {
     expect(await balances()).toEqual([0, 1000])
   })
 
-  test("is reduced by a later reversal, can't be paid at the old sum, and keeps payouts equal to transfers", async () => {
+  test("is reduced by a later reversal and can't be paid at the old sum, so payouts equal transfers", async () => {
     const { program, programId, sales, run, amountsOf, first, second, balances } = await createPaying()
     const runId = (await run()) ?? 0
     await program.refund(sales[0].id, 4000)
@@ -283,7 +283,7 @@ describe('a payout run', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('pays manual commissions and keeps deductions, even those added later, and is paid once', async () => {
+  test('pays manual commissions net of deductions, even of later ones, and is paid once', async () => {
     const { programId, first, second, run, amountsOf, due } = await createPaying()
     const adjust = (partnerId: number, amountCents: number, currency = 'usd') =>
       createAdjustment(db, programId, { partnerId, amountCents, currency, note: 'By hand' }, randomUUID(), [])
@@ -328,7 +328,7 @@ describe('a payout run', () => {
   })
 })
 
-/** The entries of a program's balances, and its notifications to one side. */
+/** The entries of a program's balances, and its notifications to the advertiser or to the partner. */
 async function bookedIn(programId: number) {
   const { rows: entries } = await sql.query<{ cause: string; amount_cents: string }>(
     `select cause, amount_cents from balance_entries where program_id = $1 and cause like 'payout%' order by created_at, entry_number`,
@@ -411,7 +411,7 @@ describe('a payout that is in a file', () => {
     expect(await file()).toBe(before)
   })
 
-  test('stays open if the file format refuses it', async () => {
+  test("stays open if it doesn't fit the file format", async () => {
     const { programId, run, amountsOf } = await createPaying()
     await createAdjustment(
       db,
@@ -431,7 +431,7 @@ describe('a payout that is in a file', () => {
     expect((await amountsOf(runId)).map(([, , status]) => status)).toEqual(['in_run', 'in_run', 'in_run'])
   })
 
-  test('equals the debits of the balances despite concurrent refunds, cancellations and runs', async () => {
+  test('equals the balance debits despite concurrent refunds, cancellations and runs', async () => {
     const paying = await createPaying()
     const { programId, first, program, sales, ask, run } = paying
     const [asked, runId] = [await ask(700), (await run()) ?? 0]

@@ -22,7 +22,7 @@ const dayMs = 24 * 60 * 60 * 1000
 const start = Date.parse('2026-02-20T09:30:00Z')
 const historyDays = 24
 
-// Many events and many range bounds are exactly at the end of an hour or a day, and within the same hours.
+// Many events and range bounds are exactly at the end of an hour or a day, and within the same hours.
 const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
@@ -34,7 +34,7 @@ const hours = fc
   )
   .map((offsets) => Math.max(0, offsets[0] + offsets[1] + offsets[2]))
 
-/** Adds an event `at` milliseconds after the start of the history. `who` picks one of the customers or sales so far. */
+/** Adds an event `at` milliseconds after the start of the history. `who` selects one of the customers or sales so far. */
 const step = fc.record({
   at: fc.oneof(hours, fc.integer({ min: 0, max: historyDays * dayMs })),
   kind: fc.constantFrom(

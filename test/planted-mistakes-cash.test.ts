@@ -9,10 +9,7 @@ import { inModule, loadService, type ModuleMistakes } from './chaos/bundle.ts'
 import { type FunctionMistakes, plantInFunctions, unrunnable } from './support/planted-functions.ts'
 import { startEndpoint } from './support/stack.ts'
 
-/**
- * `seed` is a history that finds the mistake, or an earlier one. `says` matches only this mistake's output of the
- * oracle.
- */
+/** `seed` is a history that finds the mistake, or an earlier one. `says` matches only the oracle's output for this mistake. */
 interface Mistake {
   ways: Way[]
   seed?: number
@@ -137,7 +134,7 @@ const mistakes: Record<string, Mistake> = {
       reversed_share: `return round(commission_cents::numeric * refunded_cents / greatest(sale_cents, 1));`,
     },
   },
-  "a lost dispute that leaves the partner the merchant's lost money": {
+  'a dispute that counts the returned part but not the lost part': {
     ways: ['dispute_after_refund'],
     says: /refunded/,
     service: inDisputes((reversals) => {
@@ -192,14 +189,14 @@ const mistakes: Record<string, Mistake> = {
     says: /no sale/,
     service: inModule<{ maxAmountCents: number }>('lib/money.ts', { maxAmountCents: () => 99_999_999_999 }),
   },
-  'an unread checkout of a payment link': {
+  'an ignored checkout of a payment link': {
     ways: ['link'],
     says: /no sale/,
     service: inCheckouts((real) => (type, object, ...rest) => {
       return real(type, changed(object, { client_reference_id: null }), ...rest)
     }),
   },
-  'an unread invoice with its own metadata': {
+  'an ignored invoice with its own metadata': {
     ways: ['manual'],
     says: /no sale/,
     service: inInvoices(
@@ -208,7 +205,7 @@ const mistakes: Record<string, Mistake> = {
           real(changed(object, { metadata: {} }), ...rest),
     ),
   },
-  'an unread credit note outside Stripe': {
+  'an ignored credit note outside Stripe': {
     ways: ['credited'],
     seed: 2,
     says: /refunded 0/,
@@ -230,14 +227,14 @@ const mistakes: Record<string, Mistake> = {
     says: /two orders/,
     functions: { record_sale: `given.amount_source := 'invoice'; intact();` },
   },
-  'an invoice for nothing that leaves the commission of its session': {
+  'an invoice of 0 that leaves the commission of its session': {
     ways: ['covered'],
     says: /expected 0/,
     service: inInvoices((real) => async (...reported) => {
       return changedPurchase(await real(...reported), (paid) => (paid.sale?.amount_cents === 0 ? unread() : paid))
     }),
   },
-  'an invoice for nothing that is forgotten before its session arrives': {
+  'an invoice of 0 that is forgotten before its session arrives': {
     ways: ['covered'],
     says: /expected 0/,
     functions: { correct_known_purchase: `intact(); result.awaits := null;` },
@@ -312,7 +309,7 @@ const mistakes: Record<string, Mistake> = {
     says: /commission left/,
     functions: { correct_commissions: `if others and not itself then return '{}'; end if; intact();` },
   },
-  'an unread payment of the Payment Element': {
+  'an ignored payment of the Payment Element': {
     ways: ['intent'],
     says: /no sale/,
     service: inIntents(() => () => Promise.resolve(unread())),
@@ -466,7 +463,7 @@ const mistakes: Record<string, Mistake> = {
     says: /commission left/,
     functions: { admit_applicant: `in_group_id := null; intact();` },
   },
-  'an invoice that earns by the rule of its largest line': {
+  'an invoice that earns according to the rule of its largest line': {
     ways: ['products'],
     says: /commission left/,
     functions: { commissions_of_lines: `parts := parts[1:1]; intact();` },
@@ -483,7 +480,7 @@ const mistakes: Record<string, Mistake> = {
       decimalAmount: (real) => (cents, currency) => real(cents - (cents % 10), currency),
     }),
   },
-  'payout lines that name the wrong commission for a cent': {
+  'payout lines that list the wrong commission for a cent': {
     ways: ['paid', 'subscription'],
     says: /in the lines of payouts/,
     functions: {
@@ -499,10 +496,7 @@ const mistakes: Record<string, Mistake> = {
 const [{ env, sql }, stripe, unplanted] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
 afterAll(() => stripe.close())
 
-/**
- * Returns the oracle's findings in histories from `seed` on, until one matches `says`. Refuses a mistake that does not
- * run.
- */
+/** Returns the oracle's findings in histories from `seed` on, until one matches `says`. Throws if the mistake does not run. */
 async function findIn(
   { ways, seed = 1, says, service, functions = {} }: Mistake,
   histories: number,

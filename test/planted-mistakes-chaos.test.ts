@@ -21,13 +21,13 @@ const { databaseUrl, neon, sql } = await startEndpoint('workers')
 const pool = openConnections(databaseUrl, 8)
 
 interface Mistake {
-  /** Seeds of histories that show it. They run first, all at once. */
+  /** Seeds of histories that reveal the mistake. They run first, all at once. */
   known: number[]
   /** The length of these histories, by default 20. */
   steps?: number
-  /** The share of requests that meet a fault, by default 0.1. Mistakes with repeated requests show sooner with more. */
+  /** The share of requests that hit a fault, by default 0.1. Mistakes with repeated requests show sooner with more faults. */
   faultRate?: number
-  /** Whether it only shows after all mails are sent. */
+  /** Whether the mistake shows only after all mails are sent. */
   isOfMail?: true
   service?: ModuleMistakes[]
   functions?: FunctionMistakes
@@ -145,7 +145,7 @@ const mistakes: Record<string, Mistake> = {
           and (b.program_id, b.partner_id, b.currency) = (w.program_id, w.partner_id, w.currency);`,
     },
   },
-  'a repeated request that makes another payout run': {
+  'a repeated request that creates another payout run': {
     known: [17, 18, 19],
     steps: 40,
     faultRate: 0.4,
@@ -166,7 +166,7 @@ const mistakes: Record<string, Mistake> = {
         end if;`,
     },
   },
-  'a repeated request that makes another adjustment': {
+  'a repeated request that creates another adjustment': {
     known: [25, 26, 27],
     steps: 40,
     faultRate: 0.4,
@@ -225,8 +225,7 @@ test.each(Object.entries(mistakes))(
     const service = mistaken ? await loadService(mistaken) : unplanted
     const takeOut = await plantInFunctions(sql, functions)
     if (migration) await sql.query(migration)
-    // Removes the traces of earlier mistakes. Otherwise they would be counted, delivered and mailed too, and found
-    // instead.
+    // Removes the traces of earlier mistakes. Otherwise the histories would count, deliver and mail them too, and find them instead.
     await sql.query(`begin; set local session_replication_role = replica; ${emptying}; commit`)
     const world = openWorld({
       service,
@@ -247,8 +246,8 @@ test.each(Object.entries(mistakes))(
         found.push(...world.violations)
       }
       await run(known, steps)
-      // The seeds that show a mistake change with the histories. Most mistakes show in a few short histories. Others
-      // have longer ones and more of them.
+      // The seeds that reveal a mistake change with the histories. Most mistakes show in a few short histories. Others need longer ones and
+      // more of them.
       const others = isOfMail ? 0 : 128
       for (let next = 1, lanes = 4; next <= others && found.length === 0; next += lanes) {
         lanes = next <= 8 ? 4 : 8

@@ -15,7 +15,7 @@ const { sql } = endpoint
 const { send, salesOf, report } = await openWebhook(endpoint)
 const { db } = endpoint
 
-/** A customer of the second partner who can only be identified by this. */
+/** A customer of the second partner who can be identified only by this. */
 const another = async (
   shop: TestShop,
   found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string; byBrowser?: boolean },
@@ -70,7 +70,7 @@ const settleFirst = async (shop: TestShop, email: string) => {
 
 const keyless = { clickId: null, email: null, customer: null, customerKey: null }
 
-/** Other knowledge about the customer who clicked in the shop. */
+/** Other facts about the customer who clicked in the shop. */
 interface Known {
   key?: string
   processorCustomer?: string
@@ -207,7 +207,7 @@ describe('the partner', () => {
       { review_reason: 'unverified_customer', ...bobUnverified },
       { review_reason: null, ...bobUnverified },
     ])
-    // The server names a click, so it takes the key.
+    // The server's lead contains a click id, so this click gets the key.
     const other = { ...shop, ...keyless, clickId: shop.clickId, customerKey: 'bob' }
     await send(other, 'checkout.session.completed', oneTime(other, { id: 'cs_3', payment_intent: 'pi_3' }))
     const after = await sql.query('select click_id from customers where program_id = $1 and customer_key = $2', [
@@ -217,7 +217,7 @@ describe('the partner', () => {
     expect(after.rows).toEqual([{ click_id: shop.clickId }])
   })
 
-  test('stays the same for renewals long after the attribution window', async () => {
+  test('stays the same on renewals long after the attribution window', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', firstPayment(shop))
     await sql.query(`update customers set last_click_at = now() - interval '400 days' where program_id = $1`, [
@@ -231,7 +231,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('of a second person on the same computer goes to the same partner, with a separate customer', async () => {
+  test('of a second person on the same computer is the same partner, with a separate customer', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     const second = { ...shop, customerKey: 'user-2', email: 'bob@example.com', customer: 'cus_bob' }
@@ -248,7 +248,7 @@ describe('the partner', () => {
     ])
   })
 
-  test('of a pending payment is decided when the session is completed, not when the payment arrives', async () => {
+  test('of a pending payment is determined when the session is completed, not when the payment arrives', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop, { payment_status: 'unpaid' }))
     expect(await salesOf(shop)).toEqual([])
@@ -282,7 +282,7 @@ const renewal = (of: TestShop, id: string, more = {}) =>
 const partnersOf = async (shop: TestShop) =>
   Object.fromEntries((await salesOf(shop)).map((sale) => [sale['transaction_id'], sale['commission']]))
 
-/** An integrator's calls that give the shop's click the key `ann`. */
+/** The integrator's calls that give the shop's click the key `ann`. */
 const leadOf = async (shop: TestShop) =>
   await recordServerLead(db, await keyHashOf(shop), { ...noLead, customer_key: 'ann', click_id: shop.clickId }, null)
 const browserLeadOf = (shop: TestShop) =>
@@ -424,7 +424,7 @@ describe('a purchase that arrives before its buyer is known', () => {
   })
 })
 
-test('a purchase and a concurrent click on another link leave the sale and the customer with one partner', async () => {
+test('a purchase and a concurrent click on another link give the sale and the customer the same partner', async () => {
   const shop = await createShop(sql)
   const buyer = { ...shop, customerKey: null, email: null }
   await sql.query('begin')

@@ -64,7 +64,7 @@ const asked = () => stripe.calls.filter((call) => !call.includes('invoice_paymen
 const make = (shop: TestShop, partner: number, code: string | undefined, promotion: Promotion) =>
   createPartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
 
-/** Connects the first partner of a shop to a person, and gives its workspace an owner. */
+/** Links the first partner of a shop to a person, and gives its workspace an owner. */
 const ownerOf = async (shop: TestShop) => {
   const user = await createPerson(db, { AUTH_SECRET: 'test' }, { name: 'Nora', email: `${randomUUID()}@example.com` })
   await tiePartner(db, shop.partnerId, user.userId)
@@ -403,7 +403,7 @@ describe('a Stripe payment', () => {
       expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
     })
 
-    test('is deactivated before a deleted workspace gives up its access to the account', async () => {
+    test('is deactivated before a deleted workspace loses its access to the account', async () => {
       const shop = await createShop(sql)
       const { workspaceId } = await ownerOf(shop)
       const { promotion_code_id: id } = await make(shop, shop.partnerId, 'GONE', percent)
@@ -425,7 +425,7 @@ describe('a Stripe payment', () => {
       expect(stripe.calls.filter((call) => call.includes(path))).toHaveLength(1)
     })
 
-    test('is entered by its id and belongs to one partner', async () => {
+    test('is added by its id and belongs to one partner', async () => {
       const shop = await createShop(sql)
       stripe.promotions.set('promo_own', {
         account: shop.account,
@@ -445,7 +445,7 @@ describe('a Stripe payment', () => {
       )
     })
 
-    test('leaves no active code in Stripe if the code already belongs to another partner', async () => {
+    test('is not left active in Stripe if it already belongs to another partner', async () => {
       const shop = await createShop(sql)
       await createPartnerCode(db, env, shop.programId, { partner_id: shop.partnerId, code: 'NORA' })
       await expect(make(shop, shop.otherPartnerId, 'NORA', percent)).rejects.toThrow('has this code')

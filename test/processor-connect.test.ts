@@ -109,7 +109,7 @@ describe("connecting a program to its owner's Stripe account", () => {
     expect(await accountOf(shop)).toBe(shop.account)
   })
 
-  test("disconnecting the account's last program gives up the access, even if Stripe doesn't answer", async () => {
+  test("disconnecting the account's last program revokes the access, even if Stripe doesn't answer", async () => {
     const shop = await createShop(sql)
     await sql.query(
       `insert into programs (workspace_id, name, domain) select workspace_id, 'Twin', 'shop.example.com' from programs where id = $1`,
@@ -263,7 +263,7 @@ describe("connecting the deployment's own account", () => {
     expect(await connected()).toEqual([programId])
   })
 
-  test('connects one program only, even if several send their codes at once, and no page names the account', async () => {
+  test('connects one program only, even if several send their codes at once, and no page shows the account', async () => {
     const asked = []
     for (let number = 0; number < 5; number++) asked.push(await codeFor())
     const answers = await Promise.all(asked.map(({ code }) => report(coded(code))))
@@ -285,7 +285,7 @@ describe("connecting the deployment's own account", () => {
     ).rejects.toMatchObject({ constraint: 'programs_own_account_key' })
   })
 
-  test('a schedule deletes expired codes', async () => {
+  test('the scheduled function deletes expired codes', async () => {
     await sql.query("update own_account_codes set expires_at = now() - interval '1 second'")
     await stack.scheduled('apply-retention')
     expect((await sql.query('select from own_account_codes')).rowCount).toBe(0)

@@ -76,7 +76,7 @@ const reported = async (shop: TestShop, currency: string) => {
   await recordSale(db, keyHash, { ...sale, click_id: shop.clickId }, null, randomUUID())
 }
 
-/** Limits commissions to one month. Returns the shop on one of the last hundred days. */
+/** Limits commissions to one month. Returns the shop as of one of the last hundred days. */
 const months = async (shop: TestShop) => {
   await sql.query(
     'update programs set commission_duration_months = 1, hold_days = 0, cookie_window_days = 365 where id = $1',
@@ -180,7 +180,7 @@ describe('an invoice overrides its session', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ commission: 300 }] })
   })
 
-  test('after the API refunded the whole session amount, and refunds no more than the corrected amount', async () => {
+  test('after a refund of the whole session amount through the API, and refunds no more than the corrected amount', async () => {
     const shop = await createShop(sql)
     const { keyHash } = await keyOf(shop)
     await session(shop)
@@ -199,7 +199,7 @@ describe('an invoice overrides its session', () => {
   })
 })
 
-describe('an invoice for nothing', () => {
+describe('an invoice of 0', () => {
   test.for<[string, (shop: TestShop) => Promise<unknown>]>([
     ['after the session', async (shop) => (await session(shop), await invoiced(shop, 0))],
     ['before it', async (shop) => (await invoiced(shop, 0), await session(shop))],
@@ -323,7 +323,7 @@ describe('concurrent corrections', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ sales: 1, revenue: 2000, commission: 300 }] })
   })
 
-  test('corrections of all sales of a customer, with refunds and open payouts, end as if they ran in sequence', async () => {
+  test('corrections of all sales of a customer, with refunds and open payouts, have the same result as in sequence', async () => {
     const shop = await createShop(sql, { holdDays: 0 })
     await sql.query('update programs set commission_duration_months = 1 where id = $1', [shop.programId])
     const at = (days: number) => ({ ...shop, now: shop.now - (40 - days) * day })

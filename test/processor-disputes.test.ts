@@ -89,7 +89,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
       }
       for (const step of order) await move(step)
       expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
-      // The end of a lost dispute only confirms it, and repeats change nothing.
+      // The closing of a lost dispute only confirms it, and repeats change nothing.
       const closed = dispute(shop, { ...dp, status: 'lost' })
       await send(shop, 'charge.dispute.closed', { ...closed, balance_transactions: isListed ? steps.slice(0, 3) : [] })
       for (const step of order) await move(step)
@@ -99,7 +99,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     },
   )
 
-  test('funds that Stripe withdraws and returns in the same second count both times', async () => {
+  test('funds that Stripe withdraws and reinstates in the same second count both times', async () => {
     const shop = await sold({ generation })
     const lost = {
       ...dispute(shop, { id: 'dp_1', amount: 10_000, status: 'lost', ...paidBy }),
@@ -136,7 +136,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     ])
   })
 
-  test("a dispute in another currency than the sale's waits for a person", async () => {
+  test('a dispute in a different currency than the sale waits for a person', async () => {
     const shop = await sold({ generation })
     const inEuros = dispute(shop, { id: 'dp_1', amount: 9000, currency: 'eur', ...paidBy })
     expect(await send(shop, 'charge.dispute.funds_withdrawn', inEuros)).toMatchObject({

@@ -63,7 +63,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
   })
 
-  test('a refund of a renewal whose payment no longer names an invoice is applied', async () => {
+  test('a refund of a renewal is applied, even if the payment no longer refers to an invoice', async () => {
     const shop = await createShop(sql, { generation })
     await send(shop, 'invoice.payment_succeeded', bill(shop))
     if (generation === 'new') {
@@ -154,7 +154,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
     expect(await salesOf(third)).toMatchObject([{ refunded: 0, reversed: 0 }])
   })
 
-  test("a refund from the endpoint with its own id counts as Stripe's refund with the same amount", async () => {
+  test("a refund from the endpoint with its own id matches Stripe's refund with the same amount", async () => {
     const known = { status: 'skipped', reason: 'refund_already_applied' }
     const taken = { status: 'refunded' }
     const shop = await sold({ generation })
@@ -199,7 +199,7 @@ const aRefund = (shop: Shop) =>
   send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, payment_intent: 'pi_7', charge: 'ch_7' }))
 
 describe("Stripe's API", () => {
-  test('returns the invoice of a payment without an event, and the service stores it', async () => {
+  test('is asked for the invoice of a payment without an event, and the service stores it', async () => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.payment_succeeded', bill(shop))
     stripe.invoices.set('pi_7', 'in_1')
@@ -259,10 +259,10 @@ const inEuros = (shop: Shop, more: object = {}) => ({
 })
 const disputedInEuros = (shop: Shop) => dispute(shop, { id: 'dp_1', amount: 4500, currency: 'eur', ...paidBy })
 
-describe('a refund or dispute in another currency than its sale', () => {
+describe('a refund or dispute in a different currency than its sale', () => {
   const transaction = { id: 'txn_1', amount: -5000, currency: 'usd', exchange_rate: 1.1111 }
   const half = { refunded: 5000, reversed: 1000, status: 'refunded' }
-  /** A charge of 100.00 dollars that became 90.00 euros of the account. */
+  /** A charge of 100.00 dollars that became 90.00 euros in the account. */
   const chargedIn = {
     object: 'charge',
     amount: 10_000,

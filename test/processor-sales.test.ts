@@ -144,7 +144,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     expect(await salesOf(shop)).toMatchObject([expected])
   })
 
-  test('the first payment is recorded once, with the data of both events in either order', async () => {
+  test('the first payment is recorded once, with the data of both events, in either order', async () => {
     for (const order of [0, 1]) {
       const shop = await createShop(sql, { generation })
       const [first, second] = order === 0 ? both(shop) : both(shop).toReversed()
@@ -164,7 +164,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     }
   })
 
-  test('if only the later event names the customer, it attributes the sale, and the earlier refund is reported', async () => {
+  test('if only the later event identifies the customer, it attributes the sale, and the earlier refund is reported', async () => {
     const shop = await createShop(sql, { generation })
     const nobody = bill(shop, {
       metadata: { program_id: String(shop.programId) },
@@ -195,7 +195,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
     ).toEqual([{ kind: 'commission_refunded', cents: '500' }])
   })
 
-  test('a sale that was sent to the sale endpoint with the same id is completed, not doubled', async () => {
+  test('a sale that was sent to the sale endpoint with the same id is completed, not duplicated', async () => {
     const shop = await createShop(sql, { generation })
     await sql.query(
       `insert into sales (program_id, transaction_id, amount_cents, commission_base_cents, currency) values ($1, 'in_1', 10000, 10000, 'usd')`,
@@ -208,7 +208,7 @@ describe.each<Generation>(['old', 'new'])('a sale, in payloads of the %s generat
   })
 })
 
-test('a test-mode event creates a test sale, which earns and binds nothing', async () => {
+test('a test-mode event creates a test sale, which earns nothing and binds no customer', async () => {
   const shop = await createShop(sql)
   const testMode = { ...shop, livemode: false }
   expect(await send(testMode, 'checkout.session.completed', oneTime(testMode))).toMatchObject({

@@ -41,7 +41,7 @@ test.each([
   }
 })
 
-test('a credited line of an invoice names no product', async () => {
+test('a credited invoice line contains no product', async () => {
   const fact = await readInvoice(
     {
       id: 'in_1',
@@ -134,7 +134,7 @@ describe('an invoice', () => {
 })
 
 describe("the deployment's own account", () => {
-  test('has events without an account, and calls the API without one', async () => {
+  test('receives events without an account id, and its API calls contain none', async () => {
     const shop = { ...(await createShop(sql)), account: ownAccount }
     await connectProcessor(db, shop.programId, ownAccount)
     const answer = await send(shop, 'checkout.session.completed', oneTime(shop))
@@ -147,7 +147,7 @@ describe("the deployment's own account", () => {
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ commission: 2000, refunded: 5000, reversed: 1000 }])
 
-    // The name of the account doesn't make an event the deployment's own, and Stripe sends none with it.
+    // An event with an account id is never treated as the deployment's own, because Stripe sends those without one.
     const named = JSON.stringify({
       id: 'evt_1',
       type: 'account.application.deauthorized',
@@ -199,7 +199,7 @@ const reporters = {
     'invoice.paid',
     { ...bill(shop, { amount_paid: 12_000, tax: 2000, billing_reason: 'manual' }), metadata: shopMetadata(shop) },
   ],
-  // The event that connects an invoice with its intent since 2025-03-31, and a refund of half of it.
+  // The event that links an invoice to its intent since 2025-03-31, and a refund of half of it.
   link: (shop: Shop): [type: string, object: Record<string, unknown>] => [
     'invoice_payment.paid',
     invoicePayment(shop, { invoice: 'in_1', payment_intent: 'pi_1', amount: 12_000 }),
@@ -225,7 +225,7 @@ describe.each<Generation>(['old', 'new'])(
       '%s and %s',
       async (...names) => {
         const orders = [...ordersOf([...names.filter((name) => name !== undefined), 'link', 'refund'] as Reporter[])]
-        // Each generation runs half of the 24 orders of a pair, and some of the 720 orders of all events.
+        // Each API generation runs half of the 24 orders of a pair, and some of the 720 orders of all events.
         const [every, first] = orders.length < 100 ? [2, generation === 'old' ? 0 : 1] : [29, 0]
         for (const order of orders.filter((_, at) => at % every === first)) {
           const shop = await createShop(sql, { generation })

@@ -6,7 +6,7 @@ import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
 const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
 
-test('a patch changes the sent fields of a partner, as in JSON Merge Patch', async () => {
+test('a patch changes only the given fields of a partner, as in JSON Merge Patch', async () => {
   const created = await post('/api/v1/partners', {
     name: 'Ada',
     email: 'ada@example.com',
@@ -111,7 +111,7 @@ test('rules can be previewed and changed, and a removed group moves its partners
   expect((await get(`/api/v1/partners/${partner.id}`)).body.partner).toMatchObject({ group_id: null })
 })
 
-test('a patch changes only the sent fields of the join page, and an application through the API is confirmed by mail and decided once', async () => {
+test('a patch changes only the given fields of the join page, and an application through the API is confirmed by mail and decided once', async () => {
   const questions = [{ label: 'Where?', type: 'short', required: true }]
   const own = { key: other.apiKey }
   expect((await get('/api/v1/join-page', own)).body.join_page).toMatchObject({ slug: null, url: null, is_open: false })
@@ -225,7 +225,7 @@ test('a group is created once with its rules, can be changed, and pays its partn
   })
   const { group } = created.body
   expect((await post('/api/v1/groups', { name: 'Gold', rules }, withKey('gold'))).body).toEqual(created.body)
-  // Postgres and JavaScript have different lower case for this letter.
+  // Postgres and JavaScript convert this letter to lower case differently.
   expect((await post('/api/v1/groups', { name: 'İ' })).body.group).toMatchObject({ name: 'İ' })
   expect(await post('/api/v1/groups', { name: 'GOLD' })).toMatchObject({
     status: 409,
@@ -491,7 +491,7 @@ test("links can be added and changed, on the program's domain and for active par
   expect((await post('/api/v1/links', { partner_id: program.partnerId, external_id: 'l1' })).status).toBe(409)
 })
 
-test('a customer, their sale and its commission are found by their own ids', async () => {
+test('a customer, their sale and its commission can be read by their ids', async () => {
   const click_id = await api.click(program)
   const customer_key = 'user 1/ö'
   await api.call('/api/v1/track/lead', { customer_key, click_id }, key)
@@ -519,7 +519,7 @@ test('a customer, their sale and its commission are found by their own ids', asy
   expect((await of('customers', program.partnerId + 1)).body.data).not.toContainEqual(customer)
   const { data } = (await get('/api/v1/commissions?transaction_id=order%2F1')).body
   expect(data).toMatchObject([{ id: sale.commission.id, transaction_id: 'order/1', sale_cents: 5000 }])
-  // A refund changes the sale and its commission, and neither it nor another click changes the customer.
+  // A refund changes the sale and its commission. Neither the refund nor another click changes the customer.
   const since = new Date(Date.parse(sale.updated_at) + 1).toISOString()
   const changed = async (list: string) => (await get(`/api/v1/${list}?updated_since=${since}`)).body.data
   expect([await changed('sales'), await changed('commissions'), await changed('customers')]).toEqual([[], [], []])
@@ -568,7 +568,7 @@ test("a payout that doesn't arrive is marked as returned or failed, and its mone
   }
 })
 
-test("money decisions follow the dashboard's rules, and repeats change nothing", async () => {
+test("decisions about money follow the dashboard's rules, and repeats change nothing", async () => {
   const commission = await sell()
   const path = `/api/v1/commissions/${commission}`
   for (let time = 0; time < 2; time++) {

@@ -28,7 +28,7 @@ test.for(programOperations.map((operation) => [operation.method, operation.path,
 )
 
 test.for(programOperations.map((operation) => [operation.method, operation.path, operation] as const))(
-  '%s %s: unknown fields are refused by name, and other methods with Allow',
+  '%s %s: refusals list unknown fields, and an Allow header for other methods',
   async ([method, path, { parameters = [] }]) => {
     const address = addressOf(path)
     if (method === 'post' || method === 'patch') {
@@ -54,7 +54,7 @@ test.for(programOperations.map((operation) => [operation.method, operation.path,
   },
 )
 
-test('the limit in responses is the one of wrangler.toml', () => {
+test('the limit in responses is the one in wrangler.toml', () => {
   expect(programFunctions).not.toEqual([])
   for (const { name, rateLimits } of programFunctions) {
     expect([name, rateLimits.map(({ simple }) => simple)]).toEqual([name, [{ limit: callsPerMinute, period: 60 }]])
@@ -203,7 +203,7 @@ test('a request whose database response was lost creates one row', async () => {
   expect((await get('/api/v1/partners?email=LOST@example.com')).body.data).toEqual([created.body.partner])
 })
 
-test('a refused request frees its Idempotency-Key, programs have separate keys, and a key is forgotten after a day', async () => {
+test('a refused request releases its Idempotency-Key, programs have separate keys, and a key expires after a day', async () => {
   await post('/api/v1/partners', { name: 'Taken', code: 'taken-code' })
   const refused = await post('/api/v1/partners', { name: 'Late', code: 'taken-code' }, withKey('free'))
   expect(refused).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
@@ -229,7 +229,7 @@ test.each([
   }
 })
 
-test('the audit log names the acting key', async () => {
+test('the audit log records the acting key', async () => {
   const created = await post('/api/v1/partners', { name: 'Logged', code: 'logged-1' })
   const { id } = created.body.partner
   await patch(`/api/v1/partners/${id}`, { name: 'Logged again' })
@@ -248,7 +248,7 @@ test('the audit log names the acting key', async () => {
   ])
 })
 
-test('paging shows every event, even if many have the same time', async () => {
+test('paging returns every event, even if many have the same time', async () => {
   const { programId } = other
   await api.rows(
     `insert into affiliate_click_events (program_id, click_timestamp, id, click_id)
@@ -264,7 +264,7 @@ test('paging shows every event, even if many have the same time', async () => {
   expect(ids).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1])
 })
 
-test('the client creates, changes and reads over all pages, and reports refusals', async () => {
+test('the client creates, changes and reads across all pages, and reports refusals', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: `${api.stack.baseUrl}/` })
   const asked = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
   const created = await client.partners.create(asked, { idempotencyKey: 'client-1' })

@@ -74,7 +74,7 @@ function inLines(sql: string): string {
   return `${text};`
 }
 
-/** Replaces six or more repeated lines by a line that names their first place. Parameter numbers can differ. */
+/** Replaces six or more repeated lines with a reference to their first occurrence. Parameter numbers can differ. */
 function withoutRepeats(parts: [title: string, lines: string[]][]): string {
   const shown: { title: string; line: string }[] = []
   const written: string[] = []
@@ -117,7 +117,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     readProgram: () => readProgram(db, 1),
     readOverview: () =>
       readOverview(db, { id: 1, currency: 'usd', createdAt: range.from }, { currency: 'usd', filters: {} }),
-    // Without rows, the program is unknown.
+    // Without rows, the program seems unknown.
     readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },
   partners: {
@@ -208,7 +208,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   },
 }
 
-// The SQL of the query builder, for the review of a changed query. This test writes a deleted file again.
+// The SQL of the query builder, so that a changed query can be reviewed. This test recreates a deleted file.
 describe('the SQL of built queries', () => {
   test.for(Object.entries(calls))('%s', async ([name, asks]) => {
     const parts: [title: string, lines: string[]][] = []

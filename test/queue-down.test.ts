@@ -86,7 +86,7 @@ async function reported(ids: string[]): Promise<number[]> {
 }
 
 test.for(['down', 'silent'] as const)(
-  'with a queue that is %s, 100 refunds are answered as usual, and each is reported once when it is back',
+  'with a queue that is %s, 100 refunds are answered as usual, and each is reported once when the queue is back',
   { timeout: 120_000 },
   async (mode) => {
     const ids = await sell(100)

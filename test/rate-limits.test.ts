@@ -8,12 +8,11 @@ import { withRateLimits } from '../lib/commands/rate-limits.ts'
 import type { Sandbox } from '../lib/local/sandbox.ts'
 import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingApi, statusPath } from './support/api.ts'
 
-/** Writes the letters of a code in upper case whose bits are set in `bits`. */
+/** Changes the letters of a code whose bits are set in `bits` to upper case. */
 const inCase = (code: string, bits: number) =>
   Array.from(code, (letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter)).join('')
 
-// The window starts with the minute of the clock, which can change between two calls. Twice the limit always exceeds
-// it.
+// A window starts at each full minute, which can fall between two calls. Twice the limit always exceeds it.
 const rateLimit = 3
 const api = await startTrackingApi({ on: 'workers', rateLimit })
 const [one, other] = [await api.program(), await api.program()]
@@ -23,7 +22,7 @@ const clickOn = (code: string) => ({ affiliate_url: `https://shop.example.com/?a
 
 const clickFrom = (address: string, code: string) => api.call(clickPath, clickOn(code), { headers: from(address) })
 
-/** Calls until the limit applies, and returns that answer. */
+/** Calls until the limit applies, and returns that response. */
 async function exhaust(call: (index: number) => Promise<Answer>, limit = rateLimit): Promise<Answer> {
   for (let calls = 1; calls <= 2 * limit + 1; calls++) {
     const answer = await call(calls)
@@ -67,7 +66,7 @@ describe('public calls are counted per address and program', () => {
     expectLimited(limited)
   })
 
-  test('a code in other letter case counts as the same code', async () => {
+  test('a code counts as the same code in upper and lower case', async () => {
     expectLimited(await exhaust((index) => clickFrom('203.0.113.11', inCase(one.partnerCode, index))))
   })
 
@@ -99,10 +98,13 @@ describe('public calls are counted per address and program', () => {
     expectLimited(await exhaust(call, 10 * rateLimit))
   })
 
-  test.for([clickPath, leadPath])('%s: a bad body counts too, and the limit comes before its refusal', async (path) => {
-    const limited = await exhaust(() => api.call(path, '{', { headers: from(`198.51.100.${path.length}`) }))
-    expectLimited(limited)
-  })
+  test.for([clickPath, leadPath])(
+    '%s: an invalid body counts too, and the limit is checked before the body',
+    async (path) => {
+      const limited = await exhaust(() => api.call(path, '{', { headers: from(`198.51.100.${path.length}`) }))
+      expectLimited(limited)
+    },
+  )
 
   test('calls from the machine of a local stack are not counted', async () => {
     for (let calls = 0; calls < 3 * rateLimit; calls++) {
@@ -148,7 +150,7 @@ async function throughProxy(key: string | undefined, address: string, body: obje
 const keyOf = ({ programId }: Sandbox) => proxyKey(api.stack.environment, programId)
 
 describe("visitors behind a proxy on an integrator's own domain", () => {
-  test.for([clickPath, leadPath])('%s: each counts by their own address', async (path) => {
+  test.for([clickPath, leadPath])("%s: each visitor's own address counts", async (path) => {
     const program = await api.program()
     const key = await keyOf(program)
     const body =
@@ -166,7 +168,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect((await clickFrom('203.0.113.52', first.partnerCode)).status).toBe(200)
   })
 
-  test("addresses that a key's owner invents count against the program's limit", async () => {
+  test("forwarded addresses that a key's owner invents count against the program's limit", async () => {
     const program = await api.program()
     const key = await keyOf(program)
     const call = (index: number) => throughProxy(key, `10.0.${index >> 8}.${index & 255}`, clickOn(program.partnerCode))
@@ -197,7 +199,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect(clicks).toBe(1)
   })
 
-  test('an unsigned caller counts by their own address and gets no location, whatever headers they send', async () => {
+  test('the own address of an unsigned caller counts, without a location, whatever headers they send', async () => {
     const { partnerCode, programId } = await api.program()
     const call = (index: number) => {
       const time = Math.floor(Date.now() / 1000)
@@ -251,7 +253,7 @@ describe('keyed calls are counted per key', () => {
     expectLimited(await exhaust(invented))
   })
 
-  test('a known key keeps working from an address that invents keys', async () => {
+  test('a known key keeps working from an address that also sends invented keys', async () => {
     const { apiKey } = await api.program()
     const call = (key: string) => api.call(statusPath, undefined, { method: 'GET', key, headers: from('203.0.113.25') })
     expect((await api.call(statusPath, undefined, { method: 'GET', key: apiKey })).status).toBe(200)
@@ -259,7 +261,7 @@ describe('keyed calls are counted per key', () => {
     expect((await call(apiKey)).status).toBe(200)
   })
 
-  test('a malformed header counts against its address, and the limit comes before the 401', async () => {
+  test('a malformed header counts against its address, and the limit is checked before the key', async () => {
     expectLimited(await exhaust(() => api.call(salePath, {}, { key: 'nonsense', headers: from('203.0.113.9') })))
   })
 })

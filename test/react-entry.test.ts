@@ -17,7 +17,7 @@ const shop = await startShop(stack.baseUrl)
 const browser = await launchBrowser(shop.browserArg)
 const baseUrl = 'http://api.svc.test'
 
-/** Renders the app on a server. The text of #helper is the hook's result. */
+/** Renders the app on the server. The text of #helper is the hook's result. */
 function App() {
   return createElement('p', { id: 'helper' }, useSvc() === null ? 'none' : 'there')
 }
@@ -30,10 +30,7 @@ const serverHtml = (props: object) =>
     ),
   )
 
-/**
- * The same app in the browser: hydrates the server's page if it exists, else renders. `hooks` counts the hook's
- * results.
- */
+/** Runs the same app in the browser: hydrates the server's page if it exists, and renders otherwise. `hooks` counts the hook's results. */
 const clientScript = async (props: object) =>
   await bundle(`
         import { StrictMode, useEffect } from 'react'
@@ -215,7 +212,7 @@ describe('in the browser', () => {
     expect([...(await page.evaluate<string[]>('helpers')), ...given]).toEqual(answers)
     expect(await page.locator('script[data-svc-program-id]').count()).toBe(tags)
     expect(clicks()).toBe(tags)
-    // For the other program's tag, the service quietly refuses the link.
+    // The service silently refuses the link for the other program's tag.
     expect(complaints.splice(0)).toEqual([])
   })
 

@@ -52,7 +52,7 @@ async function clicksRead(statement: ReturnType<typeof performanceStatement> | R
 /** The number of rows that were read from the tables that `isOf` names, or from all tables. */
 async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: string) => boolean) {
   plans.length = 0
-  // Only this connection, because triggers have a plan for each seeded row.
+  // Sets this for one connection only, because triggers have a plan for each seeded row.
   await sql.query('set auto_explain.log_min_duration = 0')
   await sql.query(text, parameters)
   await sql.query('set auto_explain.log_min_duration = -1')
@@ -93,7 +93,7 @@ const listed = (await createSandbox(db, { AUTH_SECRET: 'secret' })).programId
 const partners = 100
 const people = 20_000
 const { firstPartner, firstLink } = await seedPartners(sql, listed, partners)
-// Almost all belong to the first partners. The last partner has a few that are far apart.
+// Almost all events belong to the first partners. The last partner has a few that are far apart.
 const nth = `case when n % 4000 = 0 then ${partners - 1} else n % 10 end`
 await sql.query(
   `with came as (
@@ -179,8 +179,8 @@ const linkOf = (n: number) => ({ id: firstLink + n, partner_id: firstPartner + n
 const middle = new Date(start + 500 * hourMs)
 const events = (choice: Partial<NamedChoice>) => () =>
   eventsNamed(captured, { programId: listed, isTest: false, ...choice }, { limit })
-// A page of fifty reads its rows, ten times as many if one in ten matches, and their joined rows. The number must not
-// grow with the twenty thousand seeded rows.
+// A page of fifty reads its own rows (ten times as many if one in ten matches) and their joined rows. The number must not grow with the
+// twenty thousand seeded rows.
 const pages: [what: string, read: () => Promise<unknown>][] = [
   ['all events', events({})],
   ['the events of a customer', events({ search: 'user-7' })],

@@ -121,7 +121,7 @@ const unusual: [what: string, path: string, authenticated: number, stranger: num
   ['an unknown program with an invalid query', '999999999?dateFrom=tomorrow', 400, 400, 401],
 ]
 
-test.each(unusual)('%s is refused in order: session, input, existence, access', async (_what, path, ...statuses) => {
+test.each(unusual)('%s checks in this order: session, input, existence, access', async (_what, path, ...statuses) => {
   const tokens = [bearer(sandbox.dashboardToken), bearer(sandbox.outsiderToken), {}]
   for (const read of reads) {
     for (const [index, headers] of tokens.entries()) {
@@ -179,7 +179,7 @@ const queries: [read: 'performance' | 'events', query: string, refusedField: str
   ['events', 'dateTo=now', 'dateTo'],
 ]
 
-test.each(queries)('%s?%s is answered, or refused with the wrong field', async (read, query, refusedField) => {
+test.each(queries)('%s?%s is answered, or refused with the invalid field', async (read, query, refusedField) => {
   const { status, body, requests } = await get(`${read}/${sandbox.programId}?${query}`)
   expect(requests, 'database requests').toBe(1)
   if (refusedField === null) expect(status, JSON.stringify(body)).toBe(200)
@@ -240,7 +240,7 @@ test('performance contains three parts and covers the last seven days by default
   expect(Date.parse(body.meta.dateTo)).toBeGreaterThanOrEqual(before.getTime() - 1000)
 })
 
-test('events default to the first ten, and an empty program has none', async () => {
+test('events are the newest ten by default, and an empty program has none', async () => {
   const { body } = await get(`events/${sandbox.programId}`)
   expect(body).toEqual({ data: [], meta: { pagination: { page: 1, pageSize: 10, pageCount: 0, total: 0 } } })
 })

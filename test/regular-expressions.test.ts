@@ -3,10 +3,10 @@ import { parseSync, Visitor } from 'oxc-parser'
 import { check } from 'recheck'
 import { expect, test } from 'vitest'
 
-/** The folders that read text from outside. Commands and the local stack read the text of the person who runs them. */
+/** The folders that read text from outside. Commands and the local stack read only the input of the person who runs them. */
 const folders = ['tracker/src', 'functions', 'lib']
 const ownText = /^(lib\/(commands|local)|tracker\/src\/cli)\//
-/** An expression without any of these reads a limited number of characters. */
+/** Without any of these, an expression reads a limited number of characters. */
 const unbounded = /[*+]|,\}/
 
 const files = folders

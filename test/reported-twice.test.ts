@@ -147,10 +147,10 @@ test('ten calls and two refunds of one amount at once deduct it twice', async ()
   }
 })
 
-/** Stripe's events with metadata that names nobody. */
+/** Stripe's events with metadata that identifies nobody. */
 const nobody = { customerKey: null, clickId: null }
 
-test('an unattributed sale gets its customer when the call names them, with the processor’s amount and date', async () => {
+test('an unattributed sale gets its customer when the call identifies them, with the processor’s amount and date', async () => {
   const { shop, sale } = await openShop()
   const session = oneTime({ ...shop, ...nobody, email: 'bob@example.com' }, { tax: 1900 })
   await send(shop, 'checkout.session.completed', session)
@@ -186,7 +186,7 @@ test('a sale keeps its customer and its key', async () => {
   expect(await salesOf(shop)).toMatchObject([{ known_as: 'user-1' }, { known_as: null, commission: null }])
 })
 
-test('ten concurrent calls that name a sale’s customer create one commission', async () => {
+test('ten concurrent calls that identify a sale’s customer create one commission', async () => {
   for (let round = 0; round < 3; round++) {
     const { shop, sale } = await openShop()
     await send(shop, 'checkout.session.completed', oneTime({ ...shop, ...nobody, email: 'bob@example.com' }))
@@ -202,7 +202,7 @@ test('ten concurrent calls that name a sale’s customer create one commission',
 const ids = ['in_1', 'pi_1', 'ch_1', 'cs_1']
 
 test.for(ids)(
-  '%s names the payment that Stripe reported: a sale is a 409, and a refund refunds that sale',
+  '%s identifies the payment that Stripe reported: a sale gets 409, and a refund refunds that sale',
   async (id) => {
     const { shop, sale, refund } = await openShop()
     await send(shop, 'checkout.session.completed', oneTime(shop, { invoice: 'in_1' }))
@@ -225,7 +225,7 @@ test.for(ids)('a sale that the call reported first under %s is the sale of the p
   expect(sales).toMatchObject([{ transaction_id: id, refunded: 1000, reversed: 200, commission: 2000 }])
 })
 
-test('a repeated sale call is recognized, whatever the processor corrected and whichever sale it joined', async () => {
+test('a repeated sale call is recognized, whatever the processor corrected and whichever sale the call joined', async () => {
   for (const id of ['in_1', 'ch_1']) {
     const { shop, sale } = await openShop()
     const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 12_000, click_id: shop.clickId }
@@ -239,7 +239,7 @@ test('a repeated sale call is recognized, whatever the processor corrected and w
   }
 })
 
-test('two concurrent payments that name the same two customers in opposite order never deadlock', async () => {
+test('two concurrent payments with the same two customers in opposite order never deadlock', async () => {
   const deadlocks = async () =>
     (
       await sql.query<{ deadlocks: string }>(
@@ -271,7 +271,7 @@ test('two concurrent payments that name the same two customers in opposite order
   expect(await deadlocks()).toEqual(before)
 })
 
-test('sales with unrelated ids become one when an event joins the ids', async () => {
+test('sales with unrelated ids become one sale when an event links the ids', async () => {
   for (const steps of ordersOf(['call', 'session', 'refund', 'intent'] as const)) {
     const { shop, sale, refund } = await openShop()
     const nobodys = { ...shop, customerKey: null, clickId: null, email: 'bob@example.com' }

@@ -46,7 +46,7 @@ async function size() {
   return row
 }
 
-test('after thirty months of clicks the table sizes level off, and the figures stay', async () => {
+test('after thirty months of clicks the table sizes level off, and the figures remain', async () => {
   await setTime(new Date(begin))
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
@@ -95,7 +95,7 @@ test('after thirty months of clicks the table sizes level off, and the figures s
   expect(last?.visitors).toBeLessThanOrEqual(4)
   expect(last?.events).toBeLessThan(4 * (26 * (31 / stepDays) + 2))
   expect(last?.notifications).toBeLessThan(30)
-  // Two from each part of the last thirty days, including the first and the last day.
+  // Two clicks from each part of the last thirty days, including the first and the last day.
   expect(Math.max(...sizes.map((each) => each?.webhooks ?? 0))).toBeLessThanOrEqual(6)
   expect(last?.webhooks).toBeGreaterThan(0)
   expect(Math.abs((last?.events ?? 0) - (before?.events ?? 0))).toBeLessThanOrEqual(8)
@@ -213,7 +213,7 @@ test('the ids of a payment without a sale are deleted after 90 days', async () =
   expect(await remaining()).toHaveLength(expected.length)
   expect(await deleteUnsoldPayments(db)).toBe(0)
 
-  // Checks include disconnected accounts.
+  // This also checks disconnected accounts.
   await sql.query('update programs set processor_account_id = null, processor_former_account_id = $2 where id = $1', [
     program.programId,
     account,

@@ -82,7 +82,7 @@ test.each(finds)('%s is held for %s before it is credited, without a hold period
   await run()
   expect(await rulesOf(program, commissionId)).toEqual(rule === null ? [] : [rule])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
-  // Nobody can approve it by hand either, before a decision.
+  // Nobody can approve it manually either before a decision.
   await approveCommissions(db, program.programId, [commissionId])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
   const asked = { programId: program.programId, transaction_id: id, test: false, withCustomer: false }
@@ -144,7 +144,7 @@ test('a commission that is approved before the schedule runs is checked first', 
   expect(await stateOf(program, honest.commissionId)).toEqual(credited)
 })
 
-test("the lead that a checkout settles is held if its address is the partner's mailbox", async () => {
+test("the commission of a lead that a checkout settles is held if its address is the partner's mailbox", async () => {
   const shop = await createShop(sql, { holdDays: 0, leadCommissionCents: 500 })
   await sql.query(`update partners set email = 'eve@example.com', email_hashes = null where id = $1`, [shop.partnerId])
   await sql.query(
@@ -225,7 +225,7 @@ test("a check reads a partner's signups once for all commissions", async () => {
   expect(await pagesOf(ids)).toBeLessThan(2 * one)
 })
 
-test('one of ten concurrent decisions counts, and a released commission is credited and never held for the same reason again', async () => {
+test('only one of ten concurrent decisions takes effect, and a released commission is credited and never held for the same reason again', async () => {
   for (const decision of ['released', 'rejected'] as const) {
     const program = await begin()
     const { programId } = program
@@ -268,7 +268,7 @@ test('a held commission leaves the queue after a full refund, and stays held aft
   expect(await findDifferences(sql, program.programId)).toEqual([])
 })
 
-test('precision and recall describe the held commissions, with each kind counted separately', async () => {
+test('precision and recall describe the held commissions, overall and for each kind', async () => {
   const kinds: Kind[] = [
     { what: 'buyers', isDishonest: false, count: 3, visitor: () => ({}) },
     { what: 'buyers with a monitored browser', isDishonest: false, count: 1, visitor: () => ({ device: 'bot' }) },

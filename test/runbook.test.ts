@@ -40,7 +40,7 @@ test('the SQL of the runbook returns nothing on a healthy database, and one row 
   expect(await answers()).toEqual([1, 1, 1, 0, 1])
 })
 
-test('the step after a new AUTH_SECRET disables two-factor codes for those who had them', async () => {
+test('the step after an AUTH_SECRET change disables two-factor codes for accounts that had them', async () => {
   const { sql, db, env } = await startEndpoint()
   const owner = await createPerson(db, { ...env, AUTH_SECRET: 'old' }, { name: 'Owner', email: 'owner@example.com' })
   await sql.query('update users set two_factor_enabled = true where id = $1', [owner.userId])

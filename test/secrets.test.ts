@@ -41,7 +41,7 @@ async function post(path: string, body: object | string, headers: Record<string,
   return { status: response.status, text }
 }
 
-/** All rows of all tables, as text. */
+/** Returns all rows of all tables as text. */
 async function dump(): Promise<string> {
   const { rows: tables } = await stack.sql.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`,
@@ -82,7 +82,7 @@ test('every route that takes a secret or an address is called with valid and inv
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 400, 200, 409, 401, 200, 401])
   messages.push(...stack.queue.messages())
 
-  // If the database breaks, the functions log as much as possible.
+  // When the database breaks, the functions log as much as possible.
   stack.neon.inject({ action: 'drop-before', times: 2 })
   expect((await post('/api/v1/track/lead', { customer_key: 'user-3', click_id, email }, key)).status).toBe(503)
 

@@ -36,7 +36,7 @@ const reader = { authorization: `Bearer ${sandbox.dashboardToken}` }
 const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
 const asOwner = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.dashboardToken)}` }
 const env = { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' }
-// Hashed at the cost that both sides expect.
+// Hashes the password at the cost that both sides expect.
 const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
 await createPerson(stack.db, env, person)
 const fromPage = (_: string, origin: string) => ({ origin })
@@ -75,7 +75,7 @@ async function answerOf(origin: string, side: string, address: string, { method,
   const response = await fetch(origin + address, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: {
-      // An unread body closes its connection, and the next call could use that connection.
+      // An unread body closes its connection, which the next call could otherwise reuse.
       connection: 'close',
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...headers,

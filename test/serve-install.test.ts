@@ -46,12 +46,12 @@ beforeAll(async () => {
   const sources = ['package.json', 'package-lock.json', 'wrangler.toml', 'tracker', 'functions', 'lib', 'migrations']
   await run('cp', ['-a', '--parents', ...sources, installed], { cwd: root })
   const copy = async (how: string) => await run('cp', [how, '--parents', ...used, installed], { cwd: root })
-  // A temporary folder on another disk allows no hard links.
+  // Hard links don't work if the temporary folder is on another disk.
   await copy('-al').catch(() => copy('-a'))
 })
 afterAll(() => {
   const running = path.join(folder, 'svc.pid')
-  // A failed step leaves its process running.
+  // A failed step can leave its process running.
   if (existsSync(running)) process.kill(Number(readFileSync(running, 'utf8')), 'SIGKILL')
   rmSync(folder, { recursive: true, force: true })
 })
@@ -70,7 +70,7 @@ test('the commands need no development package, even for code that they import l
   await Promise.all(calls.map((args) => run(process.execPath, args, { cwd: installed })))
 })
 
-test('a failed nightly backup is reported and keeps the old ones, and a successful one replaces them and is copied', async () => {
+test('a failed nightly backup is reported and keeps the old backups, and a successful one replaces them and is copied', async () => {
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const created of [backups, stubs]) mkdirSync(created)
@@ -113,7 +113,7 @@ const bin = path.join(folder, 'bin')
 const data = path.join(folder, 'var')
 const units = path.join(folder, 'units')
 
-/** Runs a step of the page in the test's own folders. */
+/** Runs a step from the page in the test's own folders. */
 async function step(name: string): Promise<string> {
   const [, block] = new RegExp(`\`\`\`sh ${name}\\n([^]*?)\`\`\``).exec(readme) ?? []
   if (block === undefined) throw new Error(`The page has no step ${name}.`)
@@ -206,7 +206,7 @@ test('the pasted steps of the page install, back up, upgrade and restore the ser
   await query(url(), insert)
   await step('backup')
   const secrets = readFileSync(path.join(data, 'secrets.json'), 'utf8')
-  // The source of the next release.
+  // The source code of the next release.
   await run('cp', ['-al', installed, `${installed}-next`])
   await step('upgrade')
   await step('backup')
@@ -217,7 +217,7 @@ test('the pasted steps of the page install, back up, upgrade and restore the ser
   expect((await fetch(`http://127.0.0.1:${port}/sign-in`)).status).toBe(200)
   const served = await (await fetch(`http://127.0.0.1:${port}/packages/${packageFile}`)).bytes()
   expect(unpack(served)['dist/server.js']).toContain('https://partners.yourdomain.com')
-  // One folder builds the release and another starts it.
+  // The release is built in one folder and started in another.
   expect(built()).toEqual(atInstall)
   await run(path.join(bin, 'systemctl'), ['stop', 'svc'])
   rmSync(path.join(folder, 'svc.pid'))

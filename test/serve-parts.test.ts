@@ -84,7 +84,7 @@ test.each([
   expect(problemsOf(given)).toEqual([expect.stringContaining(said)])
 })
 
-test("a secret in a variable applies while the variable is set and doesn't replace the stored one", () => {
+test("a secret in a variable applies while the variable is set and doesn't replace the stored secret", () => {
   const data = mkdtempSync(path.join(folder, 'kept-'))
   const read = (given: Record<string, string | undefined>) =>
     readSettings({ ...whole, DATABASE_URL: undefined, ...given }, { ...options, embedded: true, data }).settings
@@ -95,11 +95,11 @@ test("a secret in a variable applies while the variable is set and doesn't repla
   expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(created)
 })
 
-test('git ignores everything that a start from a clone stores', () => {
+test('git ignores all files that a start in a clone creates', () => {
   expect(readFileSync('.gitignore', 'utf8').split('\n')).toEqual(expect.arrayContaining(['.local/', '/data/']))
 })
 
-test('a database without its secrets is not opened with new ones', () => {
+test('a database without its secrets is not opened with new secrets', () => {
   const data = mkdtempSync(path.join(folder, 'lost-'))
   writeFileSync(path.join(data, 'postgres'), '')
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
@@ -223,7 +223,7 @@ describe('over HTTP', async () => {
     'x-geo-city': Buffer.from('Łódź').toString('latin1'),
     host: 'evil.example',
   }
-  test('restarts lose no request of a proxy that keeps connections and retries refused ones', async () => {
+  test('restarts lose no request of a proxy that keeps connections open and retries refused connections', async () => {
     const served = { ...given, service: { answer: async () => (await sleep(2), new Response('ok')) } }
     let current = await startServer(served)
     const { port } = current
@@ -263,7 +263,7 @@ describe('over HTTP', async () => {
     expect(codes).toEqual([])
   }, 60_000)
 
-  test("a visitor's location headers are ignored, and a trusted proxy's count", async () => {
+  test("a visitor's location headers are ignored, and a trusted proxy's headers count", async () => {
     expect(await ask('127.0.0.1', forged)).toMatchObject({
       url: `${baseUrl}/x`,
       seen: { 'cf-connecting-ip': '::ffff:127.0.0.1' },
@@ -321,7 +321,7 @@ describe('over HTTP', async () => {
       expect(usesOf('2001:db8:1:2::2', '/docs')).toBe(0)
     })
 
-    test('does not count clicks and leads of visitors, or keys that worked', () => {
+    test("excludes visitors' clicks and leads, and valid keys", () => {
       expect(usesOf('203.0.113.1', '/api/v1/track/click', { method: 'POST' })).toBe(50_000)
       expect(usesOf('203.0.113.1', '/api/v1/track/lead', { method: 'POST' })).toBe(50_000)
       const use = { method: 'POST', pathname: '/api/v1/track/sale', authorization: 'Bearer good', bodyBytes: 100 }
@@ -330,7 +330,7 @@ describe('over HTTP', async () => {
       expect(budget.take('203.0.113.1', use)).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, pathname: '/api/v1/partners' })).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
-      // A key pays for no page, and no page proves a key.
+      // A key doesn't count as proof for a page, and a page doesn't prove a key.
       budget.know({ ...use, pathname: '/docs', authorization: 'Bearer bad' })
       expect(budget.take('203.0.113.1', { ...use, pathname: '/docs' })).toBe(false)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
@@ -346,7 +346,7 @@ describe('over HTTP', async () => {
     expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(2)
   })
 
-  test('an interrupted body gets no answer, stops nothing and writes no log line', async () => {
+  test("an interrupted body gets no answer, doesn't stop the service and writes no log line", async () => {
     const logged = vi.spyOn(console, 'error')
     onTestFinished(() => logged.mockRestore())
     const headers = { 'content-length': '10' }
@@ -437,7 +437,7 @@ test('concurrent messages reach the consumer in one call, and each caller gets i
 describe('rate limits', () => {
   const minute = { limit: 20, period: 60 }
 
-  test('a limited number of calls passes in a window, separately for each key', async () => {
+  test('a window allows a limited number of calls, separately for each key', async () => {
     let now = 0
     const limiter = openRateLimits(() => now).limiter('1', minute)
     const let_through = async (key: string, times: number) =>
@@ -448,7 +448,7 @@ describe('rate limits', () => {
     expect(await let_through('a', 30)).toBe(20)
   })
 
-  test("processes that exchange counts enforce limits together, and don't share addresses", async () => {
+  test('processes that exchange counts enforce limits together, without sharing addresses', async () => {
     const [here, there] = [openRateLimits(() => 0), openRateLimits(() => 0)]
     const [one, other] = [here.limiter('1', minute), there.limiter('1', minute)]
     for (let times = 0; times < 15; times++) await one.limit({ key: '203.0.113.9' })

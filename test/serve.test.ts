@@ -58,7 +58,7 @@ describe('with a database of its own', async () => {
   const host = 'partners.example.com'
   const dataFolder = path.join(folder, 'data')
   const geoFile = path.join(folder, 'places.mmdb')
-  // The proxy's view of its visitors, and their own claims.
+  // The addresses that the proxy sees are in Germany, and those that visitors claim are in France.
   const networks: Parameters<typeof mmdb>[0] = [
     ['203.0.113.0', 24, { country: { iso_code: 'DE' } }],
     ['198.51.100.0', 24, { country: { iso_code: 'FR' } }],
@@ -100,7 +100,7 @@ describe('with a database of its own', async () => {
   test('behind a TLS proxy a person signs up, creates a program, and everything from a click to the refund is recorded', async () => {
     const served = await start()
     generated = secrets()
-    // Another process can't use the folder and does no harm.
+    // Another process can't use the folder, and its attempt does no harm.
     const refused = run(process.execPath, ['lib/serve/serve.ts', '--embedded', '--data', dataFolder], {
       env: { ...bareEnvironment, ...environment, PORT: '0' },
     }).catch((error: unknown) => error)
@@ -216,7 +216,7 @@ describe('with a database of its own', async () => {
     ).toMatchObject({ rowCount: 1 })
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
 
-    // After a kill under load its PostgreSQL restarts, and callers who retry succeed.
+    // After a kill under load, PostgreSQL restarts, and callers who retry succeed.
     const callers = startCallers(() => origin, [{ apiKey: key, partnerCode: 'bob' }])
     await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 60_000)
     process.kill(Number.parseInt(readFileSync(path.join(dataFolder, 'postgres/postmaster.pid'), 'utf8')), 'SIGKILL')
@@ -269,11 +269,11 @@ describe('several processes on one database', async () => {
   }
   const leads = (served: Awaited<ReturnType<typeof start>>) => served.logs().some(({ leader }) => leader === true)
 
-  test('one of them leads, another takes over if it is killed, and limits count the requests of both', async () => {
+  test('one of them leads, another takes over if the leader is killed, and limits count the requests of both', async () => {
     const first = await start()
     await vi.waitFor(() => expect(leads(first)).toBe(true), 60_000)
     const second = await start(['--no-migrate'])
-    // The first process gets more requests than the limit. Retries because a window may start in between.
+    // The first process gets more requests than the limit. The test retries, because a window may start in between.
     const ask = async ({ baseUrl }: typeof first) =>
       (await fetch(`${baseUrl}/api/v1/cli/status`, { headers: { authorization: 'Bearer svc_live_x' } })).status
     await vi.waitFor(
@@ -333,7 +333,7 @@ test('a Node version without TypeScript support is refused with a message', asyn
   })
 })
 
-test('a start with missing values is refused before anything changes, and lists them all', async () => {
+test('a start with missing values is refused before anything changes, and the error lists them all', async () => {
   const refused = await run(
     process.execPath,
     ['lib/serve/serve.ts', '--embedded', '--data', path.join(folder, 'none')],

@@ -170,7 +170,7 @@ describe('a call that may have failed', () => {
     expect(standIn.received).toHaveLength(3)
   })
 
-  test('is left to the caller if the service asks for a long wait', async () => {
+  test('is not retried if the service asks for a long wait', async () => {
     standIn.answers = [refusal(429, 'rate_limited', {}, { 'retry-after': '60' })]
     expect(await client.trackSale(sale)).toMatchObject({ ok: false, status: 429, error: { code: 'rate_limited' } })
     expect(standIn.received).toHaveLength(1)

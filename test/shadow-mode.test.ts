@@ -17,7 +17,7 @@ import { startEndpoint } from './support/stack.ts'
 
 const { db, sql, env } = await startEndpoint()
 
-/** A program with a partner who signs in, and a caller of its API. */
+/** A program with a signed-in partner, and a caller of its API. */
 async function startProgram(settings: Parameters<typeof createLedgerProgram>[2] = {}) {
   const program = await createLedgerProgram(sql, db, settings)
   const { programId, partnerIds } = program
@@ -39,7 +39,7 @@ async function startProgram(settings: Parameters<typeof createLedgerProgram>[2] 
 
 const [ada, rival] = [0, 1]
 
-test('shadow mode computes everything, credits nothing, and partners neither see nor hear of it', async () => {
+test('shadow mode computes everything and credits nothing, and partners neither see it nor get notifications', async () => {
   const program = await startProgram({ leadCommissionCents: 300, holdDays: 0 })
   const { programId, partnerIds, userId, call } = program
   const partnerId = partnerIds[ada] ?? 0
@@ -115,7 +115,7 @@ test('shadow mode computes everything, credits nothing, and partners neither see
   expect(live.commissionCents).toBe(600)
 })
 
-test('the comparison names each reason for which the former service pays another amount', async () => {
+test('the comparison gives each reason why the former service pays a different amount', async () => {
   const program = await startProgram()
   const { programId, partnerIds, call } = program
   await call('POST', '/enter')

@@ -30,7 +30,7 @@ interface Call {
   to: string
 }
 
-/** Calls from one file to another, without repetition. */
+/** Calls from one file to another, each once. */
 const calls = [
   ...new Map(
     functions.flatMap(({ file, text }) =>
@@ -42,8 +42,7 @@ const calls = [
 ]
 
 /**
- * A folder with a number calls itself and lower numbers. A folder without one can call any, and no numbered folder
- * calls it.
+ * A folder with a number calls itself and lower numbers. A folder without a number can call any folder, and no numbered folder calls it.
  */
 const layerOf = (file: string) => Number(/^\d+/.exec(file)?.[0] ?? Infinity)
 const shown = ({ from, to }: Call) => `${from} calls ${to}`
@@ -75,7 +74,7 @@ test('database functions only call their own layer and lower ones', () => {
   expect(upwards).toEqual([])
 })
 
-test('no file of database functions calls itself through others', () => {
+test('no file of database functions calls itself through other files', () => {
   expect(circles(calls)).toEqual([])
 })
 
@@ -84,7 +83,7 @@ test(`no database function is longer than ${mostLines} lines`, () => {
   expect(long).toEqual([])
 })
 
-test('views are rebuilt files, not numbered migrations', () => {
+test('views are in files that each migration rebuilds, not in numbered migrations', () => {
   const migrations = path.join(root, '..')
   const numbered = readdirSync(migrations).filter((name) => /^\d{4}_.*\.sql$/.test(name))
   expect(numbered).not.toEqual([])

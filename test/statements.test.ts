@@ -27,7 +27,7 @@ test('a month ends in UTC when the next begins', () => {
   })
 })
 
-test('a statement opens with the balance before, lists each entry, and closes with their sum', async () => {
+test('a statement opens with the previous balance, lists each entry, and closes with the sum', async () => {
   const program = await createLedgerProgram(sql, db)
   const { programId } = program
   const partnerId = program.partnerIds[0] ?? 0

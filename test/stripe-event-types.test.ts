@@ -14,8 +14,8 @@ const { post, stripe, salesOf } = await openWebhook(endpoint)
 type StripeObject = Record<string, unknown> & { id: string }
 
 /**
- * Objects from Stripe's own fixtures for each API version (github.com/stripe/openapi, `openapi/fixtures3.json`, MIT
- * license, copyright Stripe, Inc.), from the time when the version was the newest.
+ * Objects from Stripe's own fixtures for each API version (github.com/stripe/openapi, `openapi/fixtures3.json`, MIT license, copyright
+ * Stripe, Inc.), published while this version was the newest.
  */
 const fixtures = new Map<string, Map<string, StripeObject>>()
 for (const line of readFileSync(new URL('stripe-fixtures.jsonl', import.meta.url), 'utf8')
@@ -66,7 +66,7 @@ describe('every type of event', () => {
     expect(handledEventTypes.filter((type) => !allTypes.includes(type))).toEqual([])
   })
 
-  test('does not include the names that each object has', async () => {
+  test('does not include the properties that every object has', async () => {
     const shop = await createShop(sql)
     for (const type of ['__proto__', 'constructor', 'toString']) {
       const answer = await post(event(type, { id: 'obj_1' }, { account: shop.account, api_version: '2024-06-20' }))
@@ -81,7 +81,7 @@ describe('every type of event', () => {
       const answers = new Map<string, number>()
       const oldest = version === versions[0]
       for (const type of allTypes) {
-        // Unused fields are not checked, so one version is enough.
+        // The service doesn't check unused fields, so one version is enough.
         if (!handledEventTypes.includes(type) && !oldest) continue
         // Before 2025-03-31 an invoice had no separate payments.
         if (type === 'invoice_payment.paid' && !fixtures.get(version)?.has('invoice_payment')) continue
@@ -201,7 +201,7 @@ describe.for(versions)('as Stripe documents API version %s,', (version) => {
     ['charge.refunded', { ...like('charge', { id: 'ch_1', payment_intent: 'pi_1' }) }, 2500],
     ['charge.dispute.funds_withdrawn', dispute('needs_response'), 10_000],
     ['charge.dispute.funds_reinstated', dispute('won'), 0],
-    // Without balance transactions, the end of a dispute moves no money.
+    // Without balance transactions, closing a dispute moves no money.
     ['charge.dispute.closed', dispute('lost'), 0],
   ]
   test.for(reversed)('%s reverses its amount', async ([type, object, refunded]) => {

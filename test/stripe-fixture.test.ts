@@ -30,7 +30,7 @@ describe('npm run stripe:fixture', () => {
     },
   )
 
-  test('uses the latest visitor, even a test visitor, and connects a program once', async () => {
+  test('uses the latest visitor, even a test visitor, and connects each program once', async () => {
     const shop = await createShop(sql, {})
     const found = async () => (await findProgram(db, String(shop.programId)))?.visitor
     expect(await found()).toEqual({ click_id: shop.clickId, customer_key: null })
@@ -39,7 +39,7 @@ describe('npm run stripe:fixture', () => {
       [shop.programId],
     )
     expect(await found()).toEqual({ click_id: null, customer_key: 'tester' })
-    // A visitor of the test link who sent no lead gets a click id of the test link.
+    // A visitor of the test link who sent no lead gets the test link's click id.
     await sql.query(
       `insert into affiliate_click_events (program_id, is_test, click_timestamp, id) values ($1, true, now() + interval '2 s', 1)`,
       [shop.programId],

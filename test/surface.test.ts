@@ -57,7 +57,7 @@ test.each(answers)('%s %s is readable by its intended audience', async (method, 
   expect(await headersOf(method, path)).toEqual(headers)
 })
 
-test('any page may load the script but nothing else', async () => {
+test('any page may load the script but no other file', async () => {
   expect(await headersOf('GET', '/js/svc-tracker.js')).toMatchObject({
     ...open,
     status: 200,
@@ -123,7 +123,7 @@ async function post(path: string, body: string, headers: Record<string, string> 
   return [response.status, (await response.json()) as Record<string, unknown>] as const
 }
 
-test('browser calls need no preflight: the two public routes take JSON as text, only without a key', async () => {
+test('browser calls need no preflight: the two public routes accept JSON as text, but only without a key', async () => {
   const [status, click] = await post(
     'click',
     JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }),
@@ -143,7 +143,7 @@ test('browser calls need no preflight: the two public routes take JSON as text, 
   ])
 })
 
-test('a path without a function answers with 404 and a platform error', async () => {
+test('a path without a function gets 404 and a platform error', async () => {
   const response = await fetch(`${stack.baseUrl}/api/v1/nothing`)
   expect(response.status).toBe(404)
   expect(await response.json()).toMatchObject({ success: false, error: { code: 'not_found' } })

@@ -66,7 +66,7 @@ describe('svc init', () => {
     ])
   })
 
-  test('finds its key and address in .svc/.env later', async () => {
+  test('finds its key and address in .svc/.env when it runs again', async () => {
     await svc(['init'])
     expect(await json(['init', '--json'], {})).toMatchObject({ success: true, program: { id: sandbox.programId } })
   })
@@ -125,7 +125,7 @@ describe('svc init', () => {
     expect(section).toContain(`${stack.baseUrl}/programs/${sandbox.programId}/check`)
     expect(section).not.toMatch(/svc_live_|\{\{|old words/)
     expect(text).toBe(expected(section))
-    // Neither file repeats the other.
+    // Neither file repeats lines of the other.
     const instructions = read('.svc/AGENTS.md')
     for (const line of section.split('\n').filter((one) => one.length > 40)) expect(instructions).not.toContain(line)
     expect(await json(['init', '--json'])).toMatchObject({ files: { 'AGENTS.md': 'unchanged' } })
@@ -202,7 +202,7 @@ describe('svc test', () => {
 })
 
 describe('svc status', () => {
-  test('shows the checks with a remedy for each failure, and ends with 3 if one fails', async () => {
+  test('shows the checks with a remedy for each failure, and exits with 3 if one fails', async () => {
     const fresh = await createSandbox(stack.db, env)
     const own = { SVC_API_KEY: fresh.apiKey, SVC_BASE_URL: stack.baseUrl }
     const before = await svc(['status'], own)
@@ -279,7 +279,7 @@ describe('failures', () => {
   })
 
   test.each([[['nonsense']], [['test', 'refund']], [['test', 'sale', '--amount', '9.90']], [['status', '--nonsense']]])(
-    '%j is wrong usage and ends with 2',
+    '%j is wrong usage and exits with 2',
     async (args) => {
       const { exitCode, stderr } = await svcAlone(args)
       expect([exitCode, stderr]).toEqual([2, expect.stringContaining('error:')])
@@ -287,7 +287,7 @@ describe('failures', () => {
   )
 
   test.each([[['--help']], [['init', '--help']], [['status', '--help']], [['test', 'sale', '--help']]])(
-    '%j shows examples and ends with 0',
+    '%j shows examples and exits with 0',
     async (args) => {
       const { exitCode, stdout } = await svc(args)
       expect([exitCode, stdout]).toEqual([0, expect.stringContaining('$ svc ')])
@@ -494,7 +494,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['applications', 'delete', eve])).stdout).toBe(`✓ Application ${eve} was deleted.\n`)
   })
 
-  test('moves in from files: plan, rows, apply and undo', async () => {
+  test('import from files: plan, rows, apply and undo', async () => {
     const files = ['people.csv', 'customers.csv']
     writeFileSync(inFolder('people.csv'), 'Who;Email;Token\nIda Moss;ida@example.com;ida-moved\n;;bad code')
     writeFileSync(inFolder('customers.csv'), 'customer id,affiliate email\nida-1,ida@example.com')
@@ -518,7 +518,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect((await svc(['import', 'plan', 'elsewhere'])).exitCode).toBe(2)
   })
 
-  test('explains a sale in lines and as JSON, and reports a missing one', async () => {
+  test('explain a sale as text and as JSON, and report a missing sale', async () => {
     const { stdout, exitCode } = await svc(['sales', 'explain', 'cli-1'])
     expect([exitCode, stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('$24.69')])
     expect(stdout).toMatch(/STEP +FOUND +MEANS\ncustomer_key +unknown .*\nclick_id +found /)
@@ -531,7 +531,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     })
   })
 
-  test('a wrong filter and a key without the scope end with 1 and say what to do', async () => {
+  test('exit with 1 and say what to do after a wrong filter or with a key without the scope', async () => {
     expect(await svc(['partners', 'list', '--status', 'odd'])).toMatchObject({
       exitCode: 1,
       stderr: expect.stringContaining('status must be active or inactive or ended'),

@@ -62,7 +62,7 @@ describe('svc webhooks', () => {
   })
 })
 
-/** Stops a server and starts it again on the same port. */
+/** Stops a server and restarts it on the same port. */
 async function startMovable(handle: RequestListener) {
   const server = createServer(handle).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -157,7 +157,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
   }
 }
 
-/** A sale to one customer, who stays attributed after a click named them. */
+/** A sale to one customer, who stays attributed after a call with their click id. */
 async function sell(transaction_id: string, more: { click_id?: string } = {}) {
   const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
     method: 'POST',
@@ -168,7 +168,7 @@ async function sell(transaction_id: string, more: { click_id?: string } = {}) {
 }
 
 describe('svc listen', () => {
-  test('forwards every event to each listener, signed, and leaves nothing behind', async () => {
+  test('forwards every event to each listener, signed, and deletes its endpoints when it ends', async () => {
     const secrets = ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=', 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD']
     const [first, second] = await Promise.all([
       startListener(204),
@@ -187,7 +187,7 @@ describe('svc listen', () => {
     await expect
       .poll(() => types(first), { timeout: 20_000 })
       .toEqual(['sale.created', 'commission.created', 'sale.created', 'commission.created'])
-    // The server of the second listener refuses every event, so each comes again after five seconds.
+    // The server of the second listener refuses every event, so each is sent again after five seconds.
     const repeated = () => second.hooks.verified.map(({ id }) => id)
     await expect.poll(() => new Set(repeated()).size, { timeout: 20_000 }).toBe(2)
     await expect.poll(() => repeated().length, { timeout: 20_000 }).toBeGreaterThanOrEqual(4)
@@ -221,7 +221,7 @@ describe('svc listen', () => {
     await report(firstId - 1000, 'late', '0')
     expect(first.out.text).toMatch(/sale\.created +transaction late +204/)
     expect(types(first)).toHaveLength(5)
-    // The same is true if the next event arrives minutes later.
+    // This also holds if the next event arrives minutes later.
     for (const minutes of [2, 4, 6]) await report(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
     expect(types(first)).toHaveLength(8)
     await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
@@ -231,7 +231,7 @@ describe('svc listen', () => {
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 
-  test('loses nothing while the service, the local server or the listener is down', async () => {
+  test('loses no event while the service, the local server or the listener is down', async () => {
     const service = await startWayToService()
     const { child, hooks, server, out, end } = await startListener(
       204,
@@ -266,7 +266,7 @@ describe('svc listen', () => {
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 
-  test('continues the endpoint of a killed listener, and misses nothing', async () => {
+  test('takes over the endpoint of a killed listener, and misses no event', async () => {
     const place = await startHooks(204)
     const types = ['--types', 'sale.created']
     const killed = await listenAt(place, ...types)

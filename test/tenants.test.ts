@@ -22,7 +22,7 @@ function address(route: string, around: Record<string, string> = {}): string {
   return /\/(payouts|file)\.csv$/.test(path) ? `${path}?layout=wise&currency=usd` : path
 }
 
-/** Fields that a form of any of these routes accepts. */
+/** The fields that the forms of these routes accept. */
 const fields = {
   name: 'Taken over',
   domain: 'evil.example',
@@ -77,7 +77,7 @@ const { rows: tables } = await stack.sql.query<{ name: string }>(
   `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'program_id'
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by 1`,
 )
-// Excluded: exports by the victim's own members, and the refusal of its own revoked key.
+// Excludes exports by the victim's own members, and the refusal of its own revoked key.
 const noted: Record<string, string> = {
   audit_log: "and action <> 'data.exported'",
   refused_calls: "and call <> 'key'",
@@ -85,7 +85,7 @@ const noted: Record<string, string> = {
 const parts = tables.map(
   ({ name }) => `select '${name}' as name, t::text from ${name} t where program_id = $1 ${noted[name] ?? ''}`,
 )
-// Prepared, because each test runs it twice and planning it takes longer than reading.
+// A prepared statement, because each test runs it twice and planning it takes longer than reading.
 const everything = {
   name: 'everything',
   text: `${parts.join(' union all ')} union all select 'programs', p::text from programs p where id = $1
@@ -94,7 +94,7 @@ const everything = {
     union all select 'invitations', i::text from workspace_invitations i where workspace_id::text = $2 order by 1, 2`,
 }
 
-/** Returns all data of the victim as one text. */
+/** Returns all data of the victim as one string. */
 async function victims(): Promise<string> {
   const values = [victim.programId, victim.workspaceId, victim.partnerId]
   const { rows } = await stack.sql.query({ ...everything, values })
@@ -254,7 +254,7 @@ test.each(routes.documents)('%s is for members who pay partners and for its part
     Object.entries(strangers).map(([name, status]) => [name, status === 303 ? 401 : 404]),
   )
   const readers = { owner: 200, 'an unverified account': 200, 'a member without the action': 200, 'its partner': 200 }
-  // A partner of the program gets their own statement, whatever partner they name.
+  // A partner of the program gets their own statement, whatever partner they request.
   const ofFellow = route.includes('statements') ? { 'another partner of the program': 200 } : {}
   expect(found).toEqual({ ...signedOut, ...readers, ...ofFellow })
 })
@@ -292,7 +292,7 @@ const people = Object.fromEntries(
     }),
   ),
 )
-/** The tabs of pages. Each shows other data. */
+/** The tabs of pages. Each shows different data. */
 const tabs: Record<string, readonly string[]> = {
   'GET /programs/:programId/settings': settingsTabs.map(({ name }) => name),
   'GET /programs/:programId/partners/:partnerId': ['commissions', 'payouts', 'links', 'activity', 'settings'],
@@ -301,7 +301,7 @@ const pages = [...Object.keys(routes.program), ...routes.workspace, ...routes.si
   .filter((route) => route.startsWith('GET'))
   .flatMap((route) => [route, ...(tabs[route] ?? []).map((tab) => `${route}?tab=${tab}`)])
 
-test.each(roles)('%s sees no data beyond the role on any page or in any file', async (role) => {
+test.each(roles)('%s sees no data beyond their role on any page or in any file', async (role) => {
   const shown = await Promise.all(pages.map((route) => send(address(route), people[role])))
   const leaks = shown.flatMap(({ text }, index) =>
     secrets
@@ -457,7 +457,7 @@ test.each(withIds)("%s changes nothing if a member uses another program's ids in
   expect(await victims()).toBe(before)
 })
 
-test('an event of another account changes nothing, whatever program and visitor it names', async () => {
+test('an event of another account changes nothing, whatever program and visitor it contains', async () => {
   const before = await victims()
   const shop = {
     generation: 'new' as const,

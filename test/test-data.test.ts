@@ -95,7 +95,7 @@ async function recordTestData(sandbox: Sandbox) {
   )
 }
 
-/** More rows of each kind than one batch. */
+/** More rows of each kind than fit into one batch. */
 async function fillTests({ programId }: Sandbox, count: number) {
   for (const statement of [
     `insert into affiliate_click_events (program_id, is_test, click_timestamp, id)
@@ -126,7 +126,7 @@ async function countTestRows({ programId }: Sandbox): Promise<Record<string, num
   return Object.fromEntries(rows.map(({ kind, count }) => [kind, count]))
 }
 
-/** The audit log, sessions and keys change with their use, and notifications are sent later. */
+/** The audit log, sessions and keys change when they are used, and notifications are sent later. */
 async function liveRows({ programId }: Sandbox): Promise<string> {
   const { rows: tables } = await sql.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text) as columns from pg_class c
@@ -156,7 +156,7 @@ describe('test data', () => {
 
     const { status, html, requests } = await open(sandbox, '/test')
     expect([status, requests]).toEqual([200, 2])
-    // 15% of 100.01, rounded half up, less its half. 15% of 100.00, less a quarter. Twice 3.00 for leads.
+    // 15% of 100.01, rounded half up, minus half of it. 15% of 100.00, minus a quarter of it. Twice 3.00 for leads.
     expect(figuresIn(html)).toEqual({
       'Test clicks': '3',
       'Test leads': '2',
@@ -171,7 +171,7 @@ describe('test data', () => {
     expect(await liveRows(sandbox)).toBe(before)
   })
 
-  test('earns for as long as the program pays for a customer, from their first test sale', async () => {
+  test('earns for as long as the program pays for a customer, starting with their first test sale', async () => {
     const sandbox = await createSandbox(db, env, { commission_bp: 1500, commission_duration_months: 1 })
     const after = (days: number) => ({ ...shopOf(sandbox), now: shopOf(sandbox).now + days * 24 * 60 * 60 })
     const renewal = (days: number) =>
@@ -222,7 +222,7 @@ describe('test data', () => {
 })
 
 describe('clearing test data', () => {
-  test('deletes it in batches, and nothing else; its ids are free again', async () => {
+  test('deletes it in batches, and nothing else, and makes its ids available again', async () => {
     const [sandbox, other] = [await newProgram(), await newProgram()]
     for (const program of [sandbox, other]) {
       await sellLive(program)
@@ -254,7 +254,7 @@ describe('clearing test data', () => {
     ])
   })
 
-  test('during concurrent sales, refunds and Processor events breaks none of them', async () => {
+  test('during concurrent sales, refunds and processor events breaks none of them', async () => {
     const sandbox = await newProgram()
     const shop = shopOf(sandbox)
     await sellLive(sandbox)
@@ -278,7 +278,7 @@ describe('clearing test data', () => {
   })
 })
 
-test('no test sale has a commission, and everything agrees', async () => {
+test('no test sale has a commission, and the audit finds nothing', async () => {
   const { rows } = await sql.query(
     'select from commissions c join sales s on s.program_id = c.program_id and s.id = c.sale_id where s.is_test',
   )
@@ -302,7 +302,7 @@ async function keyless(path: string, body: object) {
   return await (await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)).json()
 }
 
-test("a test lead without a key doesn't turn a sale by code into a test", async () => {
+test("a test lead without a key doesn't turn a sale with a code into a test", async () => {
   const sandbox = await newProgram()
   const { programId, partnerCode, apiKey } = sandbox
   await sql.query(
@@ -327,7 +327,7 @@ test("a test lead without a key doesn't turn a sale by code into a test", async 
     expect(answer).toMatchObject({ status: 200, attributed: true, commission_cents: 1500 })
     expect(answer).not.toHaveProperty('test_mode')
   }
-  // Without a code, only the lead through the test link marks a test.
+  // Without a code, only the lead through the test link marks the sale as a test.
   await keyless('lead', { customer_key: 'guessed too', additional_data })
   await keyless('lead', { customer_key: 'tested too', click_id })
   const plain = async (customer_key: string) =>
@@ -385,7 +385,7 @@ describe('a test link', () => {
     expect(await events('sales', sandbox)).toEqual({ tests: '0', live: '2' })
   })
 
-  test("is no link of another program, and no partner's code", async () => {
+  test("isn't a link of another program, and its code isn't a partner's", async () => {
     const [one, other] = [await newProgram(), await newProgram()]
     const affiliate_url = `https://shop.example.com/?aff=svc-test-${one.programId}`
     const additional_data = { program_id: other.programId }
@@ -493,7 +493,7 @@ describe('the installation check', () => {
     expect(requests).toBeLessThanOrEqual(2)
   })
 
-  test('forgets a refusal once the call succeeds, and starts over on request', async () => {
+  test('forgets a refusal after the call succeeds, and starts over on request', async () => {
     const sandbox = await newProgram()
     await refuse('click', clickOf('nobody', sandbox.programId))
     const { click_id } = await track(

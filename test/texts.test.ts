@@ -60,7 +60,7 @@ interface Node {
 }
 const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value
 
-/** Finds texts for readers in a code file: page texts, sentences and labels. */
+/** Finds user-visible texts in a code file: page texts, sentences and labels. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf)
   if (!isNode(value) || value.type === 'ImportDeclaration') return []

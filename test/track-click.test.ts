@@ -57,14 +57,14 @@ describe('processing of a click', () => {
     })
   })
 
-  test('click call without a matching existing_click_id → new customer in `click`, new click id', async () => {
+  test('a click call without a matching existing_click_id creates a customer in `click` with a new click id', async () => {
     const first = await api.click(program)
     const second = await api.click(program)
     expect(second).not.toBe(first)
     expect(await customerOf(first)).toMatchObject({ customer_status: 'click', program_id: String(program.programId) })
   })
 
-  test('existing customer + click call, existing_click_id matches → customer reused, click event created', async () => {
+  test('a click call with a matching existing_click_id reuses the customer and creates a click event', async () => {
     const clickId = await api.click(program)
     const { id, last_click_at: firstClick } = await customerOf(clickId)
     expect(await api.click(program, { existing_click_id: clickId })).toBe(clickId)
@@ -74,7 +74,7 @@ describe('processing of a click', () => {
     expect(after.last_click_at.getTime()).toBeGreaterThanOrEqual(firstClick.getTime())
   })
 
-  test('the click event keeps every field of the request, and what the service derives', async () => {
+  test('the click event stores every field of the request, and the fields that the service derives', async () => {
     const sent = {
       affiliate_url: `${url}&utm_source=mail`,
       page_url: 'https://shop.example.com/',
@@ -102,7 +102,7 @@ describe('processing of a click', () => {
     })
   })
 
-  test('user_agent falls back to the header', async () => {
+  test('user_agent defaults to the header', async () => {
     const { body } = await api.call(clickPath, { affiliate_url: url }, { headers: { 'user-agent': iphone } })
     expect(await eventsOf(body.click_id)).toMatchObject([
       { user_agent: iphone, device_type: 'mobile', device_os: 'iOS', browser_name: 'Mobile Safari' },
@@ -122,7 +122,7 @@ describe('processing of a click', () => {
     expect((await api.call(clickPath, { affiliate_url: url, ...fields('') })).status).toBe(200)
   })
 
-  test("updates the link's clicks and last_clicked, the partner-program metric and the day", async () => {
+  test("updates the link's clicks and last_clicked, the partner's metric for the program, and the day's totals", async () => {
     const other = await api.program()
     const code = `${other.partnerCode}-2`
     await addLink(api.stack.db, { programId: other.programId, partnerId: other.partnerId, code, pageUrl: null })
@@ -181,9 +181,9 @@ describe('ignores an existing_click_id that belongs to no customer of the progra
 describe('attribution model', () => {
   test.for([
     ['last_click moves a customer in `click` to the new link', 'last_click', 'click', true],
-    ['first_click leaves it', 'first_click', 'click', false],
-    ['last_click leaves a customer in `lead`', 'last_click', 'lead', false],
-    ['last_click leaves a customer in `conversion`', 'last_click', 'conversion', false],
+    ["first_click doesn't move it", 'first_click', 'click', false],
+    ["last_click doesn't move a customer in `lead`", 'last_click', 'lead', false],
+    ["last_click doesn't move a customer in `conversion`", 'last_click', 'conversion', false],
   ] as const)('%s', async ([, model, status, moves]) => {
     const own = await api.program({ attribution_model: model })
     const second = await addPartner(api.stack.db, {
@@ -300,7 +300,7 @@ describe('a bot, by its user agent,', () => {
     expect(await visitorDevice(agent)).toMatchObject({ device_type: device })
   })
 
-  test("no desktop browser counts as a bot, and the result matches the full parser's", async () => {
+  test('no desktop browser counts as a bot, and the results match the full parser', async () => {
     const systems = [
       'Windows NT 6.1',
       'Windows NT 10.0; Win64; x64',
@@ -364,7 +364,7 @@ describe('the partner code', async () => {
     await addLink(api.stack.db, { programId: program.programId, partnerId: program.partnerId, code, pageUrl: null })
   }
   test.for([
-    ['of another case', '?aff=JANE.DOE', 'Jane.Doe'],
+    ['in a different case', '?aff=JANE.DOE', 'Jane.Doe'],
     ['with @', '?aff=a@b.example', 'a@b.example'],
     ['with @, percent-encoded', '?aff=a%40b.example', 'a@b.example'],
     ['with _', '?aff=under_score', 'under_score'],
@@ -492,7 +492,7 @@ describe('click errors', async () => {
       expect(await clickOn('first.example', program.programId)).toMatchObject({ code: 'unknown_partner_code' })
     })
 
-    test('goes to the closest verified domain', async () => {
+    test('goes to the program of the closest verified domain', async () => {
       const above = await addAnn('site.example')
       const below = await addAnn('shop.site.example')
       await clickOn('site.example', above)
@@ -514,7 +514,7 @@ describe('click errors', async () => {
       }
     })
 
-    test('goes to the program that its TXT record names, whatever tags were seen', async () => {
+    test('goes to the program in its TXT record, whatever tags were seen', async () => {
       const [owner, stranger] = [await addAnn('proven.example:8080'), await addAnn('proven.example')]
       await clickOn('proven.example', stranger)
       expect(await clickOn('proven.example')).toBe(stranger)
@@ -531,14 +531,14 @@ describe('click errors', async () => {
       expect(await proveDomain(stack.db, env, { id: owner, domain: 'proven.example:8080' })).toBe(true)
       expect(await clickOn('www.proven.example')).toBe(owner)
       expect(asked).toEqual(asked.map(() => '/?name=_svc.proven.example&type=TXT'))
-      // The proof is of that domain alone.
+      // The proof covers only that domain.
       await updateProgram(stack.db, owner, { ...programDefaults, name: 'Moved', domain: 'elsewhere.example' })
       expect(await clickOn('proven.example')).toBe(stranger)
       nameService.close()
       await expect(proveDomain(stack.db, env, { id: owner, domain: 'elsewhere.example' })).rejects.toThrow()
     })
 
-    test('needs a new verification after the domain changed', async () => {
+    test('needs to be verified again after the domain changed', async () => {
       const moved = await addAnn('moved.example')
       await clickOn('moved.example', moved)
       expect(await clickOn('moved.example')).toBe(moved)
@@ -550,7 +550,7 @@ describe('click errors', async () => {
     })
   })
 
-  test('details name a refused field', async () => {
+  test('details contain the refused field', async () => {
     const { body } = await api.call(clickPath, { page_url: 7, additional_data: { program_id: -1 } })
     expect(body.error.details.map(({ field }: { field: string }) => field)).toEqual([
       'affiliate_url',
@@ -606,7 +606,7 @@ describe('test click', async () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { code } } })
   })
 
-  test('a program accepts a thousand test clicks and leads without a key a day, with any aff', async () => {
+  test('a program accepts a thousand test clicks and leads without a key per day, with any aff value', async () => {
     const full = await api.program()
     const additional_data = { test_mode, program_id: full.programId }
     const send = {
@@ -640,13 +640,13 @@ describe('test click', async () => {
     expect((await send.program()).status).toBe(200)
   })
 
-  test('test_mode false is a real click', async () => {
+  test('a click with test_mode false is a real click', async () => {
     const clickId = await api.click(program, { additional_data: { test_mode: false } })
     expect(await eventsOf(clickId)).toHaveLength(1)
   })
 })
 
-/** Sends clicks like one isolate of a Worker, and records its requests for counting. */
+/** Sends clicks as one isolate of a Worker would, and records its counting requests. */
 async function clicking(fetch: () => Promise<Response>) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: Date.now() + 3_600_000 })
   const waited: Promise<unknown>[] = []
@@ -685,7 +685,7 @@ describe('counting', () => {
     expect(fetch).toHaveBeenCalledTimes(2)
   })
 
-  test('fails without failing a click, and is requested again', async () => {
+  test('can fail without failing a click, and is then requested again', async () => {
     const fetch = vi.fn(() => Promise.reject(new Error('unreachable')))
     const { click, waited } = await clicking(fetch)
     await vi.advanceTimersByTimeAsync(60_000)

@@ -64,7 +64,7 @@ describe('a database that fails once changes no response, and the event is recor
       const expected = await api.call(path, plain, keyOf(path))
       const once = (await effectOf(path)) - start
       api.stack.neon.inject({ action })
-      // The repeated click is refused by its own key and then read.
+      // The repeated click is refused because of its own key, and then read.
       const wasRecorded = action === 'drop-after' || action === 'cut'
       const databaseRequests = path === clickPath && wasRecorded ? 3 : 2
       const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests })
@@ -149,7 +149,7 @@ describe('a database that fails once changes no response, and the event is recor
     expect((await refund(200, 2)).body).toEqual(plain.body)
   })
 
-  test('a sale whose responses were both lost is a 409 with same_payload on the retry', async () => {
+  test('a sale whose responses were both lost gets 409 with same_payload on the retry', async () => {
     const body = await goodBody(salePath)
     api.stack.neon.inject({ action: 'drop-after', times: 2 })
     expect(await api.call(salePath, body, { ...key, databaseRequests: 2 })).toMatchObject({ status: 503 })

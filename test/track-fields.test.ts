@@ -7,7 +7,7 @@ const { goodBody, keyOf } = goodCalls(api, program)
 const paths = [clickPath, leadPath, salePath, refundPath]
 
 describe('unknown fields', () => {
-  test.for(paths)('%s names them and responds as without them', async (path) => {
+  test.for(paths)('%s lists them and otherwise responds as without them', async (path) => {
     const body = await goodBody(path)
     const plain = await api.call(path, await goodBody(path), keyOf(path))
     const { status, body: answer } = await api.call(path, { ...body, foo: 1, toString: null, '😀': [] }, keyOf(path))
@@ -17,14 +17,14 @@ describe('unknown fields', () => {
     expect(Object.keys(answer).filter((name) => name !== 'ignored_fields')).toEqual(Object.keys(plain.body))
   })
 
-  test('are cut to twenty names of 100 characters', async () => {
+  test('are limited to twenty names of 100 characters', async () => {
     const names = Array.from({ length: 30 }, (_, index) => `${index}`.padEnd(200, 'x'))
     const unknown = Object.fromEntries(names.map((name) => [name, 1]))
     const { body } = await api.call(clickPath, { ...(await goodBody(clickPath)), ...unknown })
     expect(body.ignored_fields).toEqual(names.slice(0, 20).map((name) => name.slice(0, 100)))
   })
 
-  test('appear for a test click and a browser lead too', async () => {
+  test('are also listed for a test click and a browser lead', async () => {
     const additional_data = { test_mode: true, program_id: program.programId }
     const affiliate_url = 'https://shop.example.com/?aff=x'
     const click = await api.call(clickPath, { affiliate_url, additional_data, program: 1 })
@@ -57,14 +57,14 @@ describe('a refund with an amount in an unknown field', () => {
     )
   })
 
-  test('gets its 401 before its 400', async () => {
+  test('gets 401 before 400', async () => {
     const { status } = await api.call(refundPath, { transaction_id: 'x', amount: 1 }, { key: 'svc_live_unknown' })
     expect(status).toBe(401)
   })
 })
 
 describe('a sale without a currency', () => {
-  test("is in the program's currency", async () => {
+  test("uses the program's currency", async () => {
     const euros = await api.program({ currency: 'eur' })
     const key = { key: euros.apiKey }
     const click_id = await api.click(euros)
@@ -176,11 +176,11 @@ describe('the stored text of a call without a key', () => {
     const bytes = Object.values(stored ?? {}).map((text) => Buffer.byteLength(String(text)))
     for (const part of ['affiliate_url', 'page_url', 'referrer_url', 'user_agent'])
       expect(stored?.[part]).toMatch(/.{50}/)
-    // The service's own names of the campaign values don't count.
+    // The service's own names for campaign values don't count.
     expect(bytes.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(2048 + campaign.join('": "",').length)
   })
 
-  test('contains an address without unused parameters', async () => {
+  test('contains an address without its unused parameters', async () => {
     const page = 'https://shop.example.com/pricing'
     const { body } = await api.call(clickPath, {
       affiliate_url: `${page}?token=secret&aff=${program.partnerCode}&gclid=ad&sub1=a&resub1=b#access_token=secret`,

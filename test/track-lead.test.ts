@@ -35,7 +35,7 @@ const state = async ({ programId }: Sandbox) =>
       [programId],
     )
   )[0]
-/** Moves a customer's latest click some seconds inside or outside the program's window of 30 days. */
+/** Moves a customer's latest click to a few seconds inside or outside the program's window of 30 days. */
 const age = (clickId: string, seconds: number) =>
   api.stack.sql.query(
     `update customers set last_click_at = now() - interval '30 days' + make_interval(secs => $2) where click_id = $1`,
@@ -47,7 +47,7 @@ const email = (user: string) => `${user}@example.com`
 const newUser = () => `user-${(users += 1)}`
 
 describe('server lead', () => {
-  test('with a click id is recorded and settled: status, day of signup, event, pay per lead, count', async () => {
+  test('with a click id is recorded and settled: status, signup date, event, pay per lead, count', async () => {
     const clickId = await api.click(verified)
     const before = await state(verified)
     const customer_key = newUser()
@@ -99,7 +99,7 @@ describe('server lead', () => {
     expect(answer.body).toMatchObject({ click_id: clickId, customer_status: 'lead' })
   })
 
-  test('a known customer key needs no click id; a repeat is 200, changes nothing and reports the duplicate', async () => {
+  test('a known customer key needs no click id; a repeat gets 200, changes nothing and reports the duplicate', async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     const first = await api.call(leadPath, { customer_key, click_id: clickId }, key)
@@ -138,7 +138,7 @@ describe('server lead', () => {
     expect(await customerOf(other)).toMatchObject({ email_hash })
   })
 
-  test('a sale before the lead leaves status conversion; the lead still counts', async () => {
+  test('after a sale the lead still counts, and the status stays conversion', async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     await api.call(salePath, { transaction_id: customer_key, customer_key, click_id: clickId, amount_cents: 100 }, key)
@@ -155,7 +155,7 @@ describe('server lead', () => {
     expect(await state(unpaid)).toMatchObject({ counted: 1, commissions: 0 })
   })
 
-  describe('400 without a click id and without a known customer, nothing recorded', async () => {
+  describe('without a click id and without a known customer gets 400, and nothing is recorded', async () => {
     const foreign = await api.click(allowed)
     const expired = await api.click(verified)
     await age(expired, -1)
@@ -205,7 +205,7 @@ const created = (program: Sandbox) => `cust_1767225600000_${'2'.repeat(20)}${pro
 describe('browser lead', () => {
   const browser = { headers: { origin: 'https://shop.example.com' } }
 
-  test('on a server-verified program: 200 provisional; does not settle, store the user id, count or pay', async () => {
+  test('on a server-verified program gets 200 provisional and does not settle, store the user id, count or pay', async () => {
     const clickId = await api.click(verified)
     const before = await state(verified)
     const body = {
@@ -233,7 +233,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toEqual({ ...before, events: before.events + 1 })
   })
 
-  test('provisional lead + repeated browser signup → unchanged, 200 provisional, nothing new recorded', async () => {
+  test('a repeated browser signup of a provisional lead gets 200 provisional, and nothing changes', async () => {
     const clickId = await api.click(verified)
     const first = await api.call(leadPath, { customer_key: newUser(), click_id: clickId })
     const before = await state(verified)
@@ -242,7 +242,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toEqual(before)
   })
 
-  test('provisional lead + server lead call → settled; counts and pays per lead', async () => {
+  test('a server lead call settles a provisional lead, which then counts and pays per lead', async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     await api.call(leadPath, { customer_key, click_id: clickId })
@@ -256,7 +256,7 @@ describe('browser lead', () => {
     })
   })
 
-  test('provisional lead + sale call → unchanged; a sale call does not settle it', async () => {
+  test('a sale call does not settle a provisional lead', async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     await api.call(leadPath, { customer_key, click_id: clickId })
@@ -266,7 +266,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toMatchObject({ counted: before.counted, commissions: before.commissions })
   })
 
-  test('a settled lead also gets the answer of a provisional one, so that a browser learns nothing', async () => {
+  test('a settled lead gets the same answer as a provisional one, so that a browser learns nothing', async () => {
     const clickId = await api.click(verified)
     await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
     const before = await state(verified)
@@ -286,7 +286,7 @@ describe('browser lead', () => {
     expect(await state(allowed)).toMatchObject({ counted: before.counted + 1, commissions: before.commissions + 1 })
   })
 
-  test('settled lead + repeated browser signup on browser_allowed → 400 already_settled, unchanged', async () => {
+  test('a repeated browser signup of a settled lead on browser_allowed gets 400 already_settled, and nothing changes', async () => {
     const clickId = await api.click(allowed)
     const body = { customer_key: newUser(), click_id: clickId }
     await api.call(leadPath, body)
@@ -306,7 +306,7 @@ describe('browser lead', () => {
       code: null,
     })
     const allowedKey = { key: allowed.apiKey }
-    /** Acts as a stranger with a guessed key: a click on their own link and a signup. */
+    /** Acts as a stranger with a guessed key, who clicks on their own link and signs up. */
     const squat = async (customer_key: string) => {
       const click_id = await api.click({ ...allowed, partnerCode: squatterCode })
       return await api.call(leadPath, { customer_key, click_id, email: email(customer_key) })
@@ -317,7 +317,7 @@ describe('browser lead', () => {
         { transaction_id: crypto.randomUUID(), customer_key, amount_cents: 1000, click_id },
         allowedKey,
       )
-    /** Returns the partners' codes and review flags of the commissions on a key's sales. */
+    /** Returns the partner codes and review flags of the commissions on the sales of a key. */
     const paid = async (customerKey: string) =>
       (
         await api.rows(
@@ -356,7 +356,7 @@ describe('browser lead', () => {
         [['honest', null]],
       ],
       [
-        'a server lead with only the key verifies nothing',
+        "a server lead with only the key doesn't verify it",
         async (user) => {
           await api.call(leadPath, { customer_key: user, email: email(user) }, allowedKey)
           await sell(user)
@@ -377,7 +377,7 @@ describe('browser lead', () => {
         [['honest', null]],
       ],
       [
-        'a click outside the window takes over nothing',
+        "a click outside the window doesn't take over the key",
         async (user) => {
           const click_id = await api.click(allowed)
           await age(click_id, -1)
@@ -386,7 +386,7 @@ describe('browser lead', () => {
         [['squatter', flagged]],
       ],
       [
-        'a refused duplicate takes over nothing',
+        "a refused duplicate doesn't take over the key",
         async (user) => {
           const sale = { transaction_id: crypto.randomUUID(), customer_key: user, amount_cents: 1000 }
           await api.call(salePath, sale, allowedKey)
@@ -407,7 +407,7 @@ describe('browser lead', () => {
       expect(await paid(user)).toEqual(expected)
     })
 
-    test('are verified by the server with the click id of the same customer', async () => {
+    test('are verified when the server sends the click id of the same customer', async () => {
       const [user, click_id] = [newUser(), await api.click(allowed)]
       await api.call(leadPath, { customer_key: user, click_id, email: email(user) })
       const unverified =
@@ -482,7 +482,7 @@ describe('browser lead', () => {
     })
   })
 
-  describe('400, nothing recorded', async () => {
+  describe('gets 400, and nothing is recorded', async () => {
     const click = { verified: await api.click(verified), allowed: await api.click(allowed) }
     const expired = { verified: await api.click(verified), allowed: await api.click(allowed) }
     await Promise.all(Object.values(expired).map((clickId) => age(clickId, -1)))
@@ -509,7 +509,7 @@ describe('browser lead', () => {
     })
   })
 
-  test('any Authorization header means a server lead: a bad one is a 401 and never becomes a browser lead', async () => {
+  test('any Authorization header means a server lead: an invalid one gets 401 and never becomes a browser lead', async () => {
     const click_id = await api.click(allowed)
     const before = await state(allowed)
     for (const authorization of ['Bearer', 'Bearer nonsense', 'Basic YTpi']) {

@@ -31,7 +31,7 @@ const refundedOf = async (transactionId: string) =>
   )
 
 describe('states', () => {
-  test('refunded total < sale amount → `refunded`, commission reduced proportionally', async () => {
+  test('a refund of part of the sale sets `refunded` and reduces the commission proportionally', async () => {
     const sale = await newSale()
     expect(await refund(sale.transaction_id, { refund_amount_cents: 2500 })).toEqual({
       success: true,
@@ -61,7 +61,7 @@ describe('states', () => {
     expect(await refundedOf(sale.transaction_id)).toBe(10_000)
   })
 
-  test('30 and 20 on a sale of 100 reduce the commission by half in total; the rest reverses it', async () => {
+  test('refunds of 30 and 20 on a sale of 100 halve the commission, and a refund of the rest reverses it', async () => {
     const sale = await newSale()
     expect(await refund(sale.transaction_id, { refund_amount_cents: 3000 })).toMatchObject({ deductionAmount: 6 })
     expect(await refund(sale.transaction_id, { refund_amount_cents: 2000 })).toMatchObject({ deductionAmount: 4 })
@@ -69,7 +69,7 @@ describe('states', () => {
     expect(await refund(sale.transaction_id)).toMatchObject({ status: 'reversed', deductionAmount: 10 })
   })
 
-  test('already reversed → skipped', async () => {
+  test('a refund of a reversed sale is skipped', async () => {
     const sale = await newSale()
     await refund(sale.transaction_id)
     for (const fields of [{}, { refund_amount_cents: 100, refund_id: 'late' }]) {
@@ -82,7 +82,7 @@ describe('states', () => {
     }
   })
 
-  test('refund_id already applied → skipped, whatever its amount', async () => {
+  test('a refund_id that was already applied is skipped, whatever its amount', async () => {
     const sale = await newSale()
     await refund(sale.transaction_id, { refund_amount_cents: 1000, refund_id: 'r' })
     for (const refund_amount_cents of [1000, 2000]) {
@@ -96,7 +96,7 @@ describe('states', () => {
     expect(await refundedOf(sale.transaction_id)).toBe(1000)
   })
 
-  test('sale without commission → no_commission; its refunded total still moves', async () => {
+  test('a refund of a sale without a commission gets no_commission, and the refunded total still grows', async () => {
     await api.call(salePath, { transaction_id: 'plain', customer_key: 'nobody', amount_cents: 500 }, key)
     expect(await refund('plain', { refund_amount_cents: 200 })).toEqual({
       success: true,
@@ -108,7 +108,7 @@ describe('states', () => {
 })
 
 describe('rules', () => {
-  test('without refund_id a second call with the same amount is a retry and ignored; another amount is not', async () => {
+  test('without refund_id a second call with the same amount is an ignored retry, and a different amount is another refund', async () => {
     const sale = await newSale()
     await refund(sale.transaction_id, { refund_amount_cents: 1000 })
     expect(await refund(sale.transaction_id, { refund_amount_cents: 1000 })).toMatchObject({
@@ -150,7 +150,7 @@ describe('rules', () => {
     ])
   })
 
-  test('a full refund reverses exactly the commission, however it was split', async () => {
+  test('a full refund reverses exactly the commission, no matter how it is split', async () => {
     const sale = await newSale(1001)
     let deducted = 0
     for (const refund_amount_cents of [1, 2, 3, 333, 100, 7]) {
@@ -176,7 +176,7 @@ describe('rules', () => {
     ).toEqual([{ reason }])
   })
 
-  test('only credited amounts are deducted from the balance, together with the status and before the response', async () => {
+  test('only credited amounts are deducted from the balance, in one transaction with the status and before the response', async () => {
     const own = await api.program({ hold_days: 0 })
     const options = { key: own.apiKey }
     const balance = async () =>
@@ -260,7 +260,7 @@ describe('concurrent refunds', () => {
     expect((await commissionOf(sale.commission_id)).reversed_cents).toBe(done[0]?.body.deduction_cents)
   })
 
-  test('20 refunds of 1/10 never exceed the sale', async () => {
+  test('20 refunds of a tenth never exceed the sale', async () => {
     const own = await api.program({ hold_days: 0 })
     const sale = await newSale(1000, own)
     await api.stack.scheduled('approve-commissions')

@@ -48,8 +48,8 @@ const padded = async (path: string, bytes: number) => {
   return text.replace('"padding":""', `"padding":"${'x'.repeat(bytes - text.length)}"`)
 }
 
-describe('not found, method, type, size, JSON', () => {
-  test.for(postPaths)('%s: 404 for a longer path, on its own address too', async (path) => {
+describe('refusals of the path, method, type, size and JSON', () => {
+  test.for(postPaths)("%s: a longer path gets 404, even on the function's own address", async (path) => {
     expect(await api.call(`${path}/more`, {}, { databaseRequests: 0 })).toMatchObject({
       status: 404,
       body: { error: { code: 'not_found' } },
@@ -107,7 +107,7 @@ describe('not found, method, type, size, JSON', () => {
     expect(answer).toMatchObject({ status: 413, body: { error: { code: 'payload_too_large' } } })
   })
 
-  test.for(postPaths)('%s: 413 even if the body comes in chunks without a length', async (path) => {
+  test.for(postPaths)('%s: a large body gets 413 even if it comes in chunks without a length', async (path) => {
     const body = await padded(path, 65_537)
     const answer = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
       const sent = request(
@@ -160,7 +160,7 @@ describe("text and values that can't be stored get 400 invalid_request", () => {
     })
   })
 
-  test.for([clickPath, leadPath])('%s: additional_data is at most 2,048 bytes of JSON in all', async (path) => {
+  test.for([clickPath, leadPath])('%s: additional_data is limited to 2,048 bytes of JSON', async (path) => {
     const send = async (additional_data: object) =>
       await api.call(path, { ...(await goodBody(path)), additional_data }, keyOf(path))
     const frame = JSON.stringify({ a: '', b: [''] }).length
@@ -211,23 +211,26 @@ describe("text and values that can't be stored get 400 invalid_request", () => {
     )
   })
 
-  test.for(Object.entries(schemas))('%s: no field is just an "Invalid input"', async ([path, { shape }]) => {
-    const wrong = [0, -1, 1.5, '', 'x'.repeat(3000), true, [], {}, null]
-    for (const value of wrong) {
-      const fields = Object.keys(shape)
-      const body = Object.fromEntries(fields.map((field) => [field, value]))
-      const answer = await api.call(path, body, keyOf(path))
-      expect(answer.status).toBe(400)
-      expect(JSON.stringify(answer.body)).not.toMatch(/invalid input|not accepted"/i)
-    }
-  })
+  test.for(Object.entries(schemas))(
+    '%s: the error of a field is never just "Invalid input"',
+    async ([path, { shape }]) => {
+      const wrong = [0, -1, 1.5, '', 'x'.repeat(3000), true, [], {}, null]
+      for (const value of wrong) {
+        const fields = Object.keys(shape)
+        const body = Object.fromEntries(fields.map((field) => [field, value]))
+        const answer = await api.call(path, body, keyOf(path))
+        expect(answer.status).toBe(400)
+        expect(JSON.stringify(answer.body)).not.toMatch(/invalid input|not accepted"/i)
+      }
+    },
+  )
 
   test("the error says so if the body isn't an object", async () => {
     const answer = await api.call(clickPath, '[]')
     expect(answer.body.error.message).toBe('The request was not accepted: the body must be an object.')
   })
 
-  test('details are limited', async () => {
+  test('details are limited in number and length', async () => {
     const answer = await api.call(clickPath, { list: Array.from({ length: 5000 }, () => '\0') })
     expect(answer.body.error.details).toHaveLength(20)
   })
@@ -290,7 +293,7 @@ describe('API key', () => {
     }
   })
 
-  test('a read-only key reads the status', async () => {
+  test('a read-only key can read the status', async () => {
     expect(await api.call(statusPath, undefined, { method: 'GET', key: readKey })).toMatchObject({ status: 200 })
   })
 

@@ -25,7 +25,7 @@ const customerOf = async (clickId: string) =>
 const saleOf = async (id: unknown) => (await api.rows(`select * from sales where id = $1`, [id]))[0]
 
 describe('attribution', () => {
-  test('by customer_key: sale, pending commission, conversion, first purchase once, the totals of the day', async () => {
+  test('by customer_key creates the sale, a pending commission, the conversion, one first purchase, and the totals of the day', async () => {
     const own = await api.program()
     const { customer_key, click_id } = await newLead(own)
     const { status, body } = await api.call(
@@ -210,7 +210,7 @@ describe('fields', () => {
     expect(await api.rows(count)).toEqual(before)
   })
 
-  test('the limits themselves are accepted', async () => {
+  test('values at the limits are accepted', async () => {
     const sale = {
       transaction_id: 'x'.repeat(255),
       customer_key: 'ü'.repeat(255),
@@ -221,7 +221,7 @@ describe('fields', () => {
     expect((await api.call(salePath, sale, key)).status).toBe(200)
   })
 
-  test("400 additional_data.program_id is not the key's", async () => {
+  test('an additional_data.program_id of another program gets 400', async () => {
     const answer = await api.call(
       salePath,
       { ...newSale(), additional_data: { program_id: program.programId + 1 } },
@@ -319,7 +319,7 @@ describe('duplicate_transaction', () => {
     expect((await api.call(salePath, sale, { key: other.apiKey })).status).toBe(200)
   })
 
-  test('20 equal sales at once are 1 × 200 and 19 × 409, one commission', async () => {
+  test('20 equal sales at once get 200 once and 409 19 times, and create one commission', async () => {
     const { customer_key } = await newLead()
     const sale = { ...newSale(), customer_key }
     const answers = await api.callAll(
@@ -367,7 +367,7 @@ describe('duplicate_transaction', () => {
 describe('test sale', () => {
   const additional_data = { test_mode: true }
 
-  test('no commission, no conversion, no total; its transaction ids are separate', async () => {
+  test('creates no commission, conversion or total, and has separate transaction ids', async () => {
     const own = await api.program()
     const { customer_key, click_id } = await newLead(own)
     const sale = { ...newSale(), customer_key, click_id }

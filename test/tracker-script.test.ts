@@ -8,7 +8,7 @@ const stack = await startStack({ functions: ['tracker-script'] })
 describe.each(['svc-tracker.js', 'svc-tracker-consent.js', 'svc-payment-links.js'])('GET /js/%s', (file) => {
   const url = `${stack.baseUrl}/js/${file}`
 
-  test('is revalidated, open to every origin, and needs no database', async () => {
+  test('is revalidated, allowed for every origin, and needs no database', async () => {
     const before = stack.neon.requests
     const response = await fetch(url)
     expect(response.status).toBe(200)
@@ -44,7 +44,7 @@ describe.each(['svc-tracker.js', 'svc-tracker-consent.js', 'svc-payment-links.js
     expect(await post.json()).toMatchObject({ success: false, error: { code: 'method_not_allowed' } })
   })
 
-  test('is small for a browser that takes brotli, and plain otherwise', async () => {
+  test('is compressed for a browser that accepts brotli, and plain otherwise', async () => {
     const get = (encoding: string) =>
       trackerScript.fetch(new Request(url, { headers: { 'accept-encoding': encoding } }))
     const brotli = get('gzip, deflate, br')

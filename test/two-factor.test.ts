@@ -25,7 +25,7 @@ function sessionIn(headers: Headers) {
   return decodeURIComponent(/=([^;]*)/.exec(cookie ?? '')?.[1] ?? '')
 }
 
-/** Creates a person with two-factor codes: the key of their app and their recovery codes. */
+/** Creates a person with two-factor codes. Returns the key of their app and their recovery codes. */
 async function personWithCodes() {
   const person = await signedInPerson()
   const page = await (await post('/account/two-factor', person.token, { password })).text()
@@ -128,7 +128,7 @@ test('a code also signs in once through the API, and a refused one leaves nothin
   expect(rows).toEqual([{ count: 2 }])
 })
 
-test('no device is trusted to sign in without a code, whatever it requests', async () => {
+test('no device can sign in without a code, whatever it requests', async () => {
   const { email, key } = await personWithCodes()
   const { cookie } = await beginByApi(email)
   const right = await call(
@@ -203,7 +203,7 @@ test('the password disables two-factor codes', async () => {
   expect(await isSignedIn((await beginSignIn(email)).session)).toBe(true)
 })
 
-test("an account with an unconfirmed address can't enable two-factor codes, which would lock its true owner out", async () => {
+test("an account with an unconfirmed address can't enable two-factor codes, which would lock out the address's owner", async () => {
   const { email, token } = await signedInPerson()
   await stack.sql.query('update users set email_verified = false where email = $1', [email])
   expect((await post('/account/two-factor', token, { password })).status).toBe(403)
@@ -230,10 +230,10 @@ test('every page of a workspace that requires codes redirects a member without t
 })
 
 type Provider = 'github' | 'google'
-/** The person with the account at the provider. */
+/** The person who owns the account at the provider. */
 const provided = { email: '', verified: true }
 
-/** Fakes the providers' tokens and person. */
+/** Fakes the providers' tokens and user data. */
 const provider = createServer((request, response) => {
   const { email, verified } = provided
   const claims = { sub: email, email, email_verified: verified, name: 'Ada', iss: 'https://accounts.google.com' }
@@ -251,8 +251,8 @@ provider.listen(0, '127.0.0.1')
 afterAll(() => provider.close())
 
 /**
- * Signs in through a provider as `email`. The provider's response reaches the function in this process, and its calls
- * reach the fake.
+ * Signs in through a provider as `email`. The provider's response goes to the function in this process, and the function's calls go to the
+ * fake.
  */
 async function signInByProvider(email: string, by: Provider = 'github', verified = true) {
   Object.assign(provided, { email, verified })
@@ -297,7 +297,7 @@ async function signInsOf(userId: string) {
   return rows[0]?.count
 }
 
-test('a person from a provider is signed in only after they enter the code', async () => {
+test('a person who signs in through a provider also has to enter the code', async () => {
   const { email, userId, key } = await personWithCodes()
   await createWorkspace(stack.db, { name: 'Coded', ownerId: userId })
   await stack.sql.query(
@@ -373,7 +373,7 @@ describe.each(['github', 'google'] as const)('a person from %s', (by) => {
   })
 })
 
-test("a workspace that requires codes also requires them from a provider's member without a password, who sets one first", async () => {
+test('a workspace that requires codes also requires them from members without a password, who must first set one', async () => {
   const sandbox = await createSandbox(stack.db, env)
   const email = newEmail()
   const { cookies } = await signInByProvider(email)

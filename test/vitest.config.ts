@@ -4,9 +4,9 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * The longest tests start first, so that no worker is left with one at the end. Tests that mostly wait are spread out,
- * so that at least two workers compute. In this order they are serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client,
- * cash-oracle, docs, two-factor, api-reference, processor-codes, queue-down, disk-full and react-entry.
+ * The longest tests start first, so that no worker is left with one at the end. Tests that mostly wait are spread out, so that at least two
+ * workers compute. In this order, they are serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client, cash-oracle, docs,
+ * two-factor, api-reference, processor-codes, queue-down, disk-full and react-entry.
  */
 const longest = `
   serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
@@ -41,11 +41,11 @@ export default defineConfig({
     // Four files fit on two cores, because a file that waits for a browser, a process or a queue leaves its core free. On 23 November the suite
     // took 338 s with three files at once and 322 s with four.
     maxWorkers: 4,
-    // Tests restore their process, so files share one. That saves a quarter of the CPU time.
+    // Tests restore the state of their process, so files share one. That saves a quarter of the CPU time.
     isolate: false,
     sequence: { sequencer: LongestFirst },
     testTimeout: 120_000,
-    // An expected event takes milliseconds, or seconds on a busy machine. None of these limits is a measurement.
+    // An expected event takes milliseconds, or seconds on a busy machine. These limits measure nothing.
     expect: { poll: { timeout: 60_000, interval: 20 } },
     // A stack starts in seconds, or in minutes if other work uses the cores.
     hookTimeout: 180_000,

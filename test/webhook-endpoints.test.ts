@@ -72,7 +72,7 @@ test.for([
 ] as const)('a webhook endpoint with %.60j is refused for %s, on creation and change', async ([settings, field]) => {
   const asked = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
   const before = await endpoints()
-  // Values that fit the schema can also be refused before anything is written.
+  // Values that match the schema can also be refused before anything is written.
   const { status, body } = await post('/api/v1/webhook-endpoints', asked, { databaseRequests: 1 })
   expect([status, body.error.details[0].field]).toEqual([400, field])
   expect(await endpoints()).toBe(before)
@@ -80,7 +80,7 @@ test.for([
   expect([changed.status, changed.body.error.details[0].field]).toEqual([400, field])
 })
 
-test('a webhook endpoint with missing or unknown fields is refused by name', async () => {
+test('a refused webhook endpoint lists its missing or unknown fields', async () => {
   for (const [asked, field] of [
     [{ types: ['sale.created'] }, 'url'],
     [{ url: 'https://hooks.example.com/' }, 'types'],

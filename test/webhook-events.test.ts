@@ -101,7 +101,7 @@ describe('the log of webhook events', () => {
     )
   })
 
-  test('deletes events and parked events after 90 days; the parts of a sale stay', async () => {
+  test('deletes events and parked events after 90 days, but keeps the parts of a sale', async () => {
     const shop = await createShop(sql)
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
@@ -120,7 +120,7 @@ describe('the log of webhook events', () => {
       { webhook_events: 1, reversals: 0, sessions: 0, more: false },
     ])
     expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined, livemode: true })).toEqual([])
-    // A reported event does not count again, however old it is.
+    // A reported event does not count again, no matter how old it is.
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])

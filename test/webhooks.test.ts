@@ -112,7 +112,7 @@ interface Listener {
   secret: string
 }
 
-/** Creates an endpoint with one behavior, for a given program or its own. */
+/** Creates an endpoint with one behavior, for the given program or a new one. */
 async function listen(
   behaviour: Parameters<typeof receiver.urlOf>[1],
   options: { program?: Sandbox; types?: WebhookType[]; url?: string } = {},
@@ -144,9 +144,7 @@ async function deliverAsDeployed() {
   await receiver.settle()
 }
 
-/**
- * Runs the consumer in this process without the queue's wait. The relay first finds webhooks without a wake-up message.
- */
+/** Runs the consumer in this process without waiting for the queue. First the relay finds webhooks without a wake-up message. */
 async function deliver() {
   await relayWebhooks(db, channels.wakes)
   await deliverWebhooks({ db, channels, env }, { deadline: Date.now() + 20_000, waits: false })
@@ -197,7 +195,7 @@ async function onlyDelivery(listener: Listener) {
   return { ...delivery, attempts: found?.attempts ?? [] }
 }
 
-/** Sets the waiting deliveries of an endpoint to due now, and ends its pause. */
+/** Makes the waiting deliveries of an endpoint due now, and ends its pause. */
 async function letTimePass({ endpointId }: Pick<Listener, 'endpointId'>) {
   const ids = [endpointId]
   await stack.sql.query(
@@ -308,7 +306,7 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   return woken
 }
 
-test('actions of people wake the consumer at once if they wrote a webhook, and only then', async () => {
+test("people's actions wake the consumer at once if they wrote a webhook, and only then", async () => {
   const { program } = await listen('ok')
   const woken = await wokenBy(program)
   expect(Object.entries(woken).filter(([, is]) => !is)).toEqual([])
@@ -328,7 +326,7 @@ test("a new partner's sign-in sends a webhook", async () => {
   expect(reported(receiver.of(listener.name))).toEqual([{ type: 'partner.joined', partner_id: Number(rows[0]?.id) }])
 })
 
-test('only subscribed types are written, and nothing for a disabled, deleted or missing endpoint', async () => {
+test('only webhooks of subscribed types are written, and none for a disabled, deleted or missing endpoint', async () => {
   const wants = await listen('ok', { types: ['sale.created'] })
   const { program } = wants
   const off = await listen('ok', { program })
@@ -355,7 +353,7 @@ test('only subscribed types are written, and nothing for a disabled, deleted or 
 const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no response%'`)
 
 test('webhooks to other endpoints arrive despite a misbehaving one, and each attempt is stored with its response', async () => {
-  // More than the connections of one consumer, so that a second one must run.
+  // More endpoints than one consumer has connections, so that a second consumer must run.
   const hanging = await Promise.all(times(6, () => listen('hang', { types: ['sale.created'] })))
   const down = await listen('ok', { types: ['sale.created'], url: 'http://127.0.0.1:9/' })
   const hidden = await listen('ok', { types: ['sale.created'], url: 'https://hooks.example.com/' })
@@ -517,7 +515,7 @@ test('deliveries that a dead consumer had claimed are sent by the next one under
   expect(receiver.of(listener.name).map(({ id }) => id)).toEqual([`evt_${claimed[0].message_id}`])
 })
 
-test('an endpoint gets few requests at a time, and one after a failure, followed by a pause', async () => {
+test('an endpoint gets few requests at a time, and after a failure only one, followed by a pause', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 6; sales++) await sell(program)
   const claim = async () =>
@@ -537,10 +535,7 @@ test('attempts that overlap a failure count as one failure, and later ones count
   for (let sales = 0; sales < 4; sales++) await sell(program)
   const claimed = await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
   const [first, second, third, fourth] = claimed.map(({ message_id: id }) => Number(id))
-  /**
-   * Records failed attempts from this time, unless they were taken. Returns the number of failures and the length of
-   * the pause.
-   */
+  /** Records failed attempts that started at this time. Returns the number of failures and the length of the pause. */
   const record = async (began: string, messages: (number | undefined)[], isTaken = false) => {
     await stack.sql.query(
       `select record_webhook_attempts((
@@ -577,7 +572,7 @@ test("an endpoint that doesn't respond gets no second request and doesn't delay 
       program.programId,
       atMost,
     ])
-  // One of the five finds no place. The claim reports that, and the next claim starts with it.
+  // There is no place for one of the five. The claim reports that, and the next claim starts with it.
   const first = await claim(4)
   expect(first.filter(({ message_id }) => message_id === null)).toEqual([
     { program_id: `${program.programId}`, endpoint_id: null, message_id: null },
@@ -739,12 +734,12 @@ test('a program gets webhooks about manual commissions, held commissions and dec
 /** A template with every placeholder. */
 const everyPlaceholder = placeholders.map((name) => `${name}={${name}}`).join('&')
 
-/** The number in an event id. */
+/** Returns the number in an event id. */
 const numberOf = (id: string | undefined) => Number(id?.slice(4))
-/** The values of a signed postback, as a query has them. */
+/** The parameters of a signed postback, in the format of its query. */
 const asTexts = (data: object) => Object.fromEntries(Object.entries(data).map(([name, value]) => [name, String(value)]))
 
-/** A partner's target, of one kind and behavior. */
+/** Creates a partner's target of one kind and behavior. */
 async function target(
   owner: EndpointOwner,
   behaviour: Parameters<typeof receiver.urlOf>[1],
@@ -757,7 +752,7 @@ async function target(
   return { name, owner, endpointId: created.id, program: { programId: owner.programId } }
 }
 
-test("a partner's targets get every placeholder through an outage, and nothing about the buyer", async () => {
+test("a partner's targets receive every placeholder despite an outage, and no data about the buyer", async () => {
   const program = await api.program({ hold_days: 0, lead_commission_cents: 50 })
   const { programId } = program
   const owner = { programId, partnerId: program.partnerId }
@@ -869,7 +864,7 @@ test("a partner's targets get every placeholder through an outage, and nothing a
   for (const secret of ['buyer', 'order-7', click_id, 'customer']) expect(everything).not.toContain(secret)
   expect(await listDeliveries(db, owner, redirecting.endpointId, { limit: 1 })).toMatchObject([{ status: 'pending' }])
 
-  // A test has an event of its own and no amount.
+  // A test has its own event and no amount.
   const before = receiver.of(others.name).length
   await testEndpoint(db, otherOwner, others.endpointId)
   await deliver()
@@ -888,7 +883,7 @@ test("a partner's targets get every placeholder through an outage, and nothing a
     ]),
   ).toEqual([{ audience: 'partner', partner_id: owner.partnerId }])
 
-  // Nobody else reads, changes or uses a target: not another partner, and not the program itself.
+  // Nobody else can read, change or use a target: not another partner, and not the program itself.
   for (const stranger of [otherOwner, programOwner(programId)]) {
     const [{ message_id: messageId } = { message_id: 0 }] = await listDeliveries(db, owner, get.endpointId, {
       limit: 1,
@@ -908,7 +903,7 @@ test("a partner's targets get every placeholder through an outage, and nothing a
   const ofProgram = await listProgramDeliveries(db, programId, { limit: 50 })
   expect(ofProgram).toEqual([])
 
-  // A person who takes over the partner doesn't see the targets of the person before.
+  // A person who takes over the partner doesn't see the previous person's targets.
   const grace = await createPerson(db, env, { name: 'Grace', email: 'grace@example.com' })
   for (const userId of [grace.userId, null])
     await stack.sql.query('update partners set user_id = $2 where program_id = $1 and id = $3', [

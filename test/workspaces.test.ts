@@ -213,7 +213,7 @@ test('a workspace never loses its last owner, even if two owners remove each oth
   expect(listed.filter(({ removed_at: removedAt }) => removedAt === null)).toHaveLength(1)
 })
 
-/** The rights of admins and owners over invitations. */
+/** The invitations that admins and owners may create and revoke. */
 test.each([
   ["an admin can't", 'owner', false],
   ['an owner can', 'owner', true],
@@ -253,7 +253,7 @@ test.each([
   expect(await rolesOn(programId, invited.token)).toEqual(holds ? [role] : [])
 })
 
-test('a link code is unique in its program, in any case', async () => {
+test('a link code is unique in its program, regardless of case', async () => {
   const sandbox = await createSandbox(db, env)
   const { programId } = await workspaceWith()
   const partner = { programId, name: 'Grace', email: null, code: sandbox.partnerCode.toUpperCase() }
@@ -262,7 +262,7 @@ test('a link code is unique in its program, in any case', async () => {
   await expect(addPartner(db, again)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('if two workspaces connect one processor account at once, only one gets it', async () => {
+test('if two workspaces connect the same processor account at once, only one succeeds', async () => {
   const workspaces = [await workspaceWith(), await workspaceWith()]
   for (let round = 0; round < 20; round++) {
     const account = `acct_${crypto.randomUUID().slice(0, 8)}`

@@ -18,7 +18,7 @@ import { type Result, round } from './result.ts'
 /** The number of measured requests of a route, or fewer if the route allows fewer per minute. */
 const mostMeasured = 300
 const megabyte = 1024 * 1024
-/** An hour of one address is sent in parts, each from its own address, because a box counts clicks every 25 seconds. */
+/** Sends one address's hourly requests in parts, each from a different address, because a server counts clicks every 25 seconds. */
 const partsOfHour = 144
 /** Each program has its own totals by value. */
 const programs = 50
@@ -32,7 +32,7 @@ interface Sent {
 
 interface Route {
   route: string
-  /** The number of requests that one address may send. Without it, only the common budget counts. */
+  /** The number of requests that one address may send. Without it, only the common budget applies. */
   perMinute?: number
   /** The limit that the route shares with others. */
   limit?: 'clicks' | 'leads'
@@ -157,7 +157,7 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
 
 const hex = (length: number) => randomBytes(length).toString('hex').slice(0, length)
 
-/** A click with ten values that no click had before. It counts once. */
+/** A click with ten new values. It counts once. */
 function richClick({ programId, partnerCode }: Sandbox): Sent {
   const campaign = campaignNames.map((name) => `${name}=${hex(16)}`).join('&')
   return json('/api/v1/track/click', {
@@ -169,11 +169,10 @@ function richClick({ programId, partnerCode }: Sandbox): Sent {
 }
 
 /**
- * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an
- * hour at the allowed rate: the share of a core, and the growth of the database, the log and the memory. Each route
- * gets its own address. The goals are for all routes together: clicks, leads, and the common budget of everything else.
- * The disk of clicks and leads is that of a whole hour with the background jobs, because jobs and totals don't grow with
- * each request.
+ * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an hour at the allowed
+ * rate: the share of a core, and the growth of the database, the log and the memory. Each route gets its own address. The goals are for all
+ * routes together: clicks, leads, and the common budget of everything else. The disk figure for clicks and leads covers a whole hour with
+ * the background jobs, because jobs and totals don't grow with each request.
  */
 export async function abuse(): Promise<Result> {
   const data = mkdtempSync(path.join(tmpdir(), 'svc-abuse-'))
@@ -232,7 +231,7 @@ export async function abuse(): Promise<Result> {
       await new Promise((resolve) => setTimeout(resolve, 1000))
     }
   }
-  /** Sends what one address may send in an hour, and waits for the background jobs. Returns the answers. */
+  /** Sends one address's hourly allowance, and waits for the background jobs. Returns the answers. */
   async function hourOf(limit: 'clicks' | 'leads', perMinute: number, next: (n: number) => Sent): Promise<unknown[]> {
     await counted()
     const before = await read()

@@ -21,8 +21,8 @@ const day = 86_400
 const nobodys = 5
 
 /**
- * Imports the history of an account with 5,000 invoices from the fake of Stripe. One import runs without a pause.
- * Another meets an interruption, Stripe's rate limits and a repeat. Both must create the same sales and commissions.
+ * Imports the history of an account with 5,000 invoices from the fake Stripe. One import runs without a pause. Another is interrupted, hits
+ * Stripe's rate limits, and is repeated. Both must create the same sales and commissions.
  */
 export async function backfill(): Promise<Result> {
   const database = await startDatabase()
@@ -96,7 +96,7 @@ async function timed(name: string, run: () => Promise<Backfill | undefined>, rea
   }
 }
 
-/** A year of invoices of 500 buyers. Each came by a click, except every fifth, who is unattributed. */
+/** A year of invoices of 500 buyers. Every fifth is unattributed, and each of the others clicked. */
 async function pastOf({ sql }: BenchDatabase, shop: TestShop): Promise<Record<string, unknown>[]> {
   const clicks = Array.from({ length: buyers }, (_, n) => `cust_1_${n}x${shop.programId}`)
   await sql.query(
@@ -125,7 +125,7 @@ async function pastOf({ sql }: BenchDatabase, shop: TestShop): Promise<Record<st
   })
 }
 
-/** Returns a program's sales and commissions without ids and order. */
+/** Returns a program's sales and commissions without ids, in a fixed order. */
 async function endOf({ sql }: BenchDatabase, { programId }: TestShop): Promise<string> {
   const { rows } = await sql.query<{ reported: string }>(
     `select json_agg(json_build_array(s.transaction_id, s.amount_cents, s.commission_base_cents, s.sale_date, s.customer_id is not null,

@@ -20,8 +20,8 @@ interface Sent {
 }
 
 /**
- * `node:http` without a framework. It parses JSON, calls the same function of `lib/` and answers. It has no limits,
- * schema, log or error handling. It looks up its key and its reader only once.
+ * `node:http` without a framework. It parses JSON, calls the same function of `lib/` and answers. It has no limits, schema, log or error
+ * handling. It looks up its key and its user only once.
  */
 export function bareServer(options: {
   db: Database

@@ -70,7 +70,7 @@ export const leads = (programId: number, keyHash: string) =>
     ),
   )
 
-/** Sales to the seeded customers `<key><n>` in turns. */
+/** Sales to the seeded customers `<key><n>` in turn. */
 export const sales = (keyHash: string, key: string, customers: number) =>
   callsOf((n) =>
     recordSale(

@@ -5,9 +5,7 @@ import type { Statement } from './driver.ts'
 /** A database that sends nothing, to capture the statements of functions in `lib/`. */
 export const captured = new Database({ DATABASE_URL: 'postgresql://captured@localhost/captured' })
 
-/**
- * Returns the statements and parameters of the one database request that a call sends. The call never gets an answer.
- */
+/** Returns the statements and parameters of the one database request that a call sends. The call never completes. */
 export async function capture(call: () => Promise<unknown>): Promise<Statement[]> {
   const sent = Promise.withResolvers<string>()
   neonConfig.fetchFunction = (_url: string, { body }: { body: string }) => {

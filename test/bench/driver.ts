@@ -183,9 +183,9 @@ export interface Measured {
 }
 
 /**
- * Measures the sides in turns. Every round measures each side, in alternating order, so that other work on the machine
- * affects all of them. The first rounds warm up the compiled code and don't count. `cpu` returns a process's CPU time
- * so far. Work within `settle_ms` after the last answer still counts.
+ * Measures the sides in turns. Every round measures each side, in alternating order, so that other work on the machine affects all of them.
+ * The first rounds warm up the compiled code and don't count. `cpu` returns a process's CPU time so far. Work that ends within `settle_ms`
+ * of the last answer still counts.
  */
 export async function interleave<Item>(
   sides: Side<Item>[],

@@ -73,7 +73,7 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
   ]
 }
 
-/** The same clicks to a named Worker of the benchmark (process.ts). */
+/** The same clicks, sent to a Worker of the benchmark by name (process.ts). */
 export const clicksTo = ({ baseUrl }: BenchStack, name: string): Endpoint => ({
   name,
   next: posts(baseUrl.replace('127.0.0.1', `${name}.localhost`), clickHeaders, clickBody),

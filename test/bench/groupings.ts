@@ -14,7 +14,7 @@ const rounds = 4
 const readsARound = 5
 const dayMs = 86_400_000
 
-/** The number of values of each grouping on every day. Groupings after `device` keep at most 200 values a day. */
+/** The number of values that each grouping has every day. Groupings after `device` keep at most 200 values a day. */
 const values = {
   all: 1,
   partner: 10,
@@ -37,7 +37,7 @@ const groupingNames = [
   'sub1',
 ] as const satisfies Name[]
 
-/** One in `every` clicks moves the total by `amount`. */
+/** One in `every` clicks changes the total by `amount`. */
 const moved: [metric: GroupedMetric, every: number, amount: number][] = [
   ['clicks', 1, 1],
   ['leads', 20, 1],
@@ -61,10 +61,10 @@ const dayColumns = (
 const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission']
 
 /**
- * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`).
- * Both have the same partners, countries and pages. Inserts the totals directly, as the counting would. Each size has
- * its own database. They take turns and share one connection, without HTTP. Also measures the counting of single
- * clicks and sales, and Postgres' CPU time for the dashboard's read.
+ * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`). Both have the same
+ * partners, countries and pages. Inserts the totals directly, as the counting job would. Each size has its own database. They take turns
+ * and share one connection, without HTTP. Also measures the counting of single clicks and sales, and Postgres' CPU time for the dashboard's
+ * read.
  */
 export async function groupings({ events }: Options): Promise<Result> {
   const sizes = [100_000, events]
@@ -105,8 +105,8 @@ export async function groupings({ events }: Options): Promise<Result> {
     })
     const { groupBy = 'all' } = changes
     if (changes.timeZone !== undefined && changes.interval === 'day' && isCounted(groupBy)) {
-      // The bounds cut every day, and a cut day has a row for each metric that changed. With fewer clicks most metrics
-      // didn't change. Metrics, values and days limit the rows, so the cost per row must not depend on the clicks.
+      // The bounds split every day, and a split day has a row for each changed metric. With fewer clicks, most metrics didn't change.
+      // Metrics, values and days limit the number of rows, so the cost per row must not depend on the clicks.
       const [fewest = NaN, most = NaN] = await Promise.all(programs.map((program) => rowsOfQuarters(program, groupBy)))
       Object.assign(result.figures.at(-1) ?? {}, { rows: `${fewest} and ${most}` })
       result.goals.push({
@@ -126,7 +126,7 @@ export async function groupings({ events }: Options): Promise<Result> {
   return result
 }
 
-/** Groupings with unlimited values. */
+/** Groupings with an unlimited number of values. */
 const isCounted = (groupBy: string) => /^(all|partner|link|country|device)$/.test(groupBy)
 
 /** Returns the number of rows per quarter of an hour, for the first values of a grouping and for the total. */
@@ -225,7 +225,7 @@ async function seedTotals(
 ): Promise<void> {
   const cells = days * of.count * quartersOfDay
   const filled = Math.min(of.times, cells)
-  // Exact divisions, so that no grouping has a remainder. Its intervals would need all values.
+  // The divisions are exact, so that no grouping has a remainder. The intervals of a remainder would need all values.
   const reached =
     filled < cells ? 'nth' : `((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells})`
   await sql.query(

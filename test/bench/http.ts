@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import type { Carrier } from './driver.ts'
 
-/** A request on the wire. */
+/** The bytes of a request. */
 export type HttpCall = Buffer
 
 /** A request like those of browsers and integrators' servers. */

@@ -17,7 +17,7 @@ import { type Result, round } from './result.ts'
 
 const size = { partners: 2000, customers: 20_000 }
 const quarter = { partners: 500, customers: 5000 }
-/** This is longer than any step takes. */
+/** No step takes this long. */
 const seconds = 900
 
 const access = (source: string) => ({ key: source === 'partnerstack' ? 'public:secret' : 'key', account: 'main' })
@@ -29,8 +29,8 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 }
 
 /**
- * Moves a program with 2,000 partners, 20,000 customers and 20,000 commissions from each of the six services, by files
- * and by fakes of their APIs. Plans, applies with an interruption, repeats and undoes each import.
+ * Moves a program with 2,000 partners, 20,000 customers and 20,000 commissions from each of the six services, from files and from fake
+ * APIs. Plans, applies with an interruption, repeats and undoes each import.
  */
 export async function moving(): Promise<Result> {
   const database = await startDatabase()

@@ -12,7 +12,7 @@ const days = 90
 /** The number of notifications, Stripe events and webhooks. */
 const noticeCount = 20_000
 
-/** The objects in page addresses. */
+/** The objects that page addresses refer to. */
 export interface Seeded {
   customerId: string
   partnerId: string
@@ -67,7 +67,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   await countTogether(sql, programId)
   await seedPurchases(sql, programId, firstCustomer)
   await sql.query('analyze')
-  // Records leads and sales through the service's own functions, on this connection without a timeout.
+  // Records leads and sales through the service's own functions. This connection has no timeout.
   for (const counting of ['count_figures(20000)', 'fold_daily_totals(10000)', 'fold_daily_money(10000)']) {
     const counted = async () => (await sql.query<{ n: string }>(`select ${counting} as n`)).rows[0]?.n
     for (let n = await counted(); Number(n) > 0; n = await counted());
@@ -118,7 +118,7 @@ async function seedEvents(sql: pg.Client, programId: number, firstPartner: numbe
     [programId, firstLink, firstPartner],
   )
   const first = Number(rows[0]?.first)
-  // Creates a few customers first, because they create the months. A deployment has those from the start. The rest
+  // Creates a few customers first, because they create the partitions of the months. A deployment has those from the start. The rest
   // follows in time order.
   const insertClicks = async (where: string) =>
     await sql.query(
@@ -229,7 +229,7 @@ async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: n
   )
 }
 
-/** One run pays the due amounts once. Half as much becomes due again. */
+/** One run pays the due amounts once. Afterwards half as much becomes due again. */
 async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   const approve = async () => {
     const { rows } = await sql.query<{ more: boolean }>('select more from approve_due_commissions(9000)')

@@ -8,10 +8,9 @@ import { type Result, round } from './result.ts'
 const reads = 6
 
 /**
- * Measures every dashboard page of a program's members and partners, with 5,000 partners and a million events in 90
- * days. The figures are the minimum server time through workerd and the Neon endpoint, bytes on the wire (gzip), and
- * database requests.
- * New pages are included automatically. The benchmark stops at a page address with an unknown parameter.
+ * Measures every dashboard page of a program's members and partners, with 5,000 partners and a million events in 90 days. The figures are
+ * the minimum server time through workerd and the Neon endpoint, bytes on the wire (gzip), and database requests. New pages are included
+ * automatically. The benchmark stops if a page address has an unknown parameter.
  */
 export async function pages(): Promise<Result> {
   const routes = await pageRoutes()
@@ -73,7 +72,7 @@ async function pageRoutes(): Promise<string[]> {
   const routes = (await readRoutes())
     .filter((route) => route.startsWith('GET '))
     .map((route) => route.slice('GET '.length))
-    // Excluded: files, pages that redirect until a process has started, and pages of one connection, provider or import, which stay small.
+    // Excludes files, pages that redirect until a process has started, and pages of one connection, provider or import, which stay small.
     .filter((path) => pattern.test(path) && !/\.csv$|\/confirm$|:(connectionId|provider|importId)/.test(path))
   for (const route of routes) {
     for (const [, name = ''] of route.matchAll(/:(\w+)/g)) {

@@ -26,9 +26,9 @@ import { bareServer } from './bare.ts'
 interface Options {
   database: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
   secrets: Secrets
-  /** The program that the bare server serves. */
+  /** The bare server's program. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
-  /** Omits the work after the answer to a refund. */
+  /** Skips the work after the answer to a refund. */
   sendsNothing?: boolean
 }
 
@@ -70,7 +70,7 @@ async function startNeon(): Promise<void> {
   await endpoint.close()
 }
 
-/** The parent has ended, so nobody receives the answer. */
+/** The parent has ended, so nobody reads the answer. */
 function report(message: object): void {
   if (process.connected) process.send?.(message)
 }

@@ -12,9 +12,9 @@ export interface Goal {
 }
 
 export interface Options {
-  /** The largest number of click events that `growth` and `groupings` seed. */
+  /** The maximum number of click events that `growth` and `groupings` seed. */
   events: number
-  /** The only call that `serve` measures. */
+  /** The one call that `serve` measures, or all if undefined. */
   call: string | undefined
 }
 

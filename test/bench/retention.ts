@@ -30,11 +30,10 @@ const rounds = 5
 const measuredAfter = [1, 3, 6, 12, 18, 24, 27, 30, 33, 36]
 
 /**
- * Plays three years of one program month by month, with a clock that the benchmark sets. A month has clicks of
- * different visitors, a lead per hundred clicks, a sale per three hundred, and one run of the scheduled functions. Each
- * month has a quarter of the clicks of a day with 300,000, so `apply-retention` does a quarter of a night's work per
- * run. Inserts clicks with one statement per month, in the form that `track_click` writes. The service does everything
- * else. No commit waits for the disk.
+ * Plays three years of one program month by month, with a clock that the benchmark sets. A month has clicks of different visitors, one lead
+ * per hundred clicks, one sale per three hundred, and one run of the scheduled functions. Each month has a quarter of the clicks of a day
+ * with 300,000, so `apply-retention` does a quarter of a night's work per run. Inserts clicks with one statement per month, in the form
+ * that `track_click` writes. The service does everything else. No commit waits for the disk.
  */
 export async function retention(): Promise<Result> {
   const database = await startDatabase(['fsync=off', 'shared_buffers=1GB', 'max_wal_size=8GB'])
@@ -43,7 +42,7 @@ export async function retention(): Promise<Result> {
   const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
   const first = await seedPartners(sql, programId, links)
   const setTime = await setClock(database)
-  // Connections from before the clock don't use it.
+  // Connections opened before the clock was set don't use it.
   await sql.query('set search_path = clock, pg_catalog, public')
   await sql.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',

@@ -100,9 +100,7 @@ export interface Held {
   held: number
 }
 
-/**
- * Plays visitors of a program's first partner, reviews their commissions, and returns the number of held ones by kind.
- */
+/** Simulates visitors of a program's first partner, reviews their commissions, and returns the number of held ones by kind. */
 export async function playTraffic(
   db: Database,
   program: LedgerProgram,
@@ -134,7 +132,7 @@ export async function playTraffic(
   })
 }
 
-/** The dishonest share of held commissions, and the held share of dishonest ones. */
+/** Precision and recall: the dishonest share of held commissions, and the held share of dishonest ones. */
 export function qualityOf(kinds: Held[]): { precision: number; recall: number } {
   const sum = (some: Held[], name: 'visitors' | 'held') => some.reduce((total, kind) => total + kind[name], 0)
   const dishonest = kinds.filter(({ isDishonest }) => isDishonest)

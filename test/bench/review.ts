@@ -9,9 +9,8 @@ const programs = 20
 const seed = 2026
 
 /**
- * Measures which part of generated traffic the review rules hold, in twenty programs. A seed varies the number of
- * visitors of each kind, from none to twice the number in `traffic`. Reports precision and recall of all programs
- * together and of the worst one.
+ * Measures the share of generated traffic that the review rules hold, in twenty programs. A seed varies the number of visitors of each
+ * kind, from none to twice the number in `traffic`. Reports precision and recall of all programs together and of the worst one.
  */
 export async function review(): Promise<Result> {
   const database = await startDatabase(['fsync=off'])

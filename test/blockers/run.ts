@@ -3,9 +3,9 @@
  * `svc init` generates. test/browser-tracker.test.ts checks that a page sends no other requests. Exits with 1 if a list
  * blocks a path.
  *
- * The lists are EasyList, EasyPrivacy, uBlock's own lists and those for annoyances. Ghostery compiles them, and the
- * package `@browserless/goto` contains them. The package and its dependencies have a hundred megabytes, so this command
- * downloads only the package itself.
+ * The lists are EasyList, EasyPrivacy, uBlock's own lists and those for annoyances. Ghostery compiles them, and the package
+ * `@browserless/goto` contains them. The package and its dependencies take up a hundred megabytes, so this command downloads only the
+ * package itself.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ readOptions(
 )
 
 const lists = '@browserless/goto@10.12.13'
-/** The release with the engine that reads the lists of that package. */
+/** This release's engine can read the lists of that package. */
 const engine = '@ghostery/adblocker@2.15.0'
 const folder = fileURLToPath(new URL('../../node_modules/.cache/blockers/', import.meta.url))
 
@@ -68,20 +68,20 @@ function expectBlocked(url: string, type: string, blocked: boolean): void {
   console.error(`${url} (${type}): ${rule === null ? 'should be blocked, but passes' : `blocked by ${rule}`}`)
 }
 
-// Proves that the lists work, on the own domain too. Without it, the other checks would prove nothing.
+// Proves that the lists work, even on the shop's own domain. Without it, the other checks would prove nothing.
 expectBlocked('https://www.google-analytics.com/analytics.js', 'script', true)
 expectBlocked(`${shop}/matomo.js`, 'script', true)
 expectBlocked(`${shop}/svc/api/v1/track/click`, 'xhr', true)
 expectBlocked('https://api.example.net/api/v1/track/click', 'fetch', true)
 
-/** The request types of the script, a click and a signup. Some blockers see `ping` for requests of a closing page. */
+/** The request types of the script, a click and a signup. Some blockers see `ping` when a closing page sends a request. */
 const types = ['script', 'xhr', 'fetch', 'ping', 'beacon', 'other']
 const programs = 5000
 for (let id = 1; id <= programs; id++) {
   const path = await proxyPath({ id, domain: 'shop.example.com' })
   for (const type of types) expectBlocked(`${shop}/${path}`, type, false)
   expectBlocked(`${shop}/${path}?links`, 'script', false)
-  // The tag for consent also sends its calls to its own address.
+  // With consent required, the tag also sends its calls to its own address.
   for (const type of types) expectBlocked(`${shop}/${path}?consent`, type, false)
 }
 console.log(`${programs} invented paths, each as ${types.join(', ')}`)

@@ -53,7 +53,7 @@ export type Paying =
   | { by: 'card' }
   /** Several payments share it. Since 2025-03-31. */
   | { by: 'several'; parts: number }
-  /** A transfer pays more than the due amount. Since 2025-03-31. */
+  /** A transfer of more than the due amount. Since 2025-03-31. */
   | { by: 'overpaying'; more: number }
   | { by: 'outside' }
   /** A card pays everything except `outside`. Since 2025-03-31. */
@@ -176,7 +176,7 @@ export class StripeAccount {
     this.now += seconds
   }
 
-  /** Adds credit to the customer, or a debt if negative. The next invoices ask for less or more. */
+  /** Adds credit to the customer, or a debt if negative. The next invoices charge less or more. */
   giveCredit(buyer: Buyer, amount: number): void {
     this.#balances.set(buyer.customer, (this.#balances.get(buyer.customer) ?? 0) - amount)
   }
@@ -374,7 +374,7 @@ export class StripeAccount {
       reason: Invoice['reason']
       subscription?: Subscription | null
       metadata?: Record<string, string>
-      /** False if the customer's balance stays unused. */
+      /** False if the customer's balance is not used. */
       balance?: boolean
       /** A credit note before the payment. */
       credited?: number
@@ -383,8 +383,8 @@ export class StripeAccount {
     const { balance = true, credited = 0, subscription = null, metadata = {}, reason } = options
     const startingBalance = balance ? (this.#balances.get(buyer.customer) ?? 0) : 0
     const owed = price.total + startingBalance
-    // Stripe writes this currency with two decimals although it has none. Invoices ask for whole units, and the
-    // customer's balance keeps the rest.
+    // Stripe writes this currency with two decimals although it has none. Invoices charge whole units, and the customer's balance keeps the
+    // rest.
     const { step } = currencyOf(currency)
     const asked = Math.max(0, Math.round(owed / step) * step)
     const endingBalance = balance ? owed - asked : 0
@@ -412,7 +412,7 @@ export class StripeAccount {
     }
   }
 
-  /** A changed subscription first credits a quarter of the amount for the old price, which has a product of its own. */
+  /** A changed subscription first credits a quarter of the amount for the old price, which has its own product. */
   #lines(subtotal: number, isChange: boolean): Line[] {
     const credited = isChange ? Math.floor(subtotal / 4) : 0
     const products = this.products ?? [{ product: null, share: 1 }]
@@ -503,9 +503,9 @@ export class StripeAccount {
   }
 
   /**
-   * Starts a subscription with its first payment by card, in the events of the session and an invoice. `trial` asks for
-   * no payment yet. `onSessionAlone` omits the metadata of the subscription. `fullyCovered` is the session's status if
-   * the customer's balance pays everything.
+   * Starts a subscription with its first payment by card, in the events of the session and an invoice. With `trial`, no payment is due yet.
+   * With `onSessionAlone`, the subscription has no metadata. `fullyCovered` is the session's status if the customer's balance pays
+   * everything.
    */
   subscribe(
     buyer: Buyer,

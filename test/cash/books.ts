@@ -15,7 +15,7 @@ export interface Amount {
 
 interface Books {
   programId: number
-  /** Whether the first payment of the first run comes back. A second run then pays it again. */
+  /** Whether the first payment of the first run is returned. A second run then pays it again. */
   isReturned: boolean
   /** The remaining commission of each payment. */
   credits: (Amount & { payment: Payment; isCredited: boolean })[]
@@ -29,8 +29,8 @@ let dashboard: ReturnType<typeof loadDashboard> | undefined
 const loadDashboard = () => loadModule<typeof import('../../functions/dashboard.tsx')>('functions/dashboard.tsx')
 
 /**
- * Pays a program's balances by runs, and compares the payment files and the CSV files of commissions, payouts, payout
- * lines and statements with the amounts of the oracle. Lists the differences.
+ * Pays a program's balances in payout runs, and compares the payment files and the CSV files of commissions, payouts, payout lines and
+ * statements with the amounts of the oracle. Lists the differences.
  */
 export async function checkBooks(
   desk: Desk,

@@ -1,7 +1,7 @@
 import { type Desk, runPlan } from './desk.ts'
 import type { Plan } from './plan.ts'
 
-/** Delivers a plan in two orders. Returns the mistakes of each and the differences between them. */
+/** Delivers a plan in two orders. Returns the errors in each result and the differences between the two. */
 export async function checkPlan(desk: Desk, plan: Plan): Promise<string[]> {
   const first = await runPlan(desk, plan, 1)
   const second = await runPlan(desk, plan, 2)

@@ -5,7 +5,7 @@ import type { ProcessorFixtures, Story } from '../../lib/local/processor-events.
 import type { ProcessorName } from '../../lib/processors/processors.ts'
 import type { Random } from '../chaos/random.ts'
 
-/** A payment at a processor, and the money that arrived and that went back. */
+/** A payment at a processor, with the money received and returned. */
 export interface PlayedPayment {
   id: string
   arrived: number
@@ -19,7 +19,7 @@ export interface PlayedPayment {
 export interface Played {
   events: object[]
   payments: [first: PlayedPayment, renewal?: PlayedPayment]
-  /** The final refunds of the first payment, which the integrator can also report. */
+  /** The successful refunds of the first payment, which the integrator can also report. */
   refunds: number[]
 }
 
@@ -35,7 +35,7 @@ function eventOf({ events }: ProcessorFixtures, name: string, story: Story, data
 /** The id of an event's object. */
 const idIn = (event: object): string => Object(event).data.id
 
-/** Refunds with an id, their amount, and whether they count in the end. */
+/** Refunds with their id, their amount, and whether they succeed in the end. */
 const drawRefunds = (order: string, limit: number, random: Random) =>
   Array.from({ length: random.integer(0, 3) }, (_, at) => ({
     id: `${order}_refund_${at}`,
@@ -70,7 +70,7 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
   const arrived = story.amount - credit
   const refunds = drawRefunds(story.order, arrived, random)
   const chargebacks = random.integer(0, 3)
-  // Paddle can report a return by an adjustment, by a mark on the chargeback, or by both.
+  // Paddle can report a returned chargeback with an adjustment, with a mark on the chargeback, or with both.
   const [reversals, marks] = [random.integer(0, chargebacks), random.integer(0, chargebacks)]
   const taken = { amount: random.chance(0.5) ? arrived : Math.ceil(arrived / 5), tax: 0 }
   const chargeback = (name: string, data: object) => of(`adjustment.created:${name}`, data, taken)

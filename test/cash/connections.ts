@@ -15,7 +15,7 @@ import type { Call, History } from './history.ts'
 import type { Payment } from './objects.ts'
 import { expectedOf } from './oracle.ts'
 
-/** Injects faults into the database of a desk. */
+/** Injects faults into a desk's database. */
 export type Faults = Pick<NeonEndpoint, 'inject' | 'clearFaults'>
 
 /** Currencies with two decimals, none and three. */
@@ -185,10 +185,10 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
 }
 
 /**
- * Plays the history of a seed in a new program and delivers it in a random order, as processors do under faults. Up to
- * three deliveries run at once. Some have a wrong signature first, and some arrive during a fault of the database or
- * while the connection is disconnected. Every event and call is sent at least once, and a quarter of them twice.
- * Unanswered ones are sent again later. Then it compares the program with the cash.
+ * Plays the history of a seed in a new program and delivers it in a random order, as processors do under faults. Up to three deliveries run
+ * at once. Some have a wrong signature first, and some arrive during a fault of the database or while the connection is disconnected. Every
+ * event and call is sent at least once, and a quarter of them twice. Deliveries without an answer are sent again later. Then it compares
+ * the program with the cash.
  */
 export async function runConnection(
   desk: Desk,
@@ -268,7 +268,7 @@ async function deliver(
   const [connection = ''] = live
   const stripe = openStripe({ STRIPE_SECRET_KEY: 'sk_test', STRIPE_API_URL: 'http://127.0.0.1:9' })
   const applyParked = async () => {
-    // An applied event can name the buyer of another.
+    // Applying one event can reveal the buyer of another.
     for (const accountId of [...live, ...live])
       while ((await applyParkedEvents(db, stripe, { limit: 500, accountId })).applied > 0);
   }
@@ -305,7 +305,7 @@ async function deliver(
   await credit()
 }
 
-/** Delivers a history in two orders. Returns the mistakes of each and the differences between them. */
+/** Delivers a history in two orders. Returns the errors in each result and the differences between the two. */
 export async function checkConnection(
   desk: Desk,
   faults: Faults,

@@ -1,6 +1,5 @@
 /**
- * Every currency on Stripe's page, in Stripe's own unit. The list is separate because the service's own table is under
- * test.
+ * Every currency on Stripe's page, in Stripe's own unit. The list doesn't use the service's own table, which is under test.
  *
  * @see https://docs.stripe.com/currencies
  */
@@ -13,14 +12,14 @@ const presentment =
 
 const stripeZeroDecimal = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf'.split(' '))
 const threeDecimal = new Set('bhd jod kwd omr tnd'.split(' '))
-/** These currencies have no decimals now, but Stripe still writes two, both of them 0. */
+/** These currencies no longer have decimals, but Stripe still writes two, which are always 0. */
 const writtenWithTwo = new Set(['isk', 'ugx'])
 
 export interface Currency {
   code: string
-  /** The decimals of an amount in Stripe's form. */
+  /** The number of decimals of an amount in Stripe's form. */
   stripeDecimals: number
-  /** The decimals of the currency's minor unit (ISO 4217), which the service uses. */
+  /** The number of decimals of the currency's minor unit (ISO 4217), which the service uses. */
   decimals: number
   /** Stripe charges only multiples of this. */
   step: number

@@ -46,7 +46,7 @@ export function openDesk(
   return { service, sql, db: new service.Database(database), stripe, env, atOnce }
 }
 
-/** The result of a history, and its mistakes. */
+/** The result of a history, and its errors. */
 export interface Outcome {
   /** The final state of each payment and partner, in words that are the same for every order. */
   end: string[]
@@ -98,7 +98,7 @@ export async function runPlan(given: Desk, plan: Plan, order: number): Promise<O
       .map((deliver) => ({ deliver, place: random.next() }))
       .toSorted((a, b) => a.place - b.place)
       .map(({ deliver }) => deliver)
-    // Deliveries that ask for a repeat, or whose sale is unknown, follow after all others.
+    // Deliveries that must be repeated, or whose sale is unknown, come after all others.
     for (let round = 0, next = queue; next.length > 0 && round < 4; round++) {
       const again: typeof deliveries = []
       let taken = 0
@@ -167,7 +167,7 @@ function beforeClockChange(now: number): number {
   return Math.max(...starts.filter((start) => start < now - 100 * day))
 }
 
-/** Returns the desk on connections in this time zone, as if the database had it. */
+/** Returns the desk with connections in this time zone, as if it were the database's. */
 function inZone(desk: Desk, zone: string): Desk {
   if (zone === 'UTC') return desk
   const url = new URL(String(desk.env['DATABASE_URL']))
@@ -340,7 +340,7 @@ const asRules = (rule: RulePlan | null, plan: Plan) =>
         },
       ]
 
-/** The user agent of the click before these purchases. */
+/** The user agent of the click that precedes these purchases. */
 const agentOf = (purchases: PurchasePlan[]) =>
   purchases.some(({ held }) => held !== null) ? 'Googlebot/2.1 (+http://www.google.com/bot.html)' : 'Mozilla/5.0'
 
@@ -432,7 +432,7 @@ export async function look({ sql }: Desk, programId: number): Promise<Found> {
   }
 }
 
-/** Returns the sales of a payment. If two turn out to be the same payment, one keeps its row with the amount 0. */
+/** Returns the sales of a payment. If two turn out to be the same payment, one of them stays with the amount 0. */
 function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
   const reported = sales.filter(({ transaction_id: id }) => payment.ids.includes(id))
   const worth = reported.filter(({ amount_cents: amount }) => amount > 0n)
@@ -495,7 +495,7 @@ export function compare(
   return wrong
 }
 
-/** The stored rows, without names and without the payment id that happened to come first. */
+/** The stored rows, without names and without the payment id, which depends on the order of arrival. */
 export function endOf(expected: Expected[], found: Found): string[] {
   const ofPayments = expected.flatMap((one) =>
     salesOf(one, found)

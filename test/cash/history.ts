@@ -6,7 +6,7 @@ import type { After, Plan, PurchasePlan, RulePlan } from './plan.ts'
 
 const day = 86_400
 
-/** The environment of a plan: a program with its own account. */
+/** The environment of a plan: a program with its own Stripe account. */
 export interface Place {
   account: string
   /** The suffix of every id. */
@@ -28,7 +28,7 @@ export interface History {
   plan: Plan
   account: StripeAccount
   calls: Call[]
-  /** Customer keys that must be known as leads before a call names them, with their clicks. */
+  /** Customer keys that must be known as leads before a call contains them, with their clicks. */
   leads: { customer_key: string; click_id: string }[]
   /** The number of events and calls in the first part. */
   firstPart: { events: number; calls: number }
@@ -133,7 +133,7 @@ export function playPlan(plan: Plan, place: Place): History {
     partners.set(buyer.customer, partner)
     const before = account.payments.length
     const { on_customer: onCustomer } = purchase
-    // First written for another program, then for an unknown buyer.
+    // The events first belong to another program, then to an unknown buyer.
     if (onCustomer !== null) {
       account.reportCustomer('created', buyer, { program_id: '900000000000000', svc_customer_key: key })
       account.reportCustomer('updated', buyer, {
@@ -257,7 +257,7 @@ function afterwards(history: History, payments: Payment[], purchase: PurchasePla
   const charges = payments.flatMap((payment) => payment.charges.filter(({ captured }) => captured > 0))
   if (charges.length === 0) return
   for (const [at, after] of purchase.after.entries()) {
-    // If a dispute returns a refunded amount, it is about the charge of the previous refund.
+    // If a dispute returns a refunded amount, it concerns the charge of the previous refund.
     const place = after.kind === 'dispute' && after.returns_refunded ? at - 1 : at
     const charge = charges[(place < 0 ? 0 : place) % charges.length]
     account.wait(600)
@@ -291,7 +291,7 @@ function change(history: History, charge: Charge, after: After): void {
   const amount = share(charge.captured - charge.refunded, after.share)
   if (charge.disputed || amount === 0) return
   const refund = account.refund(charge, amount, after.begins)
-  // The service need not know an unattributed sale.
+  // The service may not know an unattributed sale.
   if (after.by_api && history.partnerOf(charge.payment) !== null) {
     history.calls.push({
       kind: 'refund',
@@ -309,7 +309,7 @@ function change(history: History, charge: Charge, after: After): void {
 
 /** Refunds the rest of a payment outside Stripe. The integrator's call reports it without an amount. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
-  // The service need not know an unattributed sale or a sale of 0.
+  // The service may not know an unattributed sale or a sale of 0.
   if (partnerOf(payment) === null || !account.returnRest(payment)) return
   calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
 }

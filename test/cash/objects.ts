@@ -19,7 +19,7 @@ import {
  * (`new`). New objects have the types of Stripe's library.
  */
 
-/** A price, in Stripe's unit. Discounts come off before tax. */
+/** A price, in Stripe's unit. Discounts are subtracted before tax. */
 export interface Price {
   subtotal: number
   discount: number
@@ -42,7 +42,7 @@ export interface Buyer {
   livemode: boolean
 }
 
-/** One payment in the oracle's sense, whatever objects describe it. Its money is in the ledger. */
+/** One payment as the oracle counts it, whatever objects describe it. The ledger has its money. */
 export interface Payment {
   label: string
   buyer: Buyer
@@ -50,7 +50,7 @@ export interface Payment {
   price: Pick<Price, 'total' | 'untaxed'>
   /** The processor's fee, if the program excludes it from commissions. */
   fee?: number
-  /** The account's ids of it: invoice, intents, charges and session. */
+  /** The ids of its objects in the account: invoice, intents, charges and session. */
   ids: string[]
   charges: Charge[]
   /** Unix seconds. */
@@ -60,7 +60,7 @@ export interface Payment {
   lines: Line[] | null
 }
 
-/** A line of an invoice in Stripe's unit. `product` is the suffix of its product's and its price's id. */
+/** A line of an invoice in Stripe's unit. `product` is the suffix of the ids of its product and price. */
 export interface Line {
   product: string | null
   amount: number
@@ -153,7 +153,7 @@ export interface Refund {
 export interface Dispute {
   id: string
   charge: Charge
-  /** The amount in `currency`, which depends on the buyer's bank. */
+  /** The amount in `currency`, which the buyer's bank determines. */
   amount: number
   currency: string
   status: 'warning_needs_response' | 'warning_closed' | 'needs_response' | 'won' | 'lost'
@@ -196,7 +196,7 @@ export interface Transaction {
 /** The form of objects in an endpoint's API version. */
 export interface Version {
   generation: Generation
-  /** Invoices from before `subscription_details` have the subscription's metadata only in their line. */
+  /** Invoices that predate `subscription_details` have the subscription's metadata only in their line. */
   oldest: boolean
 }
 
@@ -241,7 +241,7 @@ export function sessionObject({ generation }: Version, session: Session): Shown<
     }),
     amount_subtotal: price.subtotal,
     client_reference_id: session.fromLink ? buyer.clickId : null,
-    // Before 2025-01-27, events lack them and only the API returns them.
+    // Before 2025-01-27, only the API returns them, and events don't.
     ...(generation === 'new' && {
       discounts: promotion === null ? [] : [{ coupon: 'cou_1', promotion_code: promotion }],
     }),
@@ -273,7 +273,7 @@ export function intentObject({ generation }: Version, intent: Intent): Shown<Str
 
 export function chargeObject({ generation }: Version, model: Charge): Shown<Stripe.Charge> {
   const { id, payment, amount, captured, intent, invoice, created } = model
-  // Here an authorized amount that was not captured counts as refunded.
+  // An authorized amount that was not captured counts as refunded here.
   const refunded = model.refunded + (captured > 0 ? amount - captured : 0)
   const { buyer, currency } = payment
   return {

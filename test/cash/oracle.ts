@@ -32,16 +32,15 @@ export interface Expected {
   amount: bigint
   /** The part of it without tax. */
   base: bigint
-  /** The money that refunds and disputes took and that did not return, at most `amount`. */
+  /** The money that refunds and disputes took back for good, at most `amount`. */
   reversed: bigint
   /** The remaining commission. */
   net: bigint
 }
 
 /**
- * The expected result of each live payment, according to the cash. The account's ledger gives the money. The payment's
- * objects give only the tax (`total` and `untaxed`), which no ledger knows. All amounts are whole numbers of the
- * currency's minor unit:
+ * The expected result of each live payment, according to the cash. The money comes from the account's ledger. Only the tax (`total` and
+ * `untaxed`) comes from the payment's objects, because no ledger knows it. All amounts are whole numbers of the currency's minor unit:
  *
  *     amount     = received money: charges, and payments outside Stripe
  *     reversed   = min(amount, money taken by refunds and disputes − money returned by failed refunds and disputes)
@@ -50,14 +49,13 @@ export interface Expected {
  *                  the sum of its parts if its products have several rules
  *     net        = commission − floor(commission × reversed / amount)
  *
- * The service must return exactly `net`, whatever the order, the repeats and the generation of the payloads. Corrections
- * and refunds don't add roundings to these three, because each one rounds a total and not a step. For rates up to 1,
- * `net` differs from rate × net cash without tax by a bound. It is less than (rate + 1) / 2 below, and less than
- * (rate + 1) / 2 + 1 above. This file checks the bound. Otherwise the oracle and the service could share a mistake in
- * these formulas.
+ * The service must arrive at exactly `net`, whatever the order, the repeats and the API version of the payloads. Corrections and refunds
+ * don't add roundings to these three, because each one rounds a total and not a step. For rates up to 1, `net` differs from rate × net cash
+ * without tax by a bound. It is less than (rate + 1) / 2 below, and less than (rate + 1) / 2 + 1 above. This file checks the bound.
+ * Otherwise the oracle and the service could share a mistake in these formulas.
  *
- * If no money arrived, everything is 0. Some programs pay for a number of months only. There, later payments have a
- * commission of 0. The months count from the first payment of a partner's buyer. A rejected commission leaves nothing.
+ * If no money arrived, everything is 0. Some programs pay only for a number of months. Commissions of later payments are 0. The months
+ * count from the first payment of a partner's buyer. A rejected commission is 0.
  */
 export function expectedOf(account: Account, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)
@@ -81,7 +79,7 @@ export function expectedOf(account: Account, terms: Terms): Expected[] {
     const isPaidFor = partner !== null && !isOver(terms.durationMonths, firstOf.get(payment.buyer.customer), payment.at)
     const gone = arrived - left > arrived ? arrived : arrived - left
     if (arrived === 0n) return { payment, partner, amount: 0n, base: 0n, reversed: 0n, net: 0n }
-    // Without a sale, the payment settled an earlier debt and counts unchanged.
+    // A payment without a sale settled an earlier debt and counts unchanged.
     const total = BigInt(payment.price.total || 1)
     const untaxed = payment.price.total === 0 ? 1n : BigInt(payment.price.untaxed)
     const fee = BigInt(payment.fee ?? 0)

@@ -94,7 +94,7 @@ export interface PurchasePlan {
   /** A partner referred 0 and 1 each. Nobody referred 2. */
   buyer: 0 | 1 | 2
   test_mode: boolean
-  /** The amount in Stripe's unit, before discount and tax. */
+  /** The amount before discount and tax, in Stripe's unit. */
   amount: number
   discount: number
   tax_bp: number
@@ -109,7 +109,7 @@ export interface PurchasePlan {
   fully_covered: 'paid' | 'no_payment_required'
   paying: 'card' | 'several' | 'overpaying' | 'outside' | 'card_and_outside'
   on_session_alone: boolean
-  /** Only the customer has the metadata, from before or after the purchase. */
+  /** Only the customer has the metadata, set before or after the purchase. */
   on_customer: 'before' | 'after' | null
   /** The intent of a checkout also has the metadata. */
   intent_metadata: boolean
@@ -124,7 +124,7 @@ export interface PurchasePlan {
   api_sale: number | null
   /** The metadata names no buyer, but the sale call does. */
   api_attribution: boolean
-  /** A purchase before the click. The buyer clicks later and buys again. */
+  /** A purchase before the click. The buyer clicks and buys again later. */
   before_click: boolean
   /** The metadata has no click id. A server lead names the click of the key. */
   late_lead: boolean
@@ -136,7 +136,7 @@ export interface PurchasePlan {
   after: After[]
   /** The products on its invoices, with their shares. */
   products: { product: string; share: number }[] | null
-  /** Renewals are this many seconds after the end of each month. */
+  /** Renewals happen this many seconds after the end of each month. */
   after_month: number | null
 }
 
@@ -158,7 +158,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   hold_days: 0 | 30
   duration_months: number | null
   window_days: number
-  /** The decision if a code and a click disagree. */
+  /** Whether the code or the click wins if they disagree. */
   priority: 'code' | 'click'
   /** Whether the second partner joins through the program's page. */
   joins: boolean
@@ -172,7 +172,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   zone: string
   /** Whether everything is paid and exported at the end. */
   isPaid: boolean
-  /** The number of purchases in the first part. All are reported before the rest happens. */
+  /** The number of purchases in the first part, which is reported completely before the rest happens. */
   first: number
   purchases: PurchasePlan[]
 }
@@ -180,7 +180,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
 const plainCurrencies = ['usd', 'eur', 'gbp', 'jpy', 'krw', 'chf', 'huf']
 const oddCurrencies = ['isk', 'ugx', 'mga', 'kwd', 'bhd', 'tnd', 'clp', 'xof', 'idr']
 
-/** Draws the history of a seed from these ways. The same seed and ways give the same history. */
+/** Draws a seed's history from these ways. The same seed and ways give the same history. */
 export function drawPlan(seed: number, on: readonly Way[]): Plan {
   const random = seeded(seed, 11)
   const way = pick(random, on)
@@ -261,7 +261,7 @@ function drawCurrency(random: Random, way: Way): string {
   return pick(random, plainCurrencies)
 }
 
-/** The kinds of purchase that can test a way of paying. */
+/** The kinds of purchases that can test a way. */
 const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   later: ['later', 'later', 'never'],
   free: ['card', 'nothing', 'trial'],
@@ -350,7 +350,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
           : random.integer(way === null ? 0 : 1, 3)
         : 0,
     days_between: way === 'duration' || way === 'window' ? 35 : 7,
-    // Lines of a change don't belong to the subscription, and the oldest payloads have the metadata nowhere else.
+    // The lines of a change have no subscription metadata, and the oldest payloads have it nowhere else.
     update: kind === 'subscription' && !plan.oldest && !isOf('bare_invoice', 0) && random.chance(0.3),
     credited_before: isInvoiced && isOf('credited', 0.1) && random.chance(0.5),
     captured: random.chance(0.5) ? 100 : random.integer(20, 99),

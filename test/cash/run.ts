@@ -12,10 +12,10 @@ import { type Desk, openDesk } from './desk.ts'
 import { allWays, drawPlan, type Way, ways } from './plan.ts'
 
 /**
- * `npm run cash -- --seeds 300 --seed 1`: compares histories of accounts at each processor with the accounts' money.
- * Each history is delivered to the webhooks in two random orders. `--processors paddle,polar` runs only theirs. `--ways
- * refund,dispute` enables only these kinds of Stripe's histories, and `--each 20` runs this many seeds of each way
- * separately. The last line is the figure. The exit code is 1 if anything is wrong.
+ * `npm run cash -- --seeds 300 --seed 1`: compares the service's results for histories of accounts at each processor with the accounts'
+ * money. Each history is delivered to the webhooks in two random orders. `--processors paddle,polar` runs only the histories of these
+ * processors. `--ways refund,dispute` enables only these kinds of Stripe's histories, and `--each 20` runs this many seeds of each way
+ * separately. The last line gives the result. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run cash [-- --seeds 300 --seed N --processors name,name --ways name,name --each N]    compares the events of\n                 processors in random orders with the money of a model'
@@ -57,7 +57,7 @@ console.log(`${seeds} seeds from ${firstSeed}, of ${names.join(', ')}`)
 
 interface Run {
   seed: number
-  /** The way of a history at Stripe, or another processor. */
+  /** The way of a Stripe history, or the name of another processor. */
   kind: Way | ProcessorName
   check: (desk: Desk) => Promise<string[]>
 }
@@ -93,7 +93,7 @@ async function play(desk: Desk, waiting: Run[]): Promise<void> {
 }
 const [calm, injected] = [runs.filter(({ kind }) => !isProcessor(kind)), runs.filter(({ kind }) => isProcessor(kind))]
 await Promise.all(desks.map(async (desk) => await play(desk, calm)))
-// These inject faults, which would also hit the requests of another desk.
+// These runs inject faults, which would also hit the requests of another desk.
 for (const desk of desks) await play(desk, injected)
 for (const [kind, found] of wrongOf) {
   const what = isProcessor(kind) ? kind : `${kind} (${ways[kind]})`

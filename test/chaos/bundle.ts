@@ -13,10 +13,7 @@ export interface ModuleMistakes {
   exports: Record<string, ((real: never) => unknown) | undefined>
 }
 
-/**
- * Mistakes in a module of the service: `inModule<typeof import('../lib/mail.ts')>('lib/mail.ts', { sendMail: (real) =>
- * … })`.
- */
+/** Describes mistakes in a module of the service: `inModule<typeof import('../lib/mail.ts')>('lib/mail.ts', { sendMail: (real) => … })`. */
 export const inModule = <Module extends object>(
   module: string,
   exports: { [Name in keyof Module]?: (real: Module[Name]) => Module[Name] },

@@ -48,8 +48,8 @@ type StageEnv = SessionEnv & SecretsEnv & { STRIPE_WEBHOOK_SECRET: string }
 const cookie = (token: string) => `${sessionCookie}=${encodeURIComponent(token)}`
 
 /**
- * Creates a stage through the running service. Hostile calls remove people and end sessions, so a long run needs a new
- * stage now and then.
+ * Creates a stage through the running service. Hostile calls remove people and end sessions, so a long run needs a new stage from time to
+ * time.
  */
 export async function openStage(baseUrl: string, db: Database, env: StageEnv): Promise<Stage> {
   const sandbox = await createSandbox(db, env, { hold_days: 0 })
@@ -60,7 +60,7 @@ export async function openStage(baseUrl: string, db: Database, env: StageEnv): P
   const people = await Promise.all(
     kinds.map(async (kind) => {
       const email = `${kind}-${tag}@example.com`
-      // Hashing a password takes a tenth of a second, so only one person has one.
+      // Hashing a password takes a tenth of a second, so only one person has a password.
       const person = await createPerson(db, env, { name: kind, email, ...(kind === 'owner' && { password }) })
       const role = roles.find((one) => one === kind) ?? 'owner'
       if (kind !== 'stranger') await addMember(db, workspaceId, person.userId, role)
@@ -104,7 +104,7 @@ export async function openStage(baseUrl: string, db: Database, env: StageEnv): P
   const payout = await askPayout(db, ask)
   const run = await createPayoutRun(db, programId, crypto.randomUUID())
   const owner = find('owner')
-  // The endpoint never receives a request: due deliveries only go out if the stack runs the consumer.
+  // The endpoint never receives a request, because deliveries are sent only if the stack runs the consumer.
   const [endpoint] = await db.query(
     kysely
       .insertInto('webhook_endpoints')

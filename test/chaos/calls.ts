@@ -3,7 +3,7 @@ import { processorFixtures } from '../../lib/local/processor-fixture.ts'
 import type { ProcessorName } from '../../lib/processors/processors.ts'
 import { webhookSecret } from './world.ts'
 
-/** Posts once. Status 0 means no answer. */
+/** Sends one POST request. Status 0 means no answer. */
 export async function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
   try {
     return await fetch(`http://svc.test${path}`, {
@@ -18,7 +18,7 @@ export async function post(path: string, body: unknown, headers: Record<string, 
 
 export const isKnown = ({ status }: Response) => status > 0 && status < 500
 
-/** Calls until the outcome is known. A service that never answers is hanging, and one that keeps failing is broken. */
+/** Calls until the outcome is known. Throws if the service never answers or keeps failing. */
 export async function untilKnown<Answer extends { status: number }>(
   call: () => Promise<Answer>,
   known: (answer: Answer) => boolean,

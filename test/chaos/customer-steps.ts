@@ -26,7 +26,7 @@ export function sell(history: History): Step {
           invoiceId: id,
           currency,
           clickId: history.clickIds[person] ?? null,
-          // The code of their partner, because their Stripe payments name no click and can arrive first.
+          // The code of their partner, because their Stripe payments contain no click id and can arrive first.
           coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
         }),
       )
@@ -49,7 +49,7 @@ export function sell(history: History): Step {
   }
 }
 
-/** A payment's reports by a processor, and the ids of its sale and its refund. */
+/** A processor's reports of a payment, and the ids of its sale and its refund. */
 interface Reports {
   id: string
   refundId: string
@@ -120,7 +120,7 @@ export function sellByProcessor(history: History): Step {
       ? amount
       : history.random.integer(1, amount - 1)
     : 0
-  // The amount also chooses the processor. Another draw would change the histories that find planted mistakes.
+  // The amount also determines the processor. Another random draw would change the histories that find planted mistakes.
   const connection = history.connections[amount % (history.connections.length + 1)]
   const { id, refundId, events } = connection
     ? byConnection(history, connection, person, amount, refunded)

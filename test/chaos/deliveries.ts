@@ -32,7 +32,7 @@ export function makeDelivery(to: Receiver, random: Random, oddValue: () => unkno
   for (let change = 0; change < changes; change++) changed = withOddValue(changed, random, oddValue)
   const body = JSON.stringify(changed) ?? ''
   const forgery = random.chance(0.9) ? undefined : random.pick(['secret', 'time', 'body'] as const)
-  // Lemon Squeezy signs no time.
+  // Lemon Squeezy's signature covers no timestamp.
   const isForged = forgery !== undefined && !(forgery === 'time' && connection?.processor === 'lemonsqueezy')
   const signedAt = new Date(Date.now() - (forgery === 'time' ? 301_000 : 0))
   const signed = forgery === 'body' ? `${body} ` : body
@@ -83,7 +83,7 @@ function stripeEventOf(to: Receiver, random: Random): object {
     livemode: random.chance(0.9),
     now: Math.floor(Date.now() / 1000) - random.integer(0, 100_000),
   }
-  // A deauthorization would end the account's connection.
+  // A deauthorization would disconnect the account.
   const names = Object.keys(stripeFixtures).filter((name) => name !== 'account.application.deauthorized')
   const fixture = stripeFixtures[random.pick(names) ?? '']?.(shop, `fuzz${random.integer(1, 200)}`)
   if (!fixture) throw new Error('There are no fixtures.')

@@ -41,7 +41,7 @@ export interface FuzzResult {
   wrong: string[]
   /** The number of answers by status. 0 means that the connection ended while a large body or address was sent. */
   statuses: Record<number, number>
-  /** Sales that were answered as recorded. */
+  /** Sales that the service acknowledged. */
   saleIds: Set<number>
   slowest_ms: number
 }
@@ -107,7 +107,7 @@ function oddValue(random: Random, depth = 0): unknown {
     return depth > 3 ? [] : Array.from({ length: random.integer(0, 4) }, () => oddValue(random, depth + 1))
   if (kind === 8) return nested(random.integer(1, 60))
   const names = ['a', '__proto__', 'constructor', 'toString', 'test_mode', 'program_id', '\u0000', '']
-  // Assigning `__proto__` would set the prototype. From entries it is an ordinary name.
+  // Assigning `__proto__` would set the prototype. `Object.fromEntries` treats it as an ordinary name.
   return Object.fromEntries(
     Array.from({ length: random.integer(0, 3) }, () => [
       random.pick(names) ?? '',
@@ -315,7 +315,7 @@ function makeRequest(
   return { method, path, headers, body }
 }
 
-/** Likely values of fields, beyond the ones that their form offers. */
+/** Likely values of fields, in addition to those that their form offers. */
 function likelyField(name: string, offered: string[], stage: Stage, random: Random): string {
   const email = () => random.pick(stage.emails) ?? ''
   const password = () => random.pick(['right horse battery', 'wrong horse battery', 'x', 'p'.repeat(129)]) ?? ''
@@ -402,8 +402,8 @@ const inside =
 const isLarge = ({ body, path }: FuzzRequest) => path.length > 8192 || Buffer.byteLength(body ?? '') > 8192
 
 /**
- * Sends one request. Large bodies and addresses get their own connection. The refusal can end the connection during
- * sending, and the next request would be lost too.
+ * Sends one request. Large bodies and addresses get their own connection. A refusal can end the connection while the body is sent, and the
+ * next request would be lost too.
  */
 async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status: number; text: string }> {
   const { method, path, headers, body } = request
@@ -413,7 +413,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
     return { status: response.status, text: await response.text() }
   }
   const sent = httpRequest(baseUrl + path, { method, headers, agent: false, timeout: 30_000 })
-  // After the answer, the connection can break during the rest of the body.
+  // The connection can break while the rest of the body is sent.
   sent.on('error', () => {})
   sent.end(body)
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
@@ -422,7 +422,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
   return { status: response.statusCode ?? 0, text }
 }
 
-/** This many requests share a stage: later ones meet removed people and ended sessions. */
+/** This many requests share a stage, because later ones would find removed people and ended sessions. */
 const requestsOfStage = 200
 
 /** The shares of the kinds of requests: deliveries of processors, and calls of signed-in people. The rest are calls of the API. */
@@ -442,12 +442,9 @@ export async function fuzz(options: {
   seed: number
   /** Every route of every function. */
   routes: string[]
-  /**
-   * Creates a workspace and its callers. Hostile calls use up their ids and sessions, so this is called again now and
-   * then.
-   */
+  /** Creates a workspace and its callers. Hostile calls use up their ids and sessions, so this is called again from time to time. */
   openStage: () => Promise<Stage>
-  /** The fields of each route's form. Other routes get the fields of any form. */
+  /** The fields of each route's form. Routes without a form get the fields of any form. */
   forms: Map<string, Fields>
   shares?: Shares
 }): Promise<FuzzResult> {

@@ -41,7 +41,7 @@ export class History {
   readonly shop: Shop
   /** Connections of the program to the other processors. */
   readonly connections: Connection[] = []
-  /** The possible rules of a sale in this wave: those at its start, and those that one of its steps creates. */
+  /** The rules that can apply to a sale in this wave: those at its start, and those that one of its steps creates. */
   possibleRules: Map<string, ModelRule[]>[] = [new Map()]
   #made = 0
   #calls = 0
@@ -74,8 +74,8 @@ export class History {
   }
 
   /**
-   * Sends the same call once or several times concurrently, each with its own faults. `certain` if the only caller got
-   * an answer to each attempt, `sure` if the function did too.
+   * Sends the same call once or several times concurrently, each with its own faults. Returns `certain` if the only caller got an answer to
+   * each attempt, and `sure` if the function did too.
    */
   async calls<Answer>(call: () => Promise<Answer>): Promise<{ answers: Answer[]; certain: boolean; sure: boolean }> {
     const copies = this.random.chance(0.25) ? this.random.integer(2, 3) : 1
@@ -93,7 +93,7 @@ export class History {
     return await this.calls(() => this.world.settle(work))
   }
 
-  /** Sends in the same way until the outcome is known, as an application does after its client library gave up. */
+  /** Repeats this until the outcome is known, as an application does after its client library gave up. */
   async send<Data>(call: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
     return await this.calls(() => untilKnown(call, ({ ok, status }) => ok || (status > 0 && status < 500)))
   }
@@ -128,8 +128,8 @@ export class History {
   }
 
   /**
-   * Returns the commission of a sale, or undefined for none. If the rules change concurrently, it may use any version
-   * that was valid in the meantime, but only one. The audit checks that the terms match the sale's version.
+   * Returns the commission of a sale, or undefined for none. If the rules change concurrently, the sale may use any version that was valid
+   * in the meantime, but only one. The audit checks that the terms match the sale's version.
    */
   async commissionOf(
     transactionId: string,

@@ -16,15 +16,12 @@ export interface FaultyMail {
   faults: number
   /** The accepted mails by key. */
   taken: Map<string, Sent>
-  /** Violations by the sender. */
+  /** Rules that the sender violated. */
   wrong: string[]
   close(): Promise<void>
 }
 
-/**
- * The worst mail API: it disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail by its
- * key.
- */
+/** The worst possible mail API: it disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail by its key. */
 export async function startFaultyMail(seed: number, faultRate: number): Promise<FaultyMail> {
   const random = seeded(seed, 78)
   function take(key: string, mail: Sent): void {

@@ -31,16 +31,16 @@ export interface ModelCommission {
   paid: boolean
 }
 
-/** A change of a balance. `unpaid` is the part that no payment has paid, and has the sign of the change. */
+/** A change of a balance. `unpaid` is the part that no payment has covered, with the sign of the change. */
 interface ModelEntry {
   partner: number
   currency: string
-  /** Undefined for a deduction by hand. */
+  /** Undefined for a manual deduction. */
   source: { amount: number; reversed: number; paid: boolean } | undefined
   unpaid: number
 }
 
-/** Terms for everybody or a partner, for payments or all sales. */
+/** Terms for everybody or for one partner, for payments or for all sales. */
 export interface ModelRule {
   commission_bp: number
   commission_fixed_cents: number
@@ -71,13 +71,13 @@ export interface ModelPayout {
 }
 
 /**
- * The rules in plain words and numbers, without concurrency. Every method returns the service's expected answer and
- * makes its expected change.
+ * A model of the rules in plain words and numbers, without concurrency. Every method returns the service's expected answer and applies its
+ * expected change.
  */
 export class Model {
   readonly sales: ModelSale[] = []
   readonly leadCommissions: ModelCommission[] = []
-  /** The manual commissions. Deductions are only in the balance. */
+  /** The manual commissions. Deductions appear only in the balance. */
   readonly added: {
     partner: number
     currency: string
@@ -102,7 +102,7 @@ export class Model {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  /** Returns this partner's commission on a sale now, by the first rule that applies. */
+  /** Returns this partner's commission on a sale now, according to the first rule that applies. */
   commissionOf(
     partner: number,
     { amount, currency }: Pick<ModelSale, 'amount' | 'currency'>,
@@ -170,7 +170,7 @@ export class Model {
     }
   }
 
-  /** Decides on the held commissions as a person. Returns their number. */
+  /** Decides on the held commissions as a person would. Returns their number. */
   decide(commissions: ModelCommission[], decision: 'released' | 'rejected'): number {
     const held = [...new Set(commissions)].filter((c) => c.held && c.reversal !== 'full')
     if (decision === 'rejected') return this.rejectAll(held)
@@ -377,7 +377,7 @@ export class Model {
 const isUnsent = ({ status }: ModelPayout) => status === 'requested' || status === 'in_run'
 export const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
 
-/** Takes a total from the unpaid parts of the oldest entries. Returns the part taken from each entry. */
+/** Takes an amount from the unpaid parts of the oldest entries. Returns the amount taken from each entry. */
 function take(entries: ModelEntry[], total: number): { entry: ModelEntry; cents: number }[] {
   let rest = total
   return entries.flatMap((entry) => {
@@ -405,7 +405,7 @@ export const untouched = {
   credited: false,
 } as const satisfies Partial<ModelCommission>
 
-/** Reads a program's money from the service, in the model's words. */
+/** Reads a program's money from the service, in the model's format. */
 export async function storedMoney(pool: pg.Pool, db: Database, programId: number, partnerIds: number[]) {
   const { rows } = await pool.query<
     Record<'sales' | 'commissions' | 'added' | 'payouts' | 'reported', unknown[] | null>

@@ -75,7 +75,7 @@ export function adjust(history: History): Step {
   const currency = history.random.pick(currencies) ?? 'usd'
   const amount = history.random.integer(1, 8000) * (history.random.chance(0.5) ? 1 : -1)
   return {
-    // Payouts follow the order of credits, so no two are credited at once.
+    // Payouts follow the order of credits, so no two commissions are credited at once.
     touches: ['approvals'],
     alone: true,
     run: async () => {
@@ -170,7 +170,7 @@ async function payByHand(history: History, partner: number, currency: string, am
   for (const answer of answers) history.expect(`payment by hand of ${amount}`, answer, expected)
 }
 
-/** Decides on a payout. If a sent or paid payout is refused, it did not arrive. */
+/** Decides on a payout. Refusing a sent or paid payout means that it did not arrive. */
 export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'): Step | undefined {
   const payout = history.random.pick(history.model.payouts)
   if (!payout) return undefined
@@ -196,7 +196,7 @@ export function decidePayout(history: History, verb: 'pay' | 'refuse' | 'cancel'
   }
 }
 
-/** The payments in a run's file, the oldest first. Empty if all are paid. */
+/** The payments in a run's file, oldest first. Empty if all are paid. */
 async function fileOf(history: History, run: number): Promise<{ id: number; amount: number }[]> {
   const { service, db } = history.world
   const { answers } = await history.act(async () => ({
@@ -299,7 +299,7 @@ export function payRun(history: History): Step | undefined {
   }
 }
 
-/** Counts clicks for all programs, as the scheduled function does. Reads must not change. */
+/** Counts clicks for all programs, as the scheduled function does. This must not change the result of reads. */
 export function countClicks(history: History): Step {
   const limit = history.random.integer(1, 40)
   return {
@@ -339,7 +339,7 @@ export function changeRules(history: History): Step {
   }
 }
 
-/** The fields of `found` that `expected` has. */
+/** The fields of `found` that `expected` also has. */
 function pickLike(found: object | undefined, expected: object): object {
   return Object.fromEntries(Object.entries(found ?? {}).filter(([name]) => name in expected))
 }

@@ -7,7 +7,7 @@ const jsonType = 'application/x-amz-json-1.0'
 export interface FaultyQueue {
   /** The address that replaces the queue's endpoint. */
   url: string
-  /** While false, it behaves like the queue. */
+  /** While false, it behaves like the real queue. */
   faulty: boolean
   /** The number of disturbed requests. */
   faults: number
@@ -17,8 +17,8 @@ export interface FaultyQueue {
 }
 
 /**
- * The worst queue, in front of the emulator. It disappears, accepts messages without an answer, stores them twice, and
- * forgets deletions. It delivers messages in any order, and repeatedly during processing.
+ * The worst possible queue, in front of the emulator. It disappears, accepts messages without an answer, stores them twice, and forgets
+ * deletions. It delivers messages in any order, and repeatedly during processing.
  */
 export async function startFaultyQueue(endpoint: string, seed: number, faultRate: number): Promise<FaultyQueue> {
   const random = seeded(seed, 77)

@@ -12,8 +12,8 @@ interface App {
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /**
- * Every route of every function with an address: `POST /programs/:programId/partners`. It is bundled first, because
- * Node reads no TSX.
+ * Every route of every function with an address: `POST /programs/:programId/partners`. The code is bundled first, because Node can't read
+ * TSX.
  */
 export async function readRoutes(): Promise<string[]> {
   const functions = readFunctions().filter(({ paths }) => paths.length > 0)

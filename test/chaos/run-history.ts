@@ -82,8 +82,8 @@ async function connect(world: World, programId: number, processor: ProcessorName
 }
 
 /**
- * Runs a random history, with independent steps concurrently. Returns the errors: answers and states that differ from the
- * model's, and findings of the audit.
+ * Runs the steps of a random history, independent ones concurrently. Returns the errors: answers and states that differ from the model's,
+ * and findings of the audit.
  */
 export async function runHistory(world: World, seed: number, steps: number): Promise<string[]> {
   const history = await begin(world, seed)
@@ -134,7 +134,7 @@ export async function runRaces(world: World, seed: number, steps: number): Promi
   return (await differences(world, history.program.programId)).map((line) => `seed ${seed}: ${line}`)
 }
 
-/** The number of refunds that lead to a negative balance depends on the order of concurrent ones. The money doesn't. */
+/** The number of refunds that lead to a negative balance depends on the order of concurrent refunds. The money doesn't. */
 const isOfAnyOrder = (reported: unknown) => !(Array.isArray(reported) && reported[0] === 'balance_negative')
 
 /** The findings of the audit, in one program or in all. */

@@ -16,11 +16,11 @@ import { runWebhookChaos } from './webhooks.ts'
 import { openWorld, type World } from './world.ts'
 
 /**
- * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: runs histories under faults, eight programs with up
- * to twelve concurrent calls each. A twentieth of the seeds uses workerd, and the rest runs the same apps in this
- * process. Kills Postgres with SIGKILL twice. `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken
- * endpoints. Then two processes of `npm run serve` are killed and replaced, and lose their database and the correct
- * time. `--seeds 0` runs only these parts. The last line is the figure. The exit code is 1 if anything is wrong.
+ * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: runs histories under faults, eight programs with up to twelve concurrent
+ * calls each. A twentieth of the seeds use workerd, and the rest run the same apps in this process. Kills Postgres with SIGKILL twice.
+ * `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken endpoints. Then two processes of `npm run serve` are killed and
+ * replaced, lose their database, and get wrong clocks. `--seeds 0` runs only these parts. The last line gives the result. The exit code is
+ * 1 if anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    runs and audits random histories under faults'
@@ -43,7 +43,7 @@ const [stand, service] = await Promise.all([startStand(), loadService()])
 const { databaseUrl, neon, queue, stripe } = stand
 const faultyQueue = await startFaultyQueue(queue.endpoint, firstSeed, 0.3)
 const mail = await startFaultyMail(firstSeed, 0.3)
-// The pool replaces a broken connection.
+// The pool replaces broken connections.
 const pool = new Pool({ connectionString: databaseUrl, max: lanes })
 pool.on('error', () => {})
 pool.on('connect', (client) => client.on('error', () => {}))

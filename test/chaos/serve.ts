@@ -10,13 +10,11 @@ import { type Served, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 import type { Random } from './random.ts'
 
-/**
- * Callers that click, sign up, buy and refund, whatever happens to the service, with the calls that it acknowledged.
- */
+/** Callers that click, sign up, buy and refund no matter what happens to the service. They keep the acknowledged calls. */
 export interface Callers {
   /** The number of sales so far. */
   count(): number
-  /** The number of answers so far that asked for a repeat. */
+  /** The number of answers so far that requested a retry. */
   refusals(): number
   /** Stops the callers and returns their results. */
   stop(): Promise<Heard>
@@ -26,7 +24,7 @@ interface Heard {
   clicks: string[]
   sales: string[]
   refunds: string[]
-  /** The number of calls without an answer, or with an answer that asked for a repeat. */
+  /** The number of calls without an answer, or with an answer that requested a retry. */
   refusals: number
   /** Answers that callers must never get. */
   wrong: string[]
@@ -123,7 +121,7 @@ export async function lossesOf(sql: ClientBase, heard: Heard): Promise<string[]>
   ]
 }
 
-/** The disturbances of the service. */
+/** The faults that the run injects. */
 const strokes = [
   'kill the leader',
   'kill another',
@@ -133,7 +131,7 @@ const strokes = [
   'a silent network',
 ] as const
 
-/** A call has two attempts of ten seconds each if the database is silent. */
+/** If the database is silent, a call makes two attempts of ten seconds each. */
 const answeredWithinMilliseconds = 25_000
 
 /** Whether a process holds the lock of lib/serve/coordinator.ts. */
@@ -151,9 +149,8 @@ const isLeader = (served: Served) => served.logs().some(({ leader }) => leader =
 const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
 
 /**
- * Runs two processes of `npm run serve` on one database with callers. Each round kills one, replaces one by a new one,
- * kills Postgres, moves a clock by an hour, or cuts the network to Postgres. Then it checks that one process leads and
- * that everybody gets answers again.
+ * Runs two processes of `npm run serve` on one database with callers. Each round kills one, replaces one by a new one, kills Postgres,
+ * moves a clock by an hour, or cuts the network to Postgres. Then it checks that one process leads and that all callers get answers again.
  */
 export async function runServeChaos(options: {
   sql: Pool
@@ -168,7 +165,7 @@ export async function runServeChaos(options: {
   acknowledged: number
   refusals: number
   strokes: Record<string, number>
-  /** The time for the search for losses, which is mostly the audit. */
+  /** The time limit for the final check, which is mostly the audit. */
   audit_ms: number
 }> {
   const { sql, programs, killPostgres, random, rounds } = options
@@ -190,7 +187,7 @@ export async function runServeChaos(options: {
     })
   }
   let running: Served[] = await Promise.all([start(), start()])
-  // An aborted run must not leave them behind.
+  // An aborted run must not leave these processes behind.
   process.once('exit', () => running.forEach((served) => served.process.kill('SIGKILL')))
   const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
   const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)

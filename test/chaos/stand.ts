@@ -11,13 +11,13 @@ import { readTestFunctions } from '../support/functions.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { emailHashKey, patiently, webhookSecret } from './world.ts'
 
-/** Starts a separate Postgres and its surroundings for the commands: the tests' shared one must not be killed. */
+/** Starts a separate Postgres and its surroundings for the commands, because they must not kill the tests' shared one. */
 export async function startStand() {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
   const serverOptions = {
     dataFolder: path.join(folder, 'postgres'),
     password: 'chaos',
-    // An answered commit is in the kernel's hands, so it survives the death of the process.
+    // The kernel holds every acknowledged commit, so it survives the death of the process.
     settings: ['fsync=off', 'full_page_writes=off'],
   }
   let postgres = await startPostgres(serverOptions)
@@ -29,7 +29,7 @@ export async function startStand() {
     neon,
     queue,
     stripe,
-    /** Kills Postgres like a power failure and restarts it at the same address. */
+    /** Kills Postgres abruptly, as in a power failure, and restarts it at the same address. */
     async killPostgres(): Promise<void> {
       const settings = [...serverOptions.settings, `port=${new URL(databaseUrl).port}`]
       process.kill(postgres.pid, 'SIGKILL')

@@ -31,7 +31,7 @@ interface WebhookChaos {
   seed: number
   /** Rounds with one sale and two refunds per program. */
   rounds: number
-  /** Adds endpoints that never answer, with ten seconds per attempt, and measures the delay of others. */
+  /** Adds endpoints that never answer, each attempt taking ten seconds, and measures the delay of the others. */
   hanging: boolean
 }
 
@@ -40,7 +40,7 @@ export interface WebhookChaosFigures {
   wrong: string[]
   events: number
   requests: number
-  /** Faults that hit a request of the consumer or the relay to the database and to the queue. */
+  /** Faults in requests of the consumer or the relay to the database and the queue. */
   databaseFaults: number
   queueFaults: number
   /** The longest time from a sale to its program's server, alone and next to hanging endpoints. Only if `hanging`. */
@@ -69,9 +69,9 @@ const patienceMilliseconds = 1000
 const maxLanes = 24
 
 /**
- * Sends sales and refunds while the database and the queue fail. The endpoints are healthy, slow, down, answer 500,
- * redirect inside, resolve to this machine, or never answer. Then all recover. Checks that every event reaches only its
- * program's endpoint, signed, with one id and body. The numbers of a sale's events must have their real order.
+ * Sends sales and refunds while the database and the queue fail. The endpoints are healthy, slow, down, answer 500, redirect to this
+ * machine, resolve to this machine, or never answer. Then all recover. Checks that every event reaches only its program's endpoint, signed,
+ * with one id and body. The numbers of a sale's events must follow their real order.
  */
 export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookChaosFigures> {
   const { sql, neon, queue, faults } = options
@@ -152,7 +152,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   let databaseFaults = 0
   const queueFaultsBefore = faults.faults
   async function consumeUnderFaults(): Promise<void> {
-    // A consumer repeats a failed claim, so a single fault of a claim has no effect.
+    // A consumer repeats a failed claim, so a single fault in a claim has no effect.
     for (const matching of met) {
       const action = random.pick(injected)
       if (action && random.chance(0.6)) neon.inject({ action, matching, times: random.integer(1, 2) })
@@ -172,8 +172,8 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   const queueFaults = faults.faults - queueFaultsBefore
 
   /**
-   * The longest time from the answer of a healthy program's sale to its server. The sales are few, so that the last one
-   * arrives before the consumer ends, even on a busy machine.
+   * The longest time from the answer of a healthy program's sale to its server. There are few sales, so that the last one arrives before
+   * the consumer ends, even on a busy machine.
    */
   async function longestToReport(listener: Listener): Promise<number> {
     let longest = 0

@@ -14,7 +14,7 @@ export const emailHashKey = 'chaos'
 export interface WorldOptions {
   service: Service
   databaseUrl: string
-  /** Connections without faults, for checks. They outlive the world, so the next one can use their plans. */
+  /** Connections without faults, for checks. They outlive the world, so the next world can reuse their plans. */
   pool: Pool
   neonEndpoint: string
   /** Controls the faults at that endpoint. */
@@ -52,10 +52,7 @@ export interface World {
   /** Forbidden answers of functions. */
   violations: string[]
   env: Record<string, unknown>
-  /**
-   * Runs `work` with faults from `random`. The result contains the number of answers that the caller and the function
-   * lost.
-   */
+  /** Runs `work` with faults from `random`. The result includes how many answers the caller and the function lost. */
   during<Result>(random: Random, work: () => Promise<Result>): Promise<{ result: Result; lost: number; unsure: number }>
   /** Calls a function of `lib/` until its outcome is known: its answer, or the code of its refusal. */
   settle(work: () => Promise<object | number | void>): Promise<object>
@@ -70,7 +67,7 @@ interface App {
 
 const calls = new AsyncLocalStorage<Call>()
 
-/** The edge answers this if the function was killed. */
+/** The edge returns this if the function was killed. */
 class Killed extends TypeError {}
 
 const never = new Promise<never>(() => {})

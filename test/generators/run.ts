@@ -30,7 +30,7 @@ async function step(name: string, command: string, args: string[], env: NodeJS.P
   const begun = performance.now()
   const options = { cwd: folder, env: { ...process.env, REDOCLY_TELEMETRY: 'off', ...env } }
   const { stdout, stderr } = await run(command, args, options)
-  // Redocly prints its warnings and succeeds.
+  // Redocly succeeds even if it prints warnings.
   if (name === 'Redocly' && !/"warnings": ?0/.test(stdout)) throw new Error(stdout + stderr)
   console.log(`${((performance.now() - begun) / 1000).toFixed(1).padStart(6)} s  ${name}`)
 }
@@ -56,7 +56,7 @@ async function sendSale(): Promise<void> {
      const { data } = await trackSale({ body: ${JSON.stringify(body)} })
      if (!data?.success) throw new Error('The sale has no answer.')`,
   )
-  await step('a sale by a generated client', 'node_modules/.bin/esbuild', [
+  await step('send a sale with a generated client', 'node_modules/.bin/esbuild', [
     'sale.ts',
     '--bundle',
     '--format=esm',
@@ -90,7 +90,7 @@ try {
   await step('orval', bin('orval'), [])
   await step('Hey API', bin('openapi-ts'), ['-i', 'openapi.json', '-o', 'out/hey'])
   await step('openapi-typescript', bin('openapi-typescript'), ['openapi.json', '-o', 'out/types/api.ts'])
-  await step('the clients compile', bin('tsc'), ['-p', '.'])
+  await step('compile the clients', bin('tsc'), ['-p', '.'])
   await sendSale()
 } catch (error) {
   console.error(error)

@@ -10,7 +10,7 @@ import {
 } from '../support/commission-oracle.ts'
 import { daysInAll, earlierClicks, type Holder, linesOf, type Plan, type Step, type Terms } from './plan.ts'
 
-/** A run's payment to one partner in one currency. */
+/** A payout run's payment to one partner in one currency. */
 export interface Payment {
   partner: number
   currency: string
@@ -44,11 +44,11 @@ interface Earned {
   partner: number
   currency: string
   cents: number
-  /** The last day of its hold period. */
+  /** The last day of the hold period. */
   due: number
   isCredited: boolean
   isRejected: boolean
-  /** Whether a check has run, and the flags of the check that found any. */
+  /** Whether a check has run, and the flags that it found. */
   isLookedAt: boolean
   found: ReviewRule[]
   isHeld: boolean
@@ -59,7 +59,7 @@ interface Earned {
 }
 
 interface Customer {
-  /** Null until a click or code refers them. */
+  /** Null until a click or a code attributes them. */
   partner: number | null
   byLink: boolean
   /** The partner of the code in their first purchase. */
@@ -79,9 +79,9 @@ const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
   buyer.by === 'code' && customer.partner === null ? buyer.partner : null
 
 /**
- * A month in plain words and numbers. It follows the documentation and not the service. It has each run's payments to
- * each partner, and the effect of rule changes on a calendar month. `today` is the day of the run, because months have
- * different lengths.
+ * A model of a month in plain words and numbers. It follows the documentation and not the service's code. It computes each run's payments
+ * to each partner, and the effect of rule changes on a calendar month. `today` is the day of the run, because months have different
+ * lengths.
  */
 export function booksOf(
   plan: Plan,
@@ -120,7 +120,7 @@ export function booksOf(
   const isLate = (days: number, months: number | null | undefined): boolean =>
     !!months && dayBefore(0) >= monthsAfter(dayBefore(days), months)
 
-  /** The commission of a sale by the current terms, after the customer's earlier commissions. */
+  /** The commission of a sale under the current terms, after the customer's earlier commissions. */
   function commissionOf(sale: Omit<Sold, 'cents'>, earnedSoFar: number): number {
     const { base, partner, products, type } = sale
     const isOwn = sale.currency === 'usd'
@@ -145,7 +145,7 @@ export function booksOf(
     return own?.lead_commission_cents ?? terms.lead_commission_cents
   }
 
-  /** Returns the commissions of these days' sales and leads by the current terms, per partner and currency. */
+  /** Returns the commissions of these days' sales and leads under the current terms, per partner and currency. */
   function byTermsOfNow(isIn: (on: number) => boolean): Map<string, number> {
     const sums = new Map<string, number>()
     const add = (partner: number, currency: string, cents: number) => {
@@ -203,7 +203,7 @@ export function booksOf(
     return [...totals, ...rows.filter((row) => row.now !== row.would)]
   }
 
-  /** The partner of a sale, and the code if it decided. */
+  /** The partner of a sale, and the code if it determined the partner. */
   function attribute(customer: Customer, named: number | null): { partner: number; code: number | null } | null {
     if (customer.partner === null) return null
     const code = named ?? customer.code
@@ -236,7 +236,7 @@ export function booksOf(
     return atOnce.length >= 5
   }
 
-  /** The signs that the program's rules find on a commission now. */
+  /** The suspicious signs that the program's rules now find on a commission. */
   function wrongWith(earned: Earned): ReviewRule[] {
     const [customer, buyer] = [customers[earned.customer], plan.buyers[earned.customer]]
     const isOwnAddress = buyer?.sign === 'own e-mail' && customer?.lead !== null && earned.partner === buyer.partner
@@ -271,7 +271,7 @@ export function booksOf(
     if (!earned.isHeld) earned.isCredited = true
   }
 
-  /** Does the scheduled work, at the end of each day and before a run. */
+  /** Does the scheduled work. It runs at the end of each day and before a payout run. */
   function settle(): void {
     for (const earned of everything()) if (isOpen(earned) && !earned.isLookedAt) look(earned)
     for (const earned of everything()) if (isOpen(earned) && earned.due <= day) credit(earned)
@@ -280,7 +280,7 @@ export function booksOf(
   function sell(sale: Extract<Step, { do: 'sale' }>): void {
     const [customer, buyer] = [customers[sale.customer], plan.buyers[sale.customer]]
     if (!customer || !buyer) throw new Error('a sale without a buyer')
-    // A buyer without a partner has no code, and the processor's payments have none here.
+    // A buyer without a partner has no code, and here the processor's payments have none either.
     const named = buyer.by === 'nobody' || sale.products ? null : (sale.code ?? codeOfFirst(customer, buyer))
     if (buyer.by === 'link') click(customer, buyer)
     if (customer.partner === null && buyer.by === 'code' && named !== null) customer.partner = named

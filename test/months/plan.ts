@@ -10,8 +10,7 @@ const customersInAll = 9
 export const earlierClicks = 20
 export const daysInAll = 30
 /**
- * Customers in every month with the same e-mail address as their partner. A review releases one commission and rejects
- * the other.
+ * The customers who, in every month, have the same e-mail address as their partner. A review releases one commission and rejects the other.
  */
 const [releasedBuyer, rejectedBuyer] = [1, 2]
 
@@ -26,20 +25,20 @@ export interface Terms {
 /** The owner of rules: everybody, a group or a partner, by their position. */
 export type Holder = 'everybody' | { group: number } | { partner: number }
 
-/** A buyer who comes by a partner's link, only by the code of their first sale, or without a partner. */
+/** A buyer who comes through a partner's link, only through the code of their first sale, or without a partner. */
 export interface Buyer {
   by: 'link' | 'code' | 'nobody'
   partner: number
   /** The first purchase before the month and its days before the month, or null. */
   boughtBefore: { days: number; amount: number } | null
   /**
-   * The suspicious sign of a buyer who came by a link. The click comes from a bot or an ad, or has no page. Otherwise
-   * the buyer's e-mail address is the partner's, or many buyers share it.
+   * The suspicious sign of a buyer who came through a link. The click comes from a bot or an ad, or has no page. Otherwise the buyer's
+   * e-mail address is the partner's, or many buyers share an address.
    */
   sign: 'bot' | 'ad' | 'no page' | 'own e-mail' | 'farm' | null
 }
 
-/** A step of a day. Sales, leads and customers are named by their position. */
+/** A step of a day. Sales, leads and customers are identified by their position. */
 export type Step =
   | {
       do: 'sale'
@@ -48,7 +47,7 @@ export type Step =
       tax: number
       currency: string
       type: string
-      /** A sale with products is reported like the processor's. */
+      /** A sale with products is reported as the processor would report it. */
       products: string[] | null
       /** The partner of the code that the buyer named. */
       code: number | null
@@ -72,7 +71,7 @@ export type Step =
 export interface Plan {
   seed: number
   terms: Terms
-  /** The decision if a link and a code disagree. */
+  /** Whether the link or the code wins if they disagree. */
   priority: 'code' | 'click'
   groups: (number | null)[]
   reviewRules: ReviewRule[]
@@ -80,7 +79,7 @@ export interface Plan {
   hasTag: boolean
   buyers: Buyer[]
   days: Step[][]
-  /** Rule changes that are previewed for the past months at the end of the month. */
+  /** Rule changes that the plan previews for the past months at the end of the month. */
   previews: { holder: Holder; rules: CommissionRule[] }[]
 }
 
@@ -138,7 +137,7 @@ function drawBuyer(random: Random, place: number): Buyer {
   }
 }
 
-/** Buyers of one partner at one address: none, just enough to be held, or one fewer. */
+/** The number of one partner's buyers at one address: none, just enough to be held, or one fewer. */
 function drawFarm(random: Random): Buyer[] {
   const partner = random.integer(0, partnersInAll - 1)
   const length = random.pick([0, 0, 4, 5, 6]) ?? 0
@@ -153,8 +152,8 @@ const lengthsOfMonths = [
 ] as const
 
 /**
- * Whether this number of days is a whole number of months only in a part of the year. Time passes by moving the past
- * back and not by moving the clock. So a purchase could be inside its months on one day and outside on the next.
+ * Whether this number of days is a whole number of months only in a part of the year. Time passes by shifting the past back and not by
+ * changing the clock. So a purchase could be inside its months on one day and outside on the next.
  */
 const isNearMonths = (days: number) => lengthsOfMonths.some(([least, most]) => days >= least && days < most)
 
@@ -283,7 +282,7 @@ export function drawPlan(seed: number): Plan {
       drawMove,
       () => drawAdjustment(1),
       () => drawAdjustment(-1),
-      // A refund, a dispute and a run.
+      // Every month has a refund, a dispute and a run.
       (day: number) => drawStep(day, 79),
       (day: number) => drawStep(day, 85),
       (day: number) => drawStep(day, 99),

@@ -35,7 +35,7 @@ type Sql = Pick<pg.Pool, 'query'>
 const keyOf = (customer: number) => `buyer-${customer}`
 const hashEmail = (address: string) => emailHash('months', address)
 
-/** The click of a buyer. Each buyer has their own address, except those of a farm. */
+/** The click of a buyer. Each buyer has their own address, except the buyers of a farm. */
 function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor: number) {
   const isAd = sign === 'ad'
   return {
@@ -49,8 +49,8 @@ function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor
 }
 
 /**
- * Plays a month on a database and returns each run's payments in the form for the bank. To end a day, it moves
- * everything back by a day.
+ * Plays a month on a database and returns each run's payments in the form for the bank. It ends a day by shifting all timestamps back by a
+ * day.
  */
 export async function playMonth(
   db: Database,
@@ -86,7 +86,7 @@ export async function playMonth(
     const buyer = plan.buyers[customer]
     const transaction_id = saleId(sold++)
     const clickId = await clickOf(customer)
-    // The processor's payment belongs to a known customer, or to none.
+    // The processor's payment belongs to a known customer or to nobody.
     if (products) {
       await sql.query(
         `select record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', $1::bigint, 'customer_id', (

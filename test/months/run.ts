@@ -9,8 +9,8 @@ import { checkMonth } from './check.ts'
 import type { Step } from './plan.ts'
 
 /**
- * `npm run months -- --months 100 --seed 1`: compares the runs of this many months on real Postgres with the books of
- * test/months/books.ts. The last line is the figure. The exit code is 1 if anything is wrong.
+ * `npm run months -- --months 100 --seed 1`: compares the runs of this many months on real Postgres with the books of test/months/books.ts.
+ * The last line gives the result. The exit code is 1 if anything is wrong.
  */
 const { values } = readOptions(
   'npm run months [-- --months 100 --seed N]    months of a program: payouts against a second implementation, to the cent',
@@ -49,7 +49,7 @@ const started = performance.now()
 console.log(`${months} months from seed ${firstSeed}`)
 try {
   let [next, wrongMonths, payments, previewed] = [0, 0, 0, 0]
-  /** The number of months with something of a kind. */
+  /** The number of months with at least one step of a kind. */
   const monthsWith = new Map<string, number>()
   await Promise.all(
     lanes.map(async ({ db, pool }) => {
@@ -66,7 +66,7 @@ try {
       }
     }),
   )
-  // Time passes only in the tables that payouts use, so figures by day and by group don't match.
+  // Time shifts only in the tables that payouts use, so figures by day and by group don't match.
   const differences: string[] = []
   const reviews = { held: 0, released: 0, rejected: 0 }
   for (const { pool } of lanes) {

@@ -1,9 +1,8 @@
 /**
- * `npm run newcomer`: follows an integrator from an empty folder to the first tracked sale, with the newest Express and
- * Next.js from the npm registry, and with Flask if Python has it. With Node it runs the command from the dashboard and
- * the code of the instructions. With Flask it runs the code that the documentation shows to this person. A visitor in
- * Chromium signs up, and a call from the documentation records the sale. Prints each step with its time. Exits with 1 if
- * a step fails or if one way takes over two minutes.
+ * `npm run newcomer`: plays an integrator from an empty folder to the first tracked sale, with the newest Express and Next.js from the npm
+ * registry, and with Flask if Python has it. With Node it runs the command from the dashboard and the code of the instructions. With Flask
+ * it runs the code that the documentation shows to this person. A visitor in Chromium signs up, and a call from the documentation records
+ * the sale. Prints each step with its time. Exits with 1 if a step fails or if one framework takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -140,7 +139,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
   mkdirSync(folder)
   const port = String(await freePort())
   const site = `http://localhost:${port}`
-  /** A link to the site as its developer opens it. */
+  /** A link to the site that its developer opens. */
   const here = (link: string) => link.replace(/^https:\/\/[^/]+/, site)
   let seconds = 0
   const step = async <Result>(name: string, does: () => Promise<Result>): Promise<Result> => {

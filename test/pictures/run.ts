@@ -1,6 +1,6 @@
 /**
- * `npm run pictures` takes the screenshots of README.md from the demo on the running local stack: the overview and a partner's page, light and
- * dark. It writes them to `.github/`. Each must stay below 150 KB.
+ * `npm run pictures` takes the screenshots of README.md from the demo data of the running local stack: the overview and a partner's page,
+ * light and dark. It writes them to `.github/`. Each must stay below 150 KB.
  */
 import { statSync } from 'node:fs'
 import { readOptions } from '../../lib/commands/command.ts'

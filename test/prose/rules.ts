@@ -6,7 +6,7 @@ import { type Plugin, unified } from 'unified'
 import { visit } from 'unist-util-visit'
 import type { Root } from 'nlcst'
 
-/** The most words of one sentence. */
+/** The maximum number of words in a sentence. */
 const longestSentence = 32
 
 /**
@@ -85,7 +85,7 @@ const prose = unified()
 /** Finds every sentence of a text that breaks a rule. */
 export async function check(text: string): Promise<Message[]> {
   const file = await prose.process(text)
-  // Code stands for any name, so its article can't be known.
+  // Code can stand for any name, so the right article is unknown.
   return file.messages
     .filter(({ reason }) => !reason.includes('`Code`'))
     .map(({ reason, source }) => ({ reason, sentence: source?.includes(' ') ? source : text }))

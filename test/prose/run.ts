@@ -5,8 +5,8 @@ import { check } from './rules.ts'
 import { textsOf } from './texts.ts'
 
 /**
- * Checks the prose of documents, comments, pages, messages and commit subjects, and exits with 1 if a sentence breaks a rule.
- * `node test/prose/run.ts PATH…` checks these files or folders only.
+ * Checks the prose of documents, comments, pages, messages and commit subjects, and exits with 1 if a sentence breaks a rule. `node
+ * test/prose/run.ts PATH…` checks only these files or folders.
  */
 const usage = 'npm run prose -- [PATH…]    checks the prose of these files or folders, or of all and of commit subjects'
 const { positionals: paths } = readOptions(usage, { allowPositionals: true })

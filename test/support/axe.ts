@@ -2,8 +2,8 @@ import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 
 /**
- * Runs axe on a page. Returns the broken rules with the HTML of each finding, because the full report has megabytes.
- * `serious` omits minor rules. `colours` checks only the contrast.
+ * Runs axe on a page. Returns the broken rules with the HTML of each finding, because the full report is several megabytes long. `serious`
+ * omits minor rules. `colours` checks only the contrast.
  */
 export async function axeFindings(
   page: Page,

@@ -4,9 +4,8 @@ import { syncBuiltinESMExports } from 'node:module'
 const { scrypt } = crypto
 
 /**
- * Hashes passwords at a sixteenth of their cost in this thread, because tests of sign-ins spend most of their time on
- * it. Hashes of different costs don't match, so both sides of a test must use it. @returns a function that restores the
- * cost
+ * Hashes passwords at a sixteenth of their cost in this thread, because sign-in tests spend most of their time on hashing. Hashes with
+ * different costs don't match, so both sides of a test must use it. @returns a function that restores the cost
  */
 export function hashPasswordsCheaply(): () => void {
   set((password, salt, length, options, callback) =>

@@ -9,7 +9,7 @@ const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.m
 const chromiumFolder = path.join(cacheFolder, 'chromium')
 const fontsConfig = 'fonts.conf'
 
-/** Playwright's list of disabled features that matter without a window. Chromium reads only the last such flag. */
+/** The features in Playwright's list of disabled features that matter without a window. Chromium reads only the last such flag. */
 const featuresOfPlaywright = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -54,7 +54,7 @@ async function installedChromium(): Promise<{ executablePath: string; env: Recor
   return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
 }
 
-/** Unpacks into a temporary folder and renames it, because two processes can do this at the same time. */
+/** Unpacks into a temporary folder and renames it, because two processes can unpack at the same time. */
 export async function unpackChromium(): Promise<void> {
   if (process.platform !== 'linux' || existsSync(chromiumFolder)) return
   mkdirSync(cacheFolder, { recursive: true })

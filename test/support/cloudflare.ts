@@ -9,7 +9,7 @@ interface Binding {
   text?: string
 }
 
-/** A Worker in the fake. */
+/** A Worker of the fake API. */
 export interface StandInWorker {
   bindings: Binding[]
   crons: string[]
@@ -23,7 +23,7 @@ export interface StandInWorker {
 export async function startCloudflare() {
   const workers: Record<string, StandInWorker> = {}
   const routes: { pattern: string; script: string }[] = []
-  /** Requests that change something. */
+  /** Requests that change data. */
   const changes: string[] = []
 
   const answers: [method: string, path: RegExp, answer: (name: string, body: string) => unknown][] = [
@@ -48,7 +48,7 @@ export async function startCloudflare() {
       (name) => ({ schedules: workers[name]?.crons.map((cron) => ({ cron })) }),
     ],
     ['PUT', /\/workers\/scripts\/([^/]+)$/, upload],
-    // An existing Worker gets a version, which is then deployed.
+    // An existing Worker gets a new version, which is then deployed.
     ['POST', /\/workers\/scripts\/([^/]+)\/versions$/, upload],
     ['PUT', /\/workers\/scripts\/([^/]+)\/routes$/, (_, body) => JSON.parse(body)],
     ['GET', /\/workers\/workers\/([^/]+)$/, () => ({ subdomain: { enabled: false, previews_enabled: false } })],

@@ -1,6 +1,6 @@
 /**
- * Runs commands in this process. Loads each afresh, with its own arguments, variables and folder. Each behaves like a
- * separate process, without a start of Node. Reports the end of each to the parent.
+ * Runs commands in this process. Loads each command afresh, with its own arguments, variables and folder. Each behaves like a separate
+ * process, without starting Node. Reports to the parent when a command ends.
  */
 export interface Order {
   command: string
@@ -34,7 +34,7 @@ async function run({ command, args, environment, folder }: Order): Promise<Outco
   try {
     await import(`${command}?run=${runs}`)
   } catch (error) {
-    // Reports uncaught errors and exits like Node.
+    // Reports uncaught errors and exits as Node does.
     console.error(error)
     process.exitCode = 1
   }

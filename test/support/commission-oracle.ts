@@ -1,6 +1,6 @@
 /**
- * The arithmetic of commissions, from the documentation and not from the service. Tests have no other second
- * implementation of it. Amounts are whole numbers of a currency's minor unit.
+ * The arithmetic of commissions, written from the documentation and not from the service's code. It is the tests' only second
+ * implementation. Amounts are whole numbers of a currency's minor unit.
  */
 
 /** The parts of a rule that a commission depends on. The fixed amount and the cap are in the program's currency. */
@@ -20,9 +20,8 @@ export interface Terms {
 }
 
 /**
- * Chooses the rule of a sale. Holders come first in their order. For each holder, the product's rule precedes the
- * type's, and the type's precedes the general one. In another currency than the program's, rules with only a fixed
- * amount don't count.
+ * Chooses the rule of a sale. Holders are tried in their order. For each holder, the product's rule precedes the type's, and the type's
+ * precedes the general one. Rules with only a fixed amount don't apply in other currencies than the program's.
  */
 export function ruleFor<Of extends Rule>(
   holders: Of[][],
@@ -84,7 +83,7 @@ export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]
 /** Returns the reversed part of a commission after this refund of its sale, rounded down. */
 export const reversedOf = (commission: bigint, refunded: bigint, amount: bigint) => (commission * refunded) / amount
 
-/** Returns the end of this many months. If the last month is too short, it is its last day. */
+/** Returns the end of this many months. If the last month is too short, the end is its last day. */
 export function monthsAfter(first: Date, months: number): Date {
   const end = new Date(first)
   end.setUTCMonth(end.getUTCMonth() + months, 1)

@@ -22,7 +22,7 @@ export interface ConnectionAnswer {
 
 export const addressOf = ({ processor, accountId }: ConnectedShop) => `/api/v1/webhooks/${processor}/${accountId}`
 
-/** The story of a shop's first payment: 120.00 with 20.00 of tax. */
+/** The data of a shop's first payment: 120.00 with 20.00 of tax. */
 export const storyOf = (shop: ConnectedShop, more: Partial<Story> = {}): Story => ({
   order: '1',
   programId: shop.programId,
@@ -67,7 +67,7 @@ export function openConnections(endpoint: TestEndpoint) {
     const shop = await createShop(sql, settings)
     return await secretOf(shop, processor, await createConnection(db, shop.programId, { processor, livemode }))
   }
-  /** Adds another connection to the same processor to a shop. */
+  /** Adds another connection of the same processor to a shop. */
   const connectAgain = async (shop: ConnectedShop, livemode: boolean) =>
     await secretOf(
       shop,

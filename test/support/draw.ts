@@ -8,8 +8,8 @@ export interface Drawn {
 }
 
 /**
- * Draws an address of the same origin inside `page`, without its scripts. This takes a third of a navigation's time,
- * and keeps loaded code, for example axe.
+ * Renders an address of the same origin inside `page`, without its scripts. This takes a third of a navigation's time, and keeps loaded
+ * code such as axe.
  */
 export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
   return await page.evaluate(async (asked) => {
@@ -17,7 +17,7 @@ export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
     const html = await answer.text()
     history.replaceState(null, '', answer.url)
     document.open()
-    // A script that runs twice in one page would declare its names twice.
+    // A script that runs twice in one page would declare its variables twice.
     document.write(html.replaceAll(/<script\b[^>]*><\/script>/g, ''))
     document.close()
     if (document.readyState !== 'complete')

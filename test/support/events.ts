@@ -1,9 +1,8 @@
 import type pg from 'pg'
 
 /**
- * Fills a program with events. Many have equal times (eight per second, with microseconds), and they cross the end of a
- * month, so they are in two partitions. A third of the customers have bought, and a fifth of the events are tests. The
- * daily totals agree.
+ * Fills a program with events. Many have equal times (eight per second, with microseconds), and they span the end of a month, so they are
+ * in two partitions. A third of the customers have bought, and a fifth of the events are tests. The daily totals match the events.
  */
 export async function fillEvents(sql: pg.Client, programId: number, count: number): Promise<void> {
   const time = `timestamptz '2026-10-31 23:59:00Z' + make_interval(secs => (hashint4(n) & 1023) / 8.0) + interval '7 microseconds' * (n % 2)`

@@ -9,7 +9,7 @@ import { builtFunctions, type WorkerModule } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { unpackChromium } from './chromium.ts'
 
-/** Kept between runs. The hash of its source identifies an entry. */
+/** This folder stays between runs. The hash of its source identifies an entry. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled/', import.meta.url))
 
 declare module 'vitest' {
@@ -29,8 +29,8 @@ const memory = '/dev/shm'
 const roomWanted = 6 * 2 ** 30
 
 /**
- * The folder of the databases, in memory if the machine has enough. Each database has 800 files, and the file system of
- * a disk takes five times the processor time for them.
+ * The folder of the databases, in memory if the machine has enough. Each database has 800 files, and a file system on disk takes five times
+ * the processor time for them.
  */
 function placeOfDatabases(): string {
   try {
@@ -67,9 +67,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
-  // Runs once for a new checkout. Otherwise several test files would do it.
+  // Runs once for a new checkout, because several test files would do it otherwise.
   const unpacking = unpackChromium()
-  // Awaited when the database is ready.
+  // The setup awaits this when the database is ready.
   bundling.catch(() => {})
   unpacking.catch(() => {})
   const postgres = await startPostgres({

@@ -17,7 +17,7 @@ export const newEmail = () => `grace-${crypto.randomUUID()}@example.com`
 export function openJoinPages(db: Database, env: SessionEnv) {
   const person = (name = 'Grace') => createPerson(db, env, { name, email: newEmail() })
 
-  /** A program with an open page. */
+  /** Creates a program with an open join page. */
   async function joinable(changes: JoinPageChanges = {}) {
     const owner = await person('Owner')
     const workspaceId = await createWorkspace(db, { name: 'Analytical', ownerId: owner.userId })
@@ -44,7 +44,7 @@ export function openJoinPages(db: Database, env: SessionEnv) {
       const application = await findApplication(db, token)
       return application && (await confirmApplication(db, application))
     }
-    /** A person without an account and with a waiting application. Returns its id. */
+    /** Creates an application of a person without an account, which waits for a decision. Returns its id. */
     async function waiting(email = newEmail()) {
       const { applicationId, token } = await send(email)
       expect(await confirm(token)).toMatchObject({ outcome: 'waiting', isFirst: true })

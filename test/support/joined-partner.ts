@@ -35,8 +35,8 @@ export async function addOwner(client: Pick<pg.Pool, 'query'>, programId: number
 }
 
 /**
- * Lets a person with an account apply on a program's page, and approves them, into `group` if present. A repeat of any
- * step leads to the same partner.
+ * Lets a person with an account apply on a program's page, and approves them, into `group` if it is given. A repeat of any step leads to
+ * the same partner.
  */
 export async function join(
   verbs: JoinVerbs,

@@ -34,7 +34,7 @@ export interface LedgerProgram {
     clickId?: string | null
     coupon?: string
   }): Promise<RecordedSale>
-  /** The sale to a partner's new customer, with its commission. */
+  /** A sale to a partner's new customer, with its commission. */
   soldBy(
     partner: number,
     amount: number,
@@ -150,7 +150,7 @@ export async function createLedgerProgram(
         statement<{ stands: boolean }>`select r.returned_at is null as stands from refunds r
           join sales s on r.program_id = s.program_id and r.sale_id = s.id
           where s.program_id = ${programId} and s.transaction_id = ${saleId} and r.refund_key = ${`id:${id}`}`,
-        // No API refund has this amount, so the two can't be confused.
+        // No refund through the API has this amount, so the two can't be confused.
         statement`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
             returned_event_id, returned_at)
           select ${accountId}, ${id}, true, 'refund', transaction_id, 9999999999999, currency, 'evt_failed', now()

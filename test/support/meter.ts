@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Postgres, type SentStatement, withTimeout } from '../../lib/database.ts'
 import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 
-/** Counts the requests to a database in the same way as the Neon endpoint, and injects faults into the next ones. */
+/** Counts the requests to a database as the Neon endpoint does, and injects faults into the next ones. */
 export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
 
 /** A fault in two meters that hits only one of them. */
@@ -12,7 +12,7 @@ export interface SharedFault extends Fault {
 }
 
 interface Report {
-  /** Runs first, so that faults can arrive in time. */
+  /** Runs first, so that faults arrive in time. */
   beforeRequest?: () => void
   onRequest?: (request: string, statements: number) => void
   onFault?: (id: number) => void
@@ -29,8 +29,8 @@ export interface MeteredPostgres extends Postgres, Meter {
 const backendEnds = { text: 'select pg_terminate_backend(pg_backend_pid())', parameters: [] }
 
 /**
- * Connections that count their requests (a batch as one), and fail as {@link Fault} describes. A transport fault fails
- * in the same way as in a driver.
+ * Connections that count their requests (a batch as one), and fail as {@link Fault} describes. A transport fault looks the same as in a
+ * driver.
  */
 export function meter(postgres: Postgres, reported: Report = {}): MeteredPostgres {
   let faults: (Required<Fault> & { id: number })[] = []

@@ -1,6 +1,6 @@
 import type { Client } from 'pg'
 
-/** The tables of a program that an import writes. */
+/** The tables with a program's rows that an import writes. */
 const tables = [
   'partners',
   'partner_groups',
@@ -18,7 +18,7 @@ const tables = [
   'daily_totals',
 ]
 
-/** Reads all rows of a program that an import can change, except the import's own. */
+/** Reads all rows of a program that an import can change, except the rows about the import. */
 export async function contents(sql: Client, programId: number): Promise<string> {
   const found: unknown[] = []
   for (const table of tables) {

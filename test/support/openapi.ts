@@ -1,10 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 
-/**
- * Returns the first error of a value by the schema at a place of an OpenAPI document, or null. It allows no
- * undocumented fields.
- */
+/** Returns the first error of a value according to a schema in an OpenAPI document, or null. Undocumented fields are errors. */
 export function checkerOf(document: object): (place: (string | number)[], value: unknown) => unknown {
   const strict: object = JSON.parse(JSON.stringify(document), (_, value: unknown) =>
     typeof value === 'object' && value !== null && 'properties' in value && !('additionalProperties' in value)
@@ -21,7 +18,7 @@ export function checkerOf(document: object): (place: (string | number)[], value:
   }
 }
 
-/** The place of a webhook's body in the document. */
+/** The path of a webhook's body in the document. */
 export const webhookBodyPlace = (type: string) => [
   'webhooks',
   type,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-/** The state of a payment at a provider's stand-in, in the provider's own words. */
+/** The state of a payment at a provider's stand-in, in the provider's own terms. */
 interface Payment {
   id: string
   key: string
@@ -18,14 +18,14 @@ export class ProviderStandIns {
   readonly payments = new Map<string, Payment>()
   /** The recipients that they refuse. */
   readonly refused = new Set<string>()
-  /** The answer to every call, if they are out of order. */
+  /** The answer to every call while the stand-ins are out of order. */
   outage: Answer | undefined
   readonly #batches = new Map<string, { id: string; keys: string[] }>()
   readonly #groups = new Map<string, { id: string; version: number; status: string; transferIds: string[] }>()
   readonly #quotes = new Map<string, number>()
   readonly #recipients = new Map<number, string>()
 
-  /** A `fetch` that reaches only them. */
+  /** A `fetch` that reaches only the stand-ins. */
   readonly fetch = async (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
     const url = new URL(input instanceof Request ? input.url : input)
     const text = typeof init.body === 'string' ? init.body : ''

@@ -21,7 +21,7 @@ export function newEmail() {
 
 export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
 
-/** Creates a person who signs up on the open page and is then signed in. */
+/** Creates a person who signs up on the open page. The person is then signed in. */
 export async function signUpInBrowser(page: Page, name: string, email: string) {
   await fillSignUp(page, name, email)
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
@@ -30,7 +30,7 @@ export async function signUpInBrowser(page: Page, name: string, email: string) {
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
-/** Fills in the form. People with an invitation are then signed in. */
+/** Fills in the sign-up form. People with an invitation are then signed in. */
 export async function fillSignUp(page: Page, name: string, email: string) {
   await page.getByLabel('Your name').fill(name)
   await page.getByLabel('E-mail').fill(email)
@@ -63,7 +63,7 @@ export function peopleOf(stack: TestStack) {
     return await createPerson(stack.db, env, { name: 'Ada', email: newEmail(), password })
   }
 
-  /** Whether a token is a valid session, according to the check of the dashboard's reads. */
+  /** Returns whether a token is a valid session, according to the dashboard's reads. */
   async function isSignedIn(token: string) {
     return await findAccess(stack.db, env, new Headers({ authorization: `Bearer ${token}` }), undefined).then(
       () => true,

@@ -1,9 +1,8 @@
 import type pg from 'pg'
 
 /**
- * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own. `intact();` in it
- * calls the original function with the current parameters. The variable `result`, or the out parameters, then contain
- * its answer.
+ * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own body. In it, `intact();` calls the
+ * original function with the current parameters. The variable `result` or the out parameters then contain the answer.
  */
 export type FunctionMistakes = Readonly<Record<string, string>>
 
@@ -44,8 +43,8 @@ function bodyOf(name: string, body: string, { answer, is_set: isSet, given, out 
 }
 
 /**
- * Plants mistakes, and returns a function that removes them. Writes only changes, because each connection then plans
- * them again.
+ * Plants mistakes, and returns a function that removes them. Replaces only changed functions, because each connection has to plan those
+ * again.
  */
 export async function plantInFunctions(
   sql: pg.Client | pg.Pool,
@@ -58,7 +57,7 @@ export async function plantInFunctions(
     const [row] = rows
     if (!row) throw new Error(`The database has no function ${name}.`)
     definitions.push(row.definition)
-    // It has the same name, because bodies qualify their parameters with it.
+    // The copy has the same name, because bodies qualify their parameters with it.
     await sql.query(row.definition.replace('FUNCTION public.', 'FUNCTION intact.'))
     await sql.query(
       `create or replace function public.${name}(${row.parameters}) returns ${row.answer} language plpgsql as $planted$\n${bodyOf(name, body, row)} $planted$`,

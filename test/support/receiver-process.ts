@@ -12,11 +12,11 @@ import { Webhook } from 'standardwebhooks'
 const secrets = new Map<string, string>()
 process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {
   if (name !== undefined && secret !== undefined) secrets.set(name, secret)
-  // All earlier webhooks are reported by now.
+  // All earlier webhooks have been reported.
   else process.send?.({ settled: true })
 })
 
-/** Whether the library verifies it with the parent's secret for this name. */
+/** Returns whether the library verifies it with the parent's secret for this name. */
 function isSigned(name: string, body: string, headers: IncomingMessage['headers']): boolean {
   try {
     const given = { ...headers } as Record<string, string>

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** A webhook in the form of the receiver's process. */
+/** A webhook as the receiver's process reports it. */
 export interface ReceivedWebhook {
   name: string
   behaviour: string

@@ -1,8 +1,8 @@
 import type { Action } from '../../lib/access/roles.ts'
 
 /**
- * Every route of every function by its allowed users: members of a program with a permission, members of a workspace,
- * partners, signed-in people, or anyone. A route without a row here fails the first test of `tenants.test.ts`.
+ * Every route of every function by its allowed users: members of a program with a permission, members of a workspace, partners, signed-in
+ * people, or anyone. The first test of `tenants.test.ts` fails if a route has no row here.
  */
 export const routes = {
   program: {
@@ -347,9 +347,7 @@ export const routes = {
     'GET /api/v1/webhook-endpoints/:webhook_endpoint_id/deliveries/:delivery_id',
     'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay',
   ],
-  /**
-   * The lead call accepts a key or, from a browser, none. The webhook has a signature. Separate tests below cover both.
-   */
+  /** The lead call accepts a key, or no key from a browser. The webhook has a signature. Separate tests below cover both. */
   other: [
     'POST /api/v1/track/lead',
     'POST /api/v1/webhooks/stripe',

@@ -6,10 +6,9 @@ import { startVitest, type TestModule } from 'vitest/node'
 import { answerHelp } from '../../lib/commands/command.ts'
 
 /**
- * `npm test`: runs the formatter, linter and type checkers, then every test. `npm test -- <part of a file's name>` runs
- * only the tests of matching files. Tests run the service as test/support/stack.ts describes: as lib/serve does, or in
- * workerd with `RUN_ON=workers`. `npm run check` skips every test that starts more than a database. The last line is `N
- * passed, N failed`. A check counts as one.
+ * `npm test`: runs the formatter, linter and type checkers, then every test. `npm test -- <part of a file's name>` runs only the tests of
+ * matching files. Tests run the service as test/support/stack.ts describes: as lib/serve does, or in workerd with `RUN_ON=workers`. `npm
+ * run check` skips all tests that start more than a database. The last line is `N passed, N failed`. A check counts as one.
  */
 answerHelp(`npm test               checks everything, on a database of its own
 npm test -- NAME       the test files whose names hold that
@@ -25,9 +24,9 @@ interface Check {
   command: string
 }
 
-/** Always first, because tests run its output. It fails if a size exceeds its limit. */
+/** This check always runs first, because tests run its output. It fails if a size exceeds its limit. */
 const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
-/** Uses one checker, because several repeat their shared work: one takes half the CPU time. */
+/** Uses one checker, because several checkers repeat shared work: one takes half the CPU time. */
 const checks: Check[] = [
   { name: 'formatter', command: 'oxfmt --check' },
   { name: 'prose', command: 'node test/prose/run.ts' },
@@ -40,8 +39,8 @@ let passed = 0
 let failed = 0
 
 /**
- * The linter and the compiler are short-lived Go programs, so they collect no garbage below 2 GiB. The linter starts a
- * type checker per processor, and each repeats the shared work. A single one takes three fifths of the CPU time.
+ * The linter and the compiler are short-lived Go programs, so they collect no garbage below 2 GiB. The linter starts a type checker per
+ * processor, and each repeats shared work. A single checker takes three fifths of the CPU time.
  */
 const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '2GiB', GOMAXPROCS: '1' }
 
@@ -74,7 +73,7 @@ function testsWithoutStack(): string[] {
 const counter = {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]) {
     for (const module of modules) {
-      // A file that failed to load has no failed test.
+      // Counts a file that failed to load, because it has no failed test.
       failed += module.errors().length
       for (const suite of module.children.allSuites()) failed += suite.errors().length
       for (const test of module.children.allTests()) {

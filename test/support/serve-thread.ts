@@ -24,7 +24,7 @@ export interface ThreadOptions {
   port: number
 }
 
-/** The test's requests. `Done` answers each. */
+/** The test's requests. The thread answers each with `Done`. */
 export type Order = { id: number } & (
   | { what: 'scheduled'; name: string; cron: string | undefined }
   | { what: 'waiting' }
@@ -36,7 +36,7 @@ export interface Done {
   error?: string
 }
 
-/** Reports that the thread sends without a request. */
+/** Reports that the thread sends without being asked. */
 export type Seen = { request: string; statements: number } | { spent: number } | { log: string }
 
 /** The messages about faults that the thread receives. */
@@ -49,7 +49,7 @@ export interface Ports {
   seen: MessagePort
 }
 
-/** No transferred objects. */
+/** There are no objects to transfer. */
 const report = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
 
 /** The location of this machine's requests, as in lib/local/workers.ts. */
@@ -57,7 +57,7 @@ const place = { country: 'US', region: 'California', city: 'San Francisco' }
 
 hashPasswordsCheaply()
 
-/** All logs belong to the only service that this thread runs at a time. */
+/** The thread runs one service at a time, so all logs belong to it. */
 let seenBy: MessagePort | undefined
 for (const level of ['log', 'info', 'warn', 'error'] as const) {
   console[level] = (...values: unknown[]) => {
@@ -69,8 +69,8 @@ for (const level of ['log', 'info', 'warn', 'error'] as const) {
 const answering = new AsyncLocalStorage<{ isOver: boolean }>()
 
 /**
- * The database with a test's counts. The counts exclude work after an answer, because a queue consumer does that on
- * Cloudflare.
+ * The database that counts requests for a test. The counts exclude work after an answer, because on Cloudflare a queue consumer does that
+ * work.
  */
 function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
   const metered = meter(pool, {

@@ -51,7 +51,7 @@ export async function startMailApi(): Promise<MailApi> {
   return api
 }
 
-/** The settings of a service on a machine without a proxy. */
+/** The settings of a service without a proxy. */
 export const settingsOf = (port: number, mailApi: MailApi): Record<string, string> => ({
   BASE_URL: `http://127.0.0.1:${port}`,
   PORT: String(port),
@@ -61,7 +61,7 @@ export const settingsOf = (port: number, mailApi: MailApi): Record<string, strin
   MAIL_FROM: 'Partners <partners@example.com>',
 })
 
-/** Starts `npm run serve` with only the given environment. It ends with the test file at the latest. */
+/** Starts `npm run serve` with only the given environment. The process ends with the test file at the latest. */
 export async function startServe(
   environment: Record<string, string>,
   args: string[] = [],

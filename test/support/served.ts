@@ -4,7 +4,7 @@ import { bareEnvironment } from './spawned.ts'
 import type { Meter, MeteredPostgres } from './meter.ts'
 import type { Done, OfFaults, Order, Ports, Seen, ThreadOptions } from './serve-thread.ts'
 
-/** The functions in the same form as in lib/serve, for one test file. */
+/** The functions, run as in lib/serve, for one test file. */
 export interface ServedFunctions {
   scheduled(name: string, cron?: string): Promise<void>
   /** The number of programs with webhooks to send. */
@@ -15,7 +15,7 @@ export interface ServedFunctions {
   close(): Promise<void>
 }
 
-/** The thread, and the cause of its end. */
+/** The thread, and the reason why it ended. */
 interface Thread {
   worker: Worker
   death: Promise<Error>
@@ -49,8 +49,8 @@ export function startThread(): Thread {
 }
 
 /**
- * `own` is the test's own connection. Its requests count too, and a fault hits a request of either. If the thread dies,
- * every order rejects with the cause.
+ * `own` is the test's own connection. Its requests count too, and a fault hits a request of either. If the thread dies, every pending call
+ * rejects with the cause.
  */
 export async function serveFunctions(
   options: ThreadOptions,

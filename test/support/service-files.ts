@@ -6,14 +6,12 @@ interface Size {
   customers: number
 }
 
-/**
- * A file: its name, its headings, and a line for each partner or customer. `p` is the number of the customer's partner.
- */
+/** A file: its name, its headings, and a line for each partner or customer. `p` is the customer's partner, as a number. */
 type Format = [name: string, headings: string, each: keyof Size, line: (n: number, p: number) => string]
 
 const paid = (n: number) => (n % 2 ? 'paid' : 'approved')
 
-/** The exports of each service, with headings from its public documentation. */
+/** The export files of each service, with headings from its public documentation. */
 const formats: Record<Exclude<Source, 'csv' | 'archive'>, Format[]> = {
   rewardful: [
     [
@@ -137,7 +135,7 @@ const formats: Record<Exclude<Source, 'csv' | 'archive'>, Format[]> = {
   ],
 }
 
-/** Writes a program of this size in the form of a service's export. */
+/** Writes a program of this size in the format of a service's export. */
 export function serviceFiles(source: Exclude<Source, 'csv' | 'archive'>, size: Size): ImportFile[] {
   const encoder = new TextEncoder()
   return formats[source].map(([name, headings, each, line]) => ({

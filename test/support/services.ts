@@ -4,10 +4,7 @@ import type { AddressInfo } from 'node:net'
 
 type Item = Record<string, unknown>
 
-/**
- * One program in the form of six services: partners with a link each, their customers, and a commission for each
- * customer.
- */
+/** One program in the formats of six services: partners with a link each, their customers, and a commission for each customer. */
 interface Size {
   partners: number
   customers: number
@@ -23,15 +20,15 @@ export interface Services {
   close(): Promise<void>
 }
 
-/** The partner of a customer. Both are counted from 0. */
+/** The partner of a customer. Both numbers start at 0. */
 const partnerOf = (customer: number, { partners }: Size) => customer % partners
 const email = (partner: number) => `partner${partner}@example.com`
 const at = '2025-03-04T05:06:07Z'
 const list = (count: number, item: (index: number) => Item) => Array.from({ length: count }, (_, index) => item(index))
 
 /**
- * The lists of each service by path, in the form of its API. They have only the fields that the service reads. The last
- * part of a path may be a `*`.
+ * The lists of each service by path, in the format of its API. They contain only the fields that an import reads. The last part of a path
+ * may be a `*`.
  */
 function listsOf(size: Size): Record<string, Record<string, Item[]>> {
   const { partners, customers } = size
@@ -251,7 +248,7 @@ function listsOf(size: Size): Record<string, Record<string, Item[]>> {
   }
 }
 
-/** The credentials that each fake accepts, in the form of the service's own API. */
+/** The credentials that each fake accepts, in the format of the service's API. */
 const credentials: Record<string, (headers: Record<string, unknown>) => boolean> = {
   rewardful: (headers) => headers['authorization'] === `Basic ${btoa('key:')}`,
   tolt: (headers) => headers['authorization'] === 'Bearer key',
@@ -261,7 +258,7 @@ const credentials: Record<string, (headers: Record<string, unknown>) => boolean>
   dub: (headers) => headers['authorization'] === 'Bearer key',
 }
 
-/** Wraps a page of a list in the form of the service's answer. */
+/** Wraps a page of a list as in the service's answer. */
 function answerOf(service: string, path: string, items: Item[], query: URLSearchParams): unknown {
   const idOf = (item: Item) => item['id'] ?? item['key']
   const size = Number(query.get('limit') ?? query.get('per_page') ?? query.get('pageSize') ?? 25)
@@ -282,8 +279,8 @@ function answerOf(service: string, path: string, items: Item[], query: URLSearch
 }
 
 /**
- * Starts fakes of the six services' APIs on this machine. They answer only the lists that an import reads. They follow
- * the services' public documentation, not live accounts.
+ * Starts fakes of the six services' APIs on this machine. They serve only the lists that an import reads. They follow the services' public
+ * documentation, not live accounts.
  */
 export async function startServices(size: Size): Promise<Services> {
   const lists = listsOf(size)

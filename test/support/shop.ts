@@ -28,8 +28,8 @@ export interface Shop {
 }
 
 /**
- * A web server for the shops of a test file. Any host name shows `html`. `api.svc.test` is the service at `serviceUrl`,
- * with recorded calls and optional faults.
+ * A web server for the shops of a test file. Every host shows `html`. `api.svc.test` is the service at `serviceUrl`, with recorded calls
+ * and optional faults.
  */
 export async function startShop(serviceUrl: string): Promise<Shop> {
   const shop: Shop = { browserArg: '', html: '', calls: [], delayMs: 0 }

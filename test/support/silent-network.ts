@@ -3,9 +3,9 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 /** A connection to a server on this machine whose network can go silent. */
 export interface SilentNetwork {
   port: number
-  /** From now on, nothing arrives and nothing is refused, on existing and new connections. */
+  /** Silences the network: nothing arrives and nothing is refused, on existing and new connections. */
   silence(): void
-  /** New connections reach the server again. Older ones have lost data, and end. */
+  /** Restores the network: new connections reach the server, and older ones end because they lost data. */
   speak(): void
   close(): void
 }
@@ -22,7 +22,7 @@ export async function startSilentNetwork(target: { host: string; port: number })
       from.on('data', (bytes) => void (isSilent || to.write(bytes)))
       from.on('error', () => {})
       from.on('close', () => {
-        // Neither side sees the other's end in the meantime.
+        // In the meantime, neither side sees that the other one closed the connection.
         if (isSilent) return
         to.destroy()
         pairs.delete(pair)

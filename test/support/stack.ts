@@ -19,12 +19,12 @@ import { type Meter, meter, type MeteredPostgres } from './meter.ts'
  */
 export type RunOn = 'workers' | 'serve'
 
-/** The way of this run, unless a test chooses one: the environment variable `RUN_ON`, by default `serve`. */
+/** How this run runs the service, unless a test chooses: the environment variable `RUN_ON`, by default `serve`. */
 export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
 /**
- * The connections of a test's functions and of its own calls of lib/. Each is a Postgres process with its own plans, so
- * more connections cost more than most tests. Races and callers that wait for each other need this many.
+ * The number of connections of a test's functions and of its own calls of lib/. Each connection is a Postgres process with its own plans,
+ * so more connections would cost more than most tests. Races and callers that wait for each other need this many.
  */
 export const connectionsOfTests = 8
 
@@ -43,7 +43,7 @@ export async function createDatabase(): Promise<TestDatabase> {
   const name = `test_${randomUUID().replaceAll('-', '')}`
   const admin = new Client({ connectionString: adminUrl })
   await admin.connect()
-  // Copying files costs half of a copy through the write-ahead log.
+  // Copying files costs half as much as a copy through the write-ahead log.
   await admin.query(`create database ${name} strategy file_copy`)
   const url = new URL(adminUrl)
   url.pathname = name
@@ -85,8 +85,8 @@ export interface PooledTestEndpoint extends TestEndpoint {
 }
 
 /**
- * Creates a database and connects to it in the way of this run or the given one. It is for tests that call `lib/` or
- * `app.request()` without functions behind HTTP.
+ * Creates a database and connects to it as this run does, or in the given way. It is for tests that call `lib/` or `app.request()` without
+ * functions behind HTTP.
  */
 export async function startEndpoint(): Promise<TestEndpoint>
 export async function startEndpoint(on: 'workers'): Promise<NeonTestEndpoint>
@@ -116,7 +116,7 @@ export interface TestStack extends TestEndpoint {
    * works too.
    */
   baseUrl: string
-  /** The fake of Stripe's API. */
+  /** The fake Stripe API. */
   stripe: LocalStripe
   /** All variables of the functions, including secrets. */
   environment: ReturnType<typeof localEnvironment>
@@ -138,7 +138,7 @@ export interface WorkersStack extends TestStack {
 }
 
 export interface StackOptions {
-  /** The way to run the functions, if the test needs a certain one. */
+  /** How to run the functions, if the test needs a certain way. */
   on?: RunOn
   functions?: string[]
   environment?: Record<string, string>
@@ -149,11 +149,10 @@ export interface StackOptions {
 }
 
 /**
- * Starts the whole service for one test file: a database, the fake of Stripe, and the functions in the way of this run
- * ({@link runOn}). Call it once at the top of a file (`const stack = await startStack()`). Everything ends with the
- * file. `functions` starts only those and their bindings, which is faster. `environment` adds or replaces variables of
- * wrangler.toml. Rate limits are disabled unless a number is set, because those of wrangler.toml are too generous for
- * tests.
+ * Starts the whole service for one test file: a database, the fake Stripe, and the functions ({@link runOn}). Call it once at the top of a
+ * file (`const stack = await startStack()`). Everything ends with the file. `functions` starts only those and their bindings, which is
+ * faster. `environment` adds or replaces variables of wrangler.toml. Rate limits are disabled unless a number is set, because those of
+ * wrangler.toml are too generous for tests.
  */
 export async function startStack(options: StackOptions & { on: 'workers' }): Promise<WorkersStack>
 export async function startStack(options?: StackOptions): Promise<TestStack>
@@ -185,7 +184,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     environment,
     async scheduled(name, { cron } = {}) {
       if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
-      // In tests the consumer of notifications has no schedule: it runs after the answer that caused them.
+      // In tests the consumer of notifications has no schedule, but runs after the answer that caused them.
       const unreported = 'select from outbox where delivered_at is null'
       await vi.waitFor(async () => expect((await endpoint.sql.query(unreported)).rowCount).toBe(0), 60_000)
     },
@@ -197,7 +196,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
 }
 
 async function startInWorkerd(options: StackOptions): Promise<WorkersStack> {
-  // Most files need no workerd and no queue, and loading them takes longer than most tests.
+  // Most test files need no workerd and no queue, and loading them takes longer than most tests.
   const [{ startQueue }, { startWorkers }] = await Promise.all([
     import('../../lib/local/queue.ts'),
     import('../../lib/local/workers.ts'),
@@ -272,10 +271,7 @@ function surroundings(
   return { addresses, environment: { ...localEnvironment(addresses, generateSecrets()), ...options.environment } }
 }
 
-/**
- * Sets a limit for a test. As in wrangler.toml, the totals of an address and of a proxied program stay above the
- * others.
- */
+/** Sets a limit for a test. As in wrangler.toml, the total limits of an address and of a proxied program stay above the others. */
 function limitedTo(limit: number) {
   const times: Record<string, number> = { ADDRESS_RATE_LIMIT: 10, PROXY_RATE_LIMIT: 20 }
   return <Entry extends { name: string; simple: object }>(entry: Entry) => ({

@@ -15,7 +15,7 @@ interface Received {
 
 export interface StandIn {
   baseUrl: string
-  /** The answers to the next requests in turn, and success afterwards. Empty before each test, like `received`. */
+  /** The answers to the next requests in turn. Later requests succeed. Empty before each test, like `received`. */
   answers: Answer[]
   received: Received[]
 }
@@ -33,7 +33,7 @@ export const refusal = (
   headers,
 })
 
-/** A fake of the service for one test file that gives a test's answers. */
+/** A fake service for one test file that gives the answers of a test. */
 export async function openStandIn(): Promise<StandIn> {
   const server = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => {

@@ -154,7 +154,7 @@ export async function startTenants() {
       crypto.randomUUID(),
       [],
     )
-    // Decisions by others would be visible here.
+    // Decisions by outsiders would show here.
     await stack.sql.query(
       `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
       insert into commission_reviews (program_id, commission_id, flags)

@@ -4,7 +4,7 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { afterAll } from 'vitest'
 
-/** A tag byte, the length, and the content: ASN.1 in DER. */
+/** Returns a tag byte, the length, and the content: ASN.1 in DER. */
 function der(tag: number, ...parts: (Buffer | string)[]): Buffer {
   const content = Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)))
   const { length } = content

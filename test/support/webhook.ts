@@ -34,9 +34,9 @@ export interface TestWebhook {
   /** A shop with one sale of 100.00 dollars and a commission of 20.00. */
   sold: (settings?: Parameters<typeof createShop>[1]) => Promise<TestShop>
   report: (shop: Shop, ...event: Report) => Promise<Answer>
-  /** The rows of a query about a shop. `$1` is its program. */
+  /** Returns the rows of a query about a shop. `$1` is its program. */
   rows: (query: string, shop: Shop) => Promise<Record<string, unknown>[]>
-  /** The sales of a shop, each with its commission and its attribution. */
+  /** Returns the sales of a shop, each with its commission and its attribution. */
   salesOf: (shop: Shop) => Promise<Record<string, unknown>[]>
 }
 
@@ -52,7 +52,7 @@ export async function signatureOf(text: string, secret = 'whsec_new', timestamp 
   return await Stripe.webhooks.generateTestHeaderStringAsync({ payload: text, secret, timestamp })
 }
 
-/** The webhook function in this process, on a test's database, with a fake of Stripe. */
+/** The webhook function in this process, on a test's database, with a fake Stripe. */
 export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> {
   const silenced = (['log', 'error'] as const).map((method) => vi.spyOn(console, method).mockReturnValue())
   const stripe = await startLocalStripe()
@@ -110,7 +110,7 @@ export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> 
 
 /** Checks the final state of a test file that sends events. Call it last. */
 export function testStoredState(sql: pg.Client): void {
-  test('no e-mail address is stored anywhere, and everything agrees', async () => {
+  test('no e-mail address is stored anywhere, and the audit finds nothing', async () => {
     const { rows: tables } = await sql.query<{ name: string }>(
       `select format('%I', table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`,
     )
