@@ -156,7 +156,11 @@ test('people sign up, sign in and sign out on the pages', async () => {
   expect(refusalIn(weak.headers)).toContain('Use at least 10 characters.')
   expect(refusalIn(weak.headers)).not.toContain('short')
   const signedUp = await post('/sign-up?next=/account', { name: 'Ada', email, password })
-  expect([signedUp.status, signedUp.headers.get('location')]).toEqual([303, '/sign-in?next=%2Faccount'])
+  expect([signedUp.status, signedUp.headers.get('location')]).toEqual([303, '/account'])
+  const firstToken = decodeURIComponent(
+    /__Host-svc_session=([^;]+)/.exec(signedUp.headers.getSetCookie().join())?.[1] ?? '',
+  )
+  expect((await get('/account', firstToken)).text).toContain(`Confirm your e-mail address: we sent a link to`)
   const wrong = await post('/sign-in', { email, password: 'wrong horse battery' })
   expect(refusalIn(wrong.headers)).toContain('The e-mail address or the password is wrong.')
   expect(refusalIn(wrong.headers)).toContain(email)

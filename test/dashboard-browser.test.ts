@@ -13,7 +13,7 @@ import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { type Drawn, drawInPlace } from './support/draw.ts'
 import { bill, firstPayment } from './support/payments.ts'
-import { fillSignUp, signUpInBrowser } from './support/people.ts'
+import { signUpInBrowser } from './support/people.ts'
 import { startReceiver } from './support/receiver.ts'
 import { startStack } from './support/stack.ts'
 
@@ -176,7 +176,7 @@ test(
     await partner.page.goto(await linkInMail(partnerEmail))
     await partner.page.getByRole('link', { name: 'Create an account' }).click()
     expect(await partner.page.getByLabel('E-mail').inputValue()).toBe(partnerEmail)
-    await fillSignUp(partner.page, 'Grace', partnerEmail)
+    await signUpInBrowser(partner.page, 'Grace', partnerEmail)
     await partner.page.getByRole('button', { name: 'Accept the invitation' }).click()
     expect(await figure(partner.page, 'Pending').textContent()).toBe('$35.00')
     expect(await figure(partner.page, 'Available').textContent()).toBe('$0.00')

@@ -35,6 +35,8 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
  */
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
+/** The most sign-ups in a quarter of an hour from one address, because the page reveals whether an address has an account. */
+const signUpsPerAddress = 30
 /** The shortest response time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
@@ -73,7 +75,8 @@ export const noMail = { code: 'MAIL_IS_MISSING', message: mailIsMissing }
 /** The mail API refused the sign-up mail. The account exists anyway. */
 export const signUpUnmailed = {
   code: 'SIGN_UP_UNMAILED',
-  message: 'The e-mail that confirms this address could not be sent. Sign in, and send it again in a minute.',
+  message:
+    'The e-mail that confirms this address could not be sent. Send it again in a minute, when you are signed in.',
 }
 export const tooManyAttempts = 'Too many attempts. Wait 15 minutes, then try again.'
 
@@ -116,7 +119,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
     logger: { disabled: true },
     emailAndPassword: {
       enabled: true,
-      // The response must not reveal whether the address already has an account, so signing up signs nobody in.
+      // The API's response must not reveal whether the address already has an account. The page signs in separately.
       autoSignIn: false,
       minPasswordLength: 10,
       maxPasswordLength: 128,
@@ -219,7 +222,10 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           ...(account ? [keys.both, ...(isGuess ? [keys.account] : [])] : []),
         ])
         const isOver = (key: string, limit: number) => (attempts.get(key) ?? 0) > limit
-        if (isOver(keys.address, attemptsPerAddress) || isOver(keys.both, attemptsPerAccountAndAddress))
+        if (
+          isOver(keys.address, kind === 'sign-up' ? signUpsPerAddress : attemptsPerAddress) ||
+          isOver(keys.both, attemptsPerAccountAndAddress)
+        )
           return refuseTry()
         if (isGuess) {
           await sleep(delayAfter(attempts.get(keys.account) ?? 0))

@@ -23,15 +23,6 @@ export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session
 
 /** Creates a person who signs up on the open page. The person is then signed in. */
 export async function signUpInBrowser(page: Page, name: string, email: string) {
-  await fillSignUp(page, name, email)
-  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
-  await page.getByLabel('E-mail').fill(email)
-  await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
-}
-
-/** Fills in the sign-up form. People with an invitation are then signed in. */
-export async function fillSignUp(page: Page, name: string, email: string) {
   await page.getByLabel('Your name').fill(name)
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)

@@ -3,9 +3,8 @@ import { openAuth, signUpUnmailed } from '../../../lib/access/sign-in.ts'
 import { findInvitation } from '../../../lib/programs/invitations.ts'
 import { findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { nameField } from '../../../lib/names.ts'
-import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { Field, Form } from '../components/fields.tsx'
-import { redirectWith } from '../components/flash.tsx'
+import { leaveFlash, redirectWith } from '../components/flash.tsx'
 import { form, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
@@ -61,6 +60,7 @@ const signUpPage = (c: PageContext) => withNext('/sign-up', nextOf(c))
 
 const signUpForm = z.object({ name: nameField('Enter your name.'), email: emailField, password: passwordField })
 
+/** Creates the account and signs in. What needs a confirmed address is explained on each page until then. */
 pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
   const isInvited = (await invitedAddress(c)) === email.toLowerCase()
@@ -71,16 +71,12 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const isUnmailed = (await codeOf(response)) === signUpUnmailed.code
   const problem = isUnmailed ? undefined : await passOn(c, response)
   if (problem) return await refuseForm(c, signUpPage(c), { problem })
+  if (isUnmailed) leaveFlash(c, signUpUnmailed.message, 'bad')
+  // This reveals whether the address had an account, as .github/SECURITY.md explains.
+  const answer = await signIn(c, { email, password })
+  if (answer instanceof Response) return answer
   const signInPage = withNext('/sign-in', nextOf(c))
-  if (isInvited) {
-    // This reveals whether the address had an account, but only to people who can read its mailbox.
-    const answer = await signIn(c, { email, password })
-    return answer instanceof Response ? answer : redirectWith(c, signInPage, 'Sign in, then accept the invitation.')
-  }
-  if (isUnmailed) return redirectWith(c, signInPage, signUpUnmailed.message, 'bad')
-  const sent = canMail(c.env)
-    ? `Check your e-mail: open the link that we sent to ${email} to confirm the address.`
-    : mailIsMissing
-  const text = `${sent} You can sign in and look around before that. Inviting others needs a confirmed address.`
+  if (isUnmailed) return c.redirect(signInPage, 303)
+  const text = isInvited ? 'Sign in, then accept the invitation.' : `Check your e-mail: we sent a message to ${email}.`
   return redirectWith(c, signInPage, text)
 })

@@ -14,6 +14,12 @@ const flash = z.object({
 })
 type Flash = z.infer<typeof flash>
 
+/** Leaves `text` for the next page, with a button that posts to `undo`. Call it before creating the response. */
+export function leaveFlash(c: Context, text: string, kind: Flash['kind'] = 'good', undo?: string): void {
+  const value = JSON.stringify({ kind, text, undo })
+  setCookie(c, flashCookie, value, { path: '/', secure: true, httpOnly: true, sameSite: 'Lax', maxAge: 60 })
+}
+
 /** Redirects to `path`, whose page shows `text` once, with a button that posts to `undo`. */
 export function redirectWith(
   c: Context,
@@ -22,8 +28,7 @@ export function redirectWith(
   kind: Flash['kind'] = 'good',
   undo?: string,
 ): Response {
-  const value = JSON.stringify({ kind, text, undo })
-  setCookie(c, flashCookie, value, { path: '/', secure: true, httpOnly: true, sameSite: 'Lax', maxAge: 60 })
+  leaveFlash(c, text, kind, undo)
   return c.redirect(path, 303)
 }
 
