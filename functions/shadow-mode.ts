@@ -12,7 +12,7 @@ import {
   partnerCursorOf,
   periodOf,
 } from '../lib/api/shadow-mode.ts'
-import { comparePartners, listDifferences, storeFormerCommissions } from '../lib/moving/comparison.ts'
+import { compareSides, storeFormerCommissions } from '../lib/moving/comparison.ts'
 import { enterShadowMode, leaveShadowMode, readShadowMode } from '../lib/programs/shadow-mode.ts'
 
 const app = createProgramApi()
@@ -35,16 +35,16 @@ for (const [act, work] of [
 
 app.get(`${all}/comparison`, withKey('read'), accept('query', comparisonQuery, known), async (c) => {
   const { limit, cursor, ...range } = c.req.valid('query')
-  const part = { limit: limit + 1, before: cursor }
-  const partners = await comparePartners(c.get('db'), c.get('programId'), periodOf(range), part)
+  const parts = { partners: { limit: limit + 1, before: cursor } }
+  const { partners } = await compareSides(c.get('db'), c.get('programId'), periodOf(range), parts)
   return c.json(listed(partners, limit, (row) => row, partnerCursorOf))
 })
 app.all(`${all}/comparison`, onlyMethods('GET', 'HEAD'))
 
 app.get(`${all}/differences`, withKey('read'), accept('query', differencesQuery, known), async (c) => {
   const { limit, cursor, from, to, ...filters } = c.req.valid('query')
-  const list = { ...filters, limit: limit + 1, before: cursor }
-  const differences = await listDifferences(c.get('db'), c.get('programId'), periodOf({ from, to }), list)
+  const parts = { differences: { ...filters, limit: limit + 1, before: cursor } }
+  const { differences } = await compareSides(c.get('db'), c.get('programId'), periodOf({ from, to }), parts)
   return c.json(listed(differences, limit, asDifference, differenceCursorOf))
 })
 app.all(`${all}/differences`, onlyMethods('GET', 'HEAD'))

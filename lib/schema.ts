@@ -970,6 +970,7 @@ export interface Programs {
   domain: string;
   domain_proven_at: Timestamp | null;
   domain_verified_at: Timestamp | null;
+  earlier_shadow_times: Generated<string>;
   former_ids: Generated<ArrayType<Int8>>;
   hold_days: Generated<number>;
   id: Generated<Int8>;
@@ -1490,9 +1491,9 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null }
     row: { unsettled: JsonValue | null; account_ids: (string)[] | null }
   }
-  compare_partners: {
-    arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; before_gap_cents: number | null; before_partner_id: number | null; before_currency: string | null; max_rows: number | null }
-    row: { partner_id: number | null; partner_name: string | null; currency: string | null; former_commissions: number | null; former_cents: number | null; commissions: number | null; cents: number | null; differences: number | null }
+  compare_sides: {
+    arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; max_partners: number | null; before_gap_cents: number | null; before_partner_id: number | null; before_currency: string | null; max_differences: number | null; before_us: number | null; before_key: string | null; of_partner_id: number | null; of_reason: string | null }
+    row: { partners: JsonValue | null; differences: JsonValue | null }
   }
   confirm_application: {
     arguments: { of_program_id: number | null; of_application_id: number | null; code_digits: string | null; invitation_hash: Uint8Array | null }
@@ -1617,10 +1618,6 @@ export interface DatabaseFunctions {
   leave_shadow_mode: {
     arguments: { of_program_id: number | null }
     row: { leave_shadow_mode: unknown | null }
-  }
-  list_differences: {
-    arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; of_partner_id: number | null; of_reason: string | null; before_us: number | null; before_key: string | null; max_rows: number | null }
-    row: { key: string | null; at: Date | null; at_us: number | null; former_external_id: string | null; former_partner_id: number | null; former_partner_name: string | null; former_currency: string | null; former_payment_id: string | null; former_sale_cents: number | null; former_cents: number | null; former_pays_cents: number | null; commission_id: number | null; transaction_id: string | null; partner_id: number | null; partner_name: string | null; currency: string | null; state: string | null; sale_cents: number | null; base_cents: number | null; fee_cents: number | null; cents: number | null; pays_cents: number | null; reasons: (string)[] | null }
   }
   mail_choices_of: {
     arguments: { of_user_id: string | null }
@@ -1865,7 +1862,7 @@ export const functionCalls: {
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
-  compare_partners: { text: 'select * from compare_partners($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'from_time', 'until', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_rows'] },
+  compare_sides: { text: 'select * from compare_sides($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'from_time', 'until', 'max_partners', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_differences', 'before_us', 'before_key', 'of_partner_id', 'of_reason'] },
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4)', names: ['of_program_id', 'of_application_id', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
@@ -1897,7 +1894,6 @@ export const functionCalls: {
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'past_objects'] },
   leave_shadow_mode: { text: 'select leave_shadow_mode($1)', names: ['of_program_id'] },
-  list_differences: { text: 'select * from list_differences($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'from_time', 'until', 'of_partner_id', 'of_reason', 'before_us', 'before_key', 'max_rows'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },

@@ -66,6 +66,8 @@ create table programs (
   -- (functions/2_ledger/shadow-mode.sql).
   shadow_since timestamptz,
   shadow_ended_at timestamptz check (shadow_ended_at >= shadow_since),
+  -- The times in shadow mode before the last one.
+  earlier_shadow_times tstzmultirange not null default '{}',
   created_at timestamptz not null default now(),
   -- When an archive of another program filled this one. Earlier notifications and the earlier audit log stayed there.
   moved_in_at timestamptz,

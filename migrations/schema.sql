@@ -1461,6 +1461,7 @@ create table programs (
   link_params text[] not null default '{}'::text[],
   shadow_since timestamp with time zone,
   shadow_ended_at timestamp with time zone,
+  earlier_shadow_times tstzmultirange not null default '{}'::tstzmultirange,
   created_at timestamp with time zone not null default now(),
   moved_in_at timestamp with time zone,
   former_ids bigint[] not null default '{}'::bigint[],
@@ -3702,7 +3703,8 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at',
+    'earlier_shadow_times');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -4656,8 +4658,8 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.compare_partners(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, before_gap_cents bigint, before_partner_id bigint, before_currency text, max_rows integer)
- RETURNS TABLE(partner_id bigint, partner_name text, currency text, former_commissions bigint, former_cents bigint, commissions bigint, cents bigint, differences bigint)
+CREATE OR REPLACE FUNCTION public.compare_sides(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text, max_differences integer, before_us bigint, before_key text, of_partner_id bigint, of_reason text, OUT partners jsonb, OUT differences jsonb)
+ RETURNS record
  LANGUAGE sql
  STABLE
 AS $function$
@@ -4674,11 +4676,22 @@ AS $function$
       sum(s.commissions) as commissions, sum(s.cents)::bigint as cents, sum(s.differences) as differences,
       abs(sum(s.former_cents) - sum(s.cents))::bigint as gap_cents
     from sides s group by 1, 2
+  ), some_partners as (
+    select s.*, r.name as partner_name from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
+    where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
+    order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_partners
+  ), some_differences as (
+    select k.*, t.at_us, o.name as former_partner_name, r.name as partner_name from compared k
+    cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as at_us) t
+    left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
+    left join partners r on r.program_id = of_program_id and r.id = k.partner_id
+    where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
+      and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.at_us, k.key) < (before_us, before_key))
+    order by t.at_us desc, k.key desc limit max_differences
   )
-  select s.partner_id, r.name::text, s.currency, s.former_commissions, s.former_cents, s.commissions, s.cents, s.differences
-  from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
-  where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
-  order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_rows
+  select
+    (select coalesce(jsonb_agg(to_jsonb(s) - 'gap_cents' order by s.gap_cents desc, s.partner_id desc, s.currency desc), '[]') from some_partners s),
+    (select coalesce(jsonb_agg(to_jsonb(d) order by d.at_us desc, d.key desc), '[]') from some_differences d)
 $function$
 ;
 
@@ -4875,13 +4888,6 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.contradiction_in_money(of_program_id bigint)
- RETURNS text
- LANGUAGE sql
- STABLE
-RETURN (SELECT c.what FROM (SELECT ('the refunds of sale '::text || (s.transaction_id)::text) AS what FROM (sales s LEFT JOIN (SELECT r_1.sale_id, sum((r_1.applied_cents)::bigint) AS sum FROM refunds r_1 WHERE ((r_1.program_id = contradiction_in_money.of_program_id) AND (r_1.returned_at IS NULL)) GROUP BY r_1.sale_id) r ON ((r.sale_id = s.id))) WHERE ((s.program_id = contradiction_in_money.of_program_id) AND ((s.refunded_cents)::numeric <> COALESCE(r.sum, (0)::numeric))) UNION ALL SELECT ('commission of sale '::text || (s.transaction_id)::text) FROM (commissions m JOIN sales s ON (((s.program_id = m.program_id) AND (s.id = m.sale_id)))) WHERE ((m.program_id = contradiction_in_money.of_program_id) AND ((((m.partner_id IS DISTINCT FROM s.partner_id) OR (m.customer_id IS DISTINCT FROM s.customer_id)) OR ((m.currency)::text IS DISTINCT FROM (s.currency)::text)) OR ((m.rejected_at IS NULL) AND ((m.amount_cents)::bigint > 0) AND ((m.reversed_cents)::numeric <> div(((m.amount_cents)::numeric * (s.refunded_cents)::numeric), (s.amount_cents)::numeric))) OR ((m.amount_cents)::numeric > ((s.commission_base_cents)::numeric + COALESCE((SELECT sum(t.fixed_cents) AS sum FROM unnest(s.terms_by_line) t(rule_id, commission_bp, commission_months, fixed_cents, cap_cents, weight)), (s.commission_fixed_cents)::numeric, (0)::numeric))))) UNION ALL SELECT 'a commission and its entries in the balance'::text FROM (commissions m LEFT JOIN (SELECT e_1.commission_id, sum(e_1.amount_cents) AS sum FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.commission_id) e ON ((e.commission_id = m.id))) WHERE ((m.program_id = contradiction_in_money.of_program_id) AND CASE WHEN (m.credited_at IS NULL) THEN (e.sum IS NOT NULL) ELSE (e.sum IS DISTINCT FROM (((m.amount_cents)::bigint - (m.reversed_cents)::bigint))::numeric) END) UNION ALL SELECT 'an adjustment and its entry in the balance'::text FROM (adjustments a LEFT JOIN (SELECT e_1.adjustment_id, sum(e_1.amount_cents) AS sum, count(*) AS count FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.adjustment_id) e ON ((e.adjustment_id = a.id))) WHERE ((a.program_id = contradiction_in_money.of_program_id) AND ((e.sum IS DISTINCT FROM (a.amount_cents)::numeric) OR (e.count IS DISTINCT FROM 1))) UNION ALL SELECT 'a payout, its lines and its entry in the balance'::text FROM ((payouts w LEFT JOIN (SELECT e_1.payout_id, sum(e_1.amount_cents) AS sum FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.payout_id) e ON ((e.payout_id = w.id))) LEFT JOIN (SELECT l_1.payout_id, sum(l_1.amount_cents) AS sum FROM payout_lines l_1 WHERE ((l_1.program_id = contradiction_in_money.of_program_id) AND (NOT l_1.is_returned)) GROUP BY l_1.payout_id) l ON ((l.payout_id = w.id))) WHERE ((w.program_id = contradiction_in_money.of_program_id) AND ((COALESCE((- e.sum), (0)::numeric) IS DISTINCT FROM (CASE w.status WHEN 'paid'::text THEN (w.amount_cents)::bigint ELSE (0)::bigint END)::numeric) OR (COALESCE(l.sum, (0)::numeric) IS DISTINCT FROM (CASE w.status WHEN 'paid'::text THEN (w.amount_cents)::bigint ELSE (0)::bigint END)::numeric))) UNION ALL SELECT 'the payout lines of an entry'::text FROM (balance_entries e JOIN (SELECT l_1.partner_id, l_1.currency, l_1.entry_number, sum(l_1.amount_cents) AS sum, min(l_1.amount_cents) AS min, max(l_1.amount_cents) AS max FROM payout_lines l_1 WHERE ((l_1.program_id = contradiction_in_money.of_program_id) AND (NOT l_1.is_returned)) GROUP BY l_1.partner_id, l_1.currency, l_1.entry_number) l USING (partner_id, currency, entry_number)) WHERE ((e.program_id = contradiction_in_money.of_program_id) AND ((e.payout_id IS NOT NULL) OR (abs(l.sum) > (abs(e.amount_cents))::numeric) OR ((l.min < 0) AND (e.amount_cents > 0)) OR ((l.max > 0) AND (e.amount_cents < 0)))) UNION ALL SELECT 'a balance and its entries'::text FROM (balances b LEFT JOIN (SELECT e_1.partner_id, e_1.currency, count(*) AS count FROM balance_entries e_1 WHERE (e_1.program_id = contradiction_in_money.of_program_id) GROUP BY e_1.partner_id, e_1.currency) e USING (partner_id, currency)) WHERE ((b.program_id = contradiction_in_money.of_program_id) AND (b.entry_count <> COALESCE(e.count, (0)::bigint))) UNION ALL SELECT 'open payouts and their balance'::text FROM payable_balances p WHERE ((p.program_id = contradiction_in_money.of_program_id) AND (p.payable_cents < 0) AND (p.open_cents > 0) AND (EXISTS (SELECT FROM payouts w WHERE ((w.program_id = p.program_id) AND (w.partner_id = p.partner_id) AND ((w.currency)::text = (p.currency)::text) AND (w.status = ANY (ARRAY['requested'::text, 'in_run'::text])))))) UNION ALL SELECT 'a payout run and its payouts'::text FROM payout_runs r WHERE ((r.program_id = contradiction_in_money.of_program_id) AND (r.payments <> (SELECT count(*) AS count FROM payouts w WHERE ((w.program_id = r.program_id) AND (w.payout_run_id = r.id)))))) c LIMIT 1)
-;
-
 CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
  RETURNS commissions
  LANGUAGE plpgsql
@@ -4896,7 +4902,7 @@ begin
   if was.id is null then
     if earned_cents > 0 then
       commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, earned_cents, sale.id,
-        sale.code_id, of_time => sale.created_at);
+        sale.code_id, of_time => sale.created_at, of_date => sale.sale_date);
       perform count_commission_change(commission, earned_cents);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform notify_commission_created(sale.program_id, commission.id);
@@ -5503,7 +5509,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.create_commission(of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint, of_sale_id bigint DEFAULT NULL::bigint, of_code_id bigint DEFAULT NULL::bigint, of_lead_rule_id bigint DEFAULT NULL::bigint, of_review_reason text DEFAULT NULL::text, of_time timestamp with time zone DEFAULT now())
+CREATE OR REPLACE FUNCTION public.create_commission(of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint, of_sale_id bigint DEFAULT NULL::bigint, of_code_id bigint DEFAULT NULL::bigint, of_lead_rule_id bigint DEFAULT NULL::bigint, of_review_reason text DEFAULT NULL::text, of_time timestamp with time zone DEFAULT now(), of_date timestamp with time zone DEFAULT now())
  RETURNS commissions
  LANGUAGE plpgsql
 AS $function$
@@ -5513,7 +5519,7 @@ begin
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
     hold_until, is_shadow)
   select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
-    now() + make_interval(hours => 24 * p.hold_days), coalesce(of_time >= p.shadow_since and of_time < coalesce(p.shadow_ended_at, 'infinity'), false)
+    now() + make_interval(hours => 24 * p.hold_days), was_in_shadow_mode(p, of_time) or was_in_shadow_mode(p, of_date)
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;
@@ -5893,7 +5899,7 @@ begin
     from sales s where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.payment_status = 'paid'
     union all
     select m.customer_id, m.partner_id, m.code_id, m.created_at, m.currency, 0, 0, m.amount_cents - m.reversed_cents, 0
-    from commissions m where m.program_id = of_program_id
+    from commissions m where m.program_id = of_program_id and not m.is_shadow
   ) m
   join customers c on c.program_id = of_program_id and c.id = m.customer_id;
   insert into daily_totals (program_id, day, slot, leads, conversions)
@@ -6088,7 +6094,10 @@ begin
     outcome := 'paid_out';
   else
     -- After the lock, so that every earlier credit has an earlier date.
-    update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null where p.id = of_program_id;
+    update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null,
+      earlier_shadow_times = p.earlier_shadow_times
+        + case when p.shadow_since is null then '{}' else tstzmultirange(tstzrange(p.shadow_since, p.shadow_ended_at)) end
+    where p.id = of_program_id;
     perform write_program_audit(of_program_id, 'shadow_mode.entered', null, null);
     outcome := 'entered';
   end if;
@@ -6802,25 +6811,12 @@ CREATE OR REPLACE FUNCTION public.finish_archive(of_program_id bigint, of_import
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
-declare
-  contradiction text;
 begin
   if exists (
     select from customers c where c.program_id = of_program_id and c.imported_at is null
       and least(c.signup_date, c.provisional_lead_at) < timestamptz '2020-01-01 00:00+00'
   ) then
     perform refuse_archive('A lead is older than 2020, when no such service existed.');
-  elsif exists (
-    select from customers c
-    left join referral_links l on l.program_id = c.program_id and l.id = c.link_id
-    left join partner_codes k on k.program_id = c.program_id and k.id = c.code_id
-    where c.program_id = of_program_id and c.partner_id is distinct from coalesce(l.partner_id, k.partner_id, c.partner_id)
-  ) then
-    perform refuse_archive('A customer has another partner than their link or code.');
-  end if;
-  contradiction := contradiction_in_money(of_program_id);
-  if contradiction is not null then
-    perform refuse_archive(format('The amounts do not add up: %s.', contradiction));
   end if;
   perform derive_from_archive(of_program_id, of_import_id);
   update programs p set moved_in_at = now() where p.id = of_program_id;
@@ -8485,24 +8481,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.list_differences(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, of_partner_id bigint, of_reason text, before_us bigint, before_key text, max_rows integer)
- RETURNS TABLE(key text, at timestamp with time zone, at_us bigint, former_external_id text, former_partner_id bigint, former_partner_name text, former_currency text, former_payment_id text, former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text, partner_id bigint, partner_name text, currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[])
- LANGUAGE sql
- STABLE
-AS $function$
-  select k.key, k.at, t.us, k.former_external_id, k.former_partner_id, o.name::text, k.former_currency, k.former_payment_id, k.former_sale_cents,
-    k.former_cents, k.former_pays_cents, k.commission_id, k.transaction_id, k.partner_id, r.name::text, k.currency, k.state, k.sale_cents,
-    k.base_cents, k.fee_cents, k.cents, k.pays_cents, k.reasons
-  from compare_commissions(of_program_id, from_time, until) k
-  cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as us) t
-  left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
-  left join partners r on r.program_id = of_program_id and r.id = k.partner_id
-  where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
-    and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.us, k.key) < (before_us, before_key))
-  order by t.us desc, k.key desc limit max_rows
-$function$
-;
-
 CREATE OR REPLACE FUNCTION public.lock_balance(commission commissions)
  RETURNS void
  LANGUAGE plpgsql
@@ -9348,9 +9326,6 @@ CREATE OR REPLACE FUNCTION public.notify_reversal(commission commissions, by_cen
  LANGUAGE plpgsql
 AS $function$
 begin
-  if commission.is_shadow then
-    return;
-  end if;
   perform write_outbox(commission.program_id,
     case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
     by_cause, jsonb_build_object(
@@ -10538,7 +10513,8 @@ begin
   commission_cents := earned_by(sale, customer.first_purchase_date);
   if commission_cents > 0 then
     commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
-      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key), of_time => sale.created_at);
+      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key), of_time => sale.created_at,
+      of_date => sale.sale_date);
     commission_id := commission.id;
   end if;
   perform note_purchase(sale, customer);
@@ -10578,7 +10554,7 @@ begin
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
-  if 'lead' = any (terms.webhook_types) and not in_shadow_mode(customer.program_id) then
+  if 'lead' = any (terms.webhook_types) and not coalesce(commission.is_shadow, in_shadow_mode(customer.program_id)) then
     perform write_postback(customer.program_id, customer.partner_id, 'lead', customer.id, null, terms.commission_cents, terms.currency,
       case when commission.id is null then 'none' else 'pending' end, null);
   end if;
@@ -11280,6 +11256,9 @@ begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
+  if commission.is_shadow then
+    notification := null;
+  end if;
   if notification = 'reversal' then
     perform notify_reversal(commission, by_cents, by_cause, of_transaction_id);
   elsif notification is not null then
@@ -12780,7 +12759,7 @@ begin
     when 'balance' then undo_balance_row(undone)
     else undo_code_row(undone)
   end;
-exception when foreign_key_violation then
+exception when foreign_key_violation or restrict_violation then
   return false;
 end $function$
 ;
@@ -12918,6 +12897,13 @@ CREATE OR REPLACE FUNCTION public.wants_webhook(of_program_id bigint, of_type te
  LANGUAGE sql
  STABLE
 RETURN (EXISTS (SELECT FROM programs p WHERE ((p.id = wants_webhook.of_program_id) AND (wants_webhook.of_type = ANY (p.webhook_types)))))
+;
+
+CREATE OR REPLACE FUNCTION public.was_in_shadow_mode(p programs, at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (COALESCE(((at >= (p).shadow_since) AND (at < COALESCE((p).shadow_ended_at, 'infinity'::timestamp with time zone))), false) OR (at <@ (p).earlier_shadow_times))
 ;
 
 CREATE OR REPLACE FUNCTION public.webhook_adjustment(adjustment adjustments, of_transaction_id text)

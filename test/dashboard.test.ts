@@ -41,7 +41,9 @@ test('a commission that is flagged on approval is not shown as approved', async 
   const commissions = `/programs/${created.programId}/commissions`
   const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, created.dashboardToken)
   const said = decodeURIComponent(decided.headers.getSetCookie().join())
-  expect(said).toContain('1 had already been approved, rejected or reversed, or held for review.')
+  expect(said).toContain(
+    '1 unchanged: already approved, rejected or reversed, held for review, or computed in shadow mode.',
+  )
 })
 
 test("deliveries for svc listen are not shown as pending, since the service doesn't send them", async () => {

@@ -14,6 +14,7 @@ import {
 import { ApiError } from '../lib/errors.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { enterShadowMode, leaveShadowMode } from '../lib/programs/shadow-mode.ts'
+import { createPayoutRun } from '../lib/money/payout-runs.ts'
 import { askPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -121,7 +122,11 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       await changes(() => enterShadowMode(db, programId))
       const held = await program.soldBy(0, 1000)
       expect(await approveAll()).toBe(0)
-      await changes(() => leaveShadowMode(db, programId))
+      await Promise.all([
+        changes(() => leaveShadowMode(db, programId)),
+        createPayoutRun(db, programId, randomUUID()),
+        createPayoutRun(db, programId, randomUUID()),
+      ])
       await Promise.all([approveAll(), approveDueCommissions(db, 100), approveAll()])
       const { rows } = await sql.query<{ id: string; is_shadow: boolean; credited: boolean; entries: string }>(
         `select c.id, c.is_shadow, c.credited_at is not null as credited, (
@@ -139,6 +144,12 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
         [programId],
       )
       expect(log).toEqual([{ action: 'shadow_mode.entered' }, { action: 'shadow_mode.left' }])
+      const { rows: paid } = await sql.query(
+        `select from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+        join commissions c on c.program_id = e.program_id and c.id = e.commission_id where c.is_shadow and c.program_id = $1`,
+        [programId],
+      )
+      expect(paid).toEqual([])
       return program
     },
   },

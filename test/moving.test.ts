@@ -12,6 +12,7 @@ import { services } from '../lib/moving/sources.ts'
 import { readTable } from '../lib/moving/table.ts'
 import { codeOfLink, readAmount, readDate, readEmail } from '../lib/moving/values.ts'
 import { contents } from './support/moved.ts'
+import { enterShadowMode } from '../lib/programs/shadow-mode.ts'
 import { readPartnerDetails } from '../lib/programs/partner-details.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { bill } from './support/payments.ts'
@@ -257,6 +258,25 @@ test('the renewal of an imported customer is attributed without metadata, and an
   expect(await audits(shop)).toEqual([])
 })
 
+test('a second import changes the history, and undoing it restores the amount and the state of each commission', async () => {
+  const { shop, call } = await startCaller()
+  const apply = async (content: string) => {
+    const sent = [files[0], files[1], { name: 'commissions.csv', content }]
+    const { import_id: id, counts } = (await call('POST', '', { source: 'rewardful', files: sent })).body
+    await call('POST', `/${id}/apply`)
+    return { id, counts }
+  }
+  await apply(commissions)
+  const once = await contents(sql, shop.programId)
+  const { id, counts } = await apply(commissions.replace('12.00,USD,paid', '11.00,USD,voided'))
+  expect(counts).toMatchObject({ create: 0, update: 1 })
+  const history = `select amount_cents::int, status from imported_commissions where program_id = $1 and external_id = 'rewardful:c1'`
+  expect((await sql.query(history, [shop.programId])).rows).toEqual([{ amount_cents: 1100, status: 'rejected' }])
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+  expect((await sql.query(history, [shop.programId])).rows).toEqual([{ amount_cents: 1200, status: 'paid' }])
+  expect(await contents(sql, shop.programId)).toBe(once)
+})
+
 test('an import whose money is in a payout cannot be undone', async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
@@ -335,6 +355,25 @@ test('an import whose process is killed is continued, with the same result as an
   expect(resumed).toEqual(expected)
   expect(resumed).toHaveLength(600)
   expect(await audits(killed.shop)).toEqual([])
+})
+
+test('an undo in shadow mode keeps an opening debt that has later entries, because its return would be a credit', async () => {
+  const { shop, call } = await startCaller()
+  const content = 'Partner ID,Name,E-Mail,Balance,Currency\n1,Ada,ada@example.com,-5.00,USD'
+  const { import_id: id } = (await call('POST', '', { source: 'csv', files: [{ name: 'partners.csv', content }] })).body
+  await call('POST', `/${id}/apply`)
+  const partner = await sql.query(
+    'select min(id)::int as id from partners where program_id = $1 and external_id is not null',
+    [shop.programId],
+  )
+  const bonus = { partnerId: partner.rows[0].id, amountCents: 100, note: 'Bonus' }
+  await createAdjustment(db, shop.programId, bonus, crypto.randomUUID(), [])
+  await enterShadowMode(db, shop.programId)
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+  expect(
+    (await call('GET', `/${id}/rows?outcome=create`)).body.data.map(({ reason }: { reason: string }) => reason),
+  ).toEqual(['in_use', 'in_use'])
+  expect(await audits(shop)).toEqual([])
 })
 
 test('an undo reverses an opening balance that has later entries, and deletes no other entry', async () => {

@@ -38,6 +38,7 @@ async function startProgram(settings: Parameters<typeof createLedgerProgram>[2] 
 }
 
 const [ada, rival] = [0, 1]
+const postbackTypes = ['lead', 'sale', 'commission_approved', 'commission_reversed', 'payout_paid']
 
 test('shadow mode computes everything and credits nothing, and partners neither see it nor get notifications', async () => {
   const program = await startProgram({ leadCommissionCents: 300, holdDays: 0 })
@@ -46,6 +47,10 @@ test('shadow mode computes everything and credits nothing, and partners neither 
   const early = await program.soldBy(ada, 5000)
   expect(await approveDueCommissions(db, 100)).toMatchObject({ credited: 1 })
   const waiting = await program.soldBy(ada, 1000)
+  await sql.query(
+    `insert into webhook_endpoints (program_id, partner_id, url, types) values ($1, $2, 'https://partner.example.com', $3::webhook_type[])`,
+    [programId, partnerId, postbackTypes],
+  )
 
   expect((await call('POST', '/enter')).body).toMatchObject({ in_shadow_mode: true, can_enter: true })
   const { body: again } = await call('POST', '/enter')
@@ -91,14 +96,29 @@ test('shadow mode computes everything and credits nothing, and partners neither 
   expect((await call('POST', '/leave')).body.ended_at).not.toBeNull()
   await program.refund(sale.id, 5000)
   await expect(approveCommission(db, programId, sale.commissionId)).rejects.toMatchObject(conflict)
+  // A lost dispute that is put back.
+  await sql.query(
+    'select reverse_commission(c, 0, null, $3, $3, null, $4) from commissions c where program_id = $1 and id = $2',
+    [programId, sale.commissionId, 'dispute', 'dispute_reinstated'],
+  )
   const live = await program.soldBy(ada, 3000)
   expect(await approveDueCommissions(db, 100)).toMatchObject({ credited: 3 - 1 })
   expect(await db.query(balancesOf(programId, partnerId))).toMatchObject([{ pending_cents: 0, balance_cents: 1600 }])
-  const { rows: told } = await sql.query(
-    `select kind, (payload->>'commission_id')::int as id from outbox where program_id = $1 and audience = 'partner' order by id`,
+  const { rows: notified } = await sql.query(
+    `select kind, (payload->>'commission_id')::int as id from outbox where program_id = $1 order by id`,
     [programId],
   )
-  expect(told).toEqual([{ kind: 'commission_refunded', id: early.commissionId }])
+  expect(notified).toEqual([{ kind: 'commission_refunded', id: early.commissionId }])
+  const { rows: postbacks } = await sql.query(
+    `select type, (data->>'commission_cents')::int as cents from webhook_messages where program_id = $1 order by id`,
+    [programId],
+  )
+  expect(postbacks).toEqual([
+    { type: 'commission_reversed', cents: -200 },
+    { type: 'sale', cents: 600 },
+    { type: 'commission_approved', cents: 200 },
+    { type: 'commission_approved', cents: 600 },
+  ])
   const { rows: log } = await sql.query(
     "select action, details from audit_log where program_id = $1 and action like 'shadow%' order by id",
     [programId],
@@ -113,6 +133,40 @@ test('shadow mode computes everything and credits nothing, and partners neither 
   expect(await call('POST', '/enter')).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
   expect((await call('GET', '')).body).toMatchObject({ in_shadow_mode: false, can_enter: false })
   expect(live.commissionCents).toBe(600)
+})
+
+test('a sale that was paid or recorded in any time in shadow mode is never credited, however late it is attributed', async () => {
+  const program = await startProgram({ holdDays: 0 })
+  const { programId, partnerIds, call } = program
+  const report = async (id: string) => await program.sale({ id, customerKey: id, amount: 1000, currency: 'usd' })
+  await call('POST', '/enter')
+  await report('of the first time')
+  await call('POST', '/leave')
+  await report('paid in the first time')
+  await report('live')
+  await sql.query(
+    `update sales s set sale_date = p.shadow_since from programs p
+    where p.id = $1 and s.program_id = $1 and s.transaction_id = 'paid in the first time'`,
+    [programId],
+  )
+  await call('POST', '/enter')
+  await report('of the second time')
+  for (const id of ['of the first time', 'paid in the first time', 'live', 'of the second time']) {
+    await program.lead(id, await program.click(ada))
+    // The repeated call attributes the sale.
+    await expect(report(id)).rejects.toMatchObject({ code: 'duplicate_transaction' })
+  }
+  await call('POST', '/leave')
+  const { rows } = await sql.query(
+    `select s.transaction_id from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
+    where s.program_id = $1 and not c.is_shadow`,
+    [programId],
+  )
+  expect(rows).toEqual([{ transaction_id: 'live' }])
+  await approveDueCommissions(db, 100)
+  expect(await db.query(balancesOf(programId, partnerIds[ada] ?? 0))).toMatchObject([{ balance_cents: 200 }])
+  // Only the changed date of the sale.
+  expect(await findDifferences(sql, programId)).toEqual([expect.stringContaining('sold on')])
 })
 
 test('the comparison gives each reason why the former service pays a different amount', async () => {

@@ -8,6 +8,7 @@ import {
   partnerPosition,
   type PartnerPosition,
   type Period,
+  timeOf,
 } from '../moving/comparison.ts'
 import { differenceReasons, explainDifference } from '../moving/differences.ts'
 import type { ShadowMode } from '../programs/shadow-mode.ts'
@@ -110,7 +111,7 @@ export function asDifference(difference: Difference) {
   const { former_external_id: formerId, former_partner_id: formerPartner, former_currency: formerCurrency } = difference
   const { currency: code, partner_id: partner, state } = difference
   return {
-    at: difference.at.toISOString(),
+    at: timeOf(difference).toISOString(),
     reasons: explainDifference(difference),
     there:
       formerPartner === null || formerCurrency === null

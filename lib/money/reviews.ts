@@ -51,7 +51,12 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
     .select(sql<{ rule: string; evidence?: Record<string, string | number> }[]>`v.flags`.as('flags'))
     .select(sql<string | null>`coalesce(u.email, 'API key ' || k.name || ' …' || k.hint)`.as('decided_by'))
     .where('v.program_id', '=', programId)
-  if (state === 'waiting') query = query.where('c.held_at', 'is not', null).where('c.reversal', '<>', 'full')
+  if (state === 'waiting') {
+    query = query
+      .where('c.held_at', 'is not', null)
+      .where('c.reversal', '<>', 'full')
+      .where('c.is_shadow', '=', sql.lit(false))
+  }
   if (state === 'decided') query = query.where('v.decision', 'is not', null)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
   if (commissionIds !== undefined) query = query.where(sql<boolean>`v.commission_id = any (${commissionIds}::bigint[])`)

@@ -70,6 +70,7 @@ export const kinds = {
       link_params: 'texts',
       shadow_since: 'past?',
       shadow_ended_at: 'past?',
+      earlier_shadow_times: 'text',
       clicks_expired_until: 'past?',
     },
     order: ['name'],

@@ -1,31 +1,47 @@
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
-import type { DatabaseFunctions } from '../schema.ts'
 
 /** The sums of a partner in one currency: what the former service and the program would pay. */
-export type ComparedPartner = ReturnType<typeof asComparedPartner>
+export interface ComparedPartner {
+  partner_id: number
+  partner_name: string
+  currency: string
+  former_commissions: number
+  former_cents: number
+  commissions: number
+  cents: number
+  differences: number
+}
 
 /** A sale for which the two sides pay differently. A missing side is null. */
-export type Difference = ReturnType<typeof asDifference>
+export interface Difference {
+  key: string
+  /** The time in microseconds. */
+  at_us: number
+  former_external_id: string | null
+  former_partner_id: number | null
+  former_partner_name: string | null
+  former_currency: string | null
+  former_payment_id: string | null
+  former_sale_cents: number | null
+  former_cents: number | null
+  former_pays_cents: number | null
+  commission_id: number | null
+  transaction_id: string | null
+  partner_id: number | null
+  partner_name: string | null
+  currency: string | null
+  state: string | null
+  sale_cents: number | null
+  base_cents: number | null
+  fee_cents: number | null
+  cents: number | null
+  pays_cents: number | null
+  reasons: string[]
+}
 
-// A database function does not declare which columns are never null.
-const asComparedPartner = (row: DatabaseFunctions['compare_partners']['row']) => ({
-  partner_id: row.partner_id ?? 0,
-  partner_name: row.partner_name ?? '',
-  currency: row.currency ?? '',
-  former_commissions: row.former_commissions ?? 0,
-  former_cents: row.former_cents ?? 0,
-  commissions: row.commissions ?? 0,
-  cents: row.cents ?? 0,
-  differences: row.differences ?? 0,
-})
-const asDifference = (row: DatabaseFunctions['list_differences']['row']) => ({
-  ...row,
-  key: row.key ?? '',
-  at: row.at ?? new Date(0),
-  at_us: row.at_us ?? 0,
-  reasons: row.reasons ?? [],
-})
+/** Returns the time of a difference. */
+export const timeOf = ({ at_us: microseconds }: Difference) => new Date(microseconds / 1000)
 
 /** The longest compared period. */
 export const maxComparedDays = 100
@@ -48,25 +64,9 @@ export function partnerPosition({ former_cents, cents, partner_id, currency }: C
   return { gapCents: Math.abs(former_cents - cents), partnerId: partner_id, currency }
 }
 
-/** Sums up a period by partner and currency, the largest difference first. */
-export async function comparePartners(
-  db: Database,
-  programId: number,
-  { from, until }: Period,
-  { limit, before }: { limit: number; before?: PartnerPosition | undefined },
-): Promise<ComparedPartner[]> {
-  const rows = await db.query(
-    call('compare_partners', {
-      of_program_id: programId,
-      from_time: from,
-      until,
-      before_gap_cents: before?.gapCents ?? null,
-      before_partner_id: before?.partnerId ?? null,
-      before_currency: before?.currency ?? null,
-      max_rows: limit,
-    }),
-  )
-  return rows.map(asComparedPartner)
+interface PartnerPart {
+  limit: number
+  before?: PartnerPosition | undefined
 }
 
 /** The position in the list of differences. */
@@ -75,7 +75,7 @@ export interface DifferencePosition {
   key: string
 }
 
-interface DifferenceList {
+interface DifferencePart {
   limit: number
   before?: DifferencePosition | undefined
   /** Only differences of this partner, on either side. */
@@ -84,26 +84,35 @@ interface DifferenceList {
   reason?: string | undefined
 }
 
-/** Lists the differences of a period, newest first. */
-export async function listDifferences(
+/**
+ * Compares a period once, and returns the parts of both lists: the sums by partner and currency, the largest difference first, and the
+ * differences, newest first. A list without a part is empty.
+ */
+export async function compareSides(
   db: Database,
   programId: number,
   { from, until }: Period,
-  { limit, before, partner_id, reason }: DifferenceList,
-): Promise<Difference[]> {
-  const rows = await db.query(
-    call('list_differences', {
+  parts: { partners?: PartnerPart; differences?: DifferencePart },
+): Promise<{ partners: ComparedPartner[]; differences: Difference[] }> {
+  const { partners, differences } = parts
+  const [row]: unknown[] = await db.query(
+    call('compare_sides', {
       of_program_id: programId,
       from_time: from,
       until,
-      of_partner_id: partner_id ?? null,
-      of_reason: reason ?? null,
-      before_us: before?.atMicroseconds ?? null,
-      before_key: before?.key ?? null,
-      max_rows: limit,
+      max_partners: partners?.limit ?? 0,
+      before_gap_cents: partners?.before?.gapCents ?? null,
+      before_partner_id: partners?.before?.partnerId ?? null,
+      before_currency: partners?.before?.currency ?? null,
+      max_differences: differences?.limit ?? 0,
+      before_us: differences?.before?.atMicroseconds ?? null,
+      before_key: differences?.before?.key ?? null,
+      of_partner_id: differences?.partner_id ?? null,
+      of_reason: differences?.reason ?? null,
     }),
   )
-  return rows.map(asDifference)
+  // oxlint-disable-next-line no-unsafe-type-assertion -- compare_sides wrote them
+  return row as { partners: ComparedPartner[]; differences: Difference[] }
 }
 
 /** A commission of the former service. */

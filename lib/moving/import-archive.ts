@@ -1,5 +1,7 @@
 import { NeonDbError } from '@neondatabase/serverless'
 import { sql } from 'kysely'
+import { checks } from '../audit/checks.ts'
+import { type Check, planSettings } from '../audit/run-checks.ts'
 import { call, type Database, statementOf, violatedConstraint } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archive-kinds.ts'
@@ -86,7 +88,7 @@ function storeStatement(
 
 /**
  * Applies an archive in one transaction: all its rows with new ids, then the figures that follow from them. If the database refuses a row
- * or if the money does not add up, the transaction rolls back and the import fails with the reason.
+ * or if the audit finds a difference, the transaction rolls back and the import fails with the reason.
  */
 export async function applyArchive(db: Database, programId: number, importId: number): Promise<void> {
   const ids = { of_program_id: programId, of_import_id: importId }
@@ -97,6 +99,8 @@ export async function applyArchive(db: Database, programId: number, importId: nu
       settingsStatement(programId, importId),
       ...kindNames.filter((name) => name !== 'program').map((name) => insertStatement(programId, importId, name)),
       call('finish_archive', ids),
+      statementOf(planSettings, []),
+      ...checks.map((check) => checkStatement(check, programId)),
     ])
   } catch (error) {
     if (violatedConstraint(error) === 'archive_applied') return
@@ -138,6 +142,14 @@ function insertStatement(programId: number, importId: number, name: KindName) {
     [programId, importId],
   )
 }
+
+/** Refuses the archive if its rows break a rule of the audit. */
+const checkStatement = ({ name, query }: Check, programId: number) =>
+  statementOf(
+    `select refuse_archive(left(format('The rows do not add up. Rule: %s. Found: %s. Expected: %s.', $2::text, found, expected), 900))
+    from (${query}) off limit 1`,
+    [programId, name],
+  )
 
 /** Older clicks belong to months that are deleted here. */
 const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - interval '25 months')`

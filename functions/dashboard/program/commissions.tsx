@@ -184,7 +184,7 @@ function StateToReview({ commission }: { commission: ListedCommission }) {
 }
 
 function Decisions({ commission, address }: { commission: ListedCommission; address: string }) {
-  if (commission.status === 'reversed') return null
+  if (commission.status === 'reversed' || commission.is_shadow) return null
   const subject = `commission ${commission.id} of ${commission.partner_name}`
   return (
     <div class="row right">
@@ -217,7 +217,7 @@ const decideForm = z.looseObject({
 })
 
 pages.post('/commissions/decide', requireProgram('commission:decide'), form(decideForm), async (c) => {
-  const { id: programId } = c.get('program')
+  const { id: programId, inShadowMode } = c.get('program')
   const { reason, ...selection } = c.req.valid('form')
   const { which } = selection
   const ids = idsOf(selection)
@@ -241,8 +241,14 @@ pages.post('/commissions/decide', requireProgram('commission:decide'), form(deci
         ]
   await sendSoon(c.env, outbox)
   const left = ids.length - changed
-  const others = `${left} had already been approved, rejected or reversed${which === 'rejected' ? '' : ', or held for review'}.`
-  return redirectWith(c, backTo(c, addressIn(programId)), `${changed} ${text}${left === 0 ? '' : ` ${others}`}`)
+  const others =
+    which === 'rejected'
+      ? `${left} had already been rejected or reversed.`
+      : inShadowMode
+        ? 'The program is in shadow mode and credits nothing. Leave shadow mode first.'
+        : `${left} unchanged: already approved, rejected or reversed, held for review, or computed in shadow mode.`
+  const done = changed > 0 && `${changed} ${text}`
+  return redirectWith(c, backTo(c, addressIn(programId)), [done, left > 0 && others].filter(Boolean).join(' '))
 })
 
 pages.post('/commissions/:commissionId/approve', requireProgram('commission:decide'), async (c) => {

@@ -5,12 +5,12 @@ import { dateRange, notBackwards } from '../../../lib/api/date-range.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import {
   type ComparedPartner,
-  comparePartners,
+  compareSides,
   type Difference,
   type DifferencePosition,
-  listDifferences,
   maxComparedDays,
   type Period,
+  timeOf,
 } from '../../../lib/moving/comparison.ts'
 import { explainDifference } from '../../../lib/moving/differences.ts'
 import { enterShadowMode, leaveShadowMode, readShadowMode, type ShadowMode } from '../../../lib/programs/shadow-mode.ts'
@@ -72,10 +72,12 @@ pages.get('/side-by-side', requireProgram('commission:list'), async (c) => {
   const { period, from, to, refused } = periodIn(c)
   const partnerId = positiveInteger(c.req.query('partner'))
   const before = positionIn(c.req.query('before'))
-  const [state, partners, differences] = await Promise.all([
+  const [state, { partners, differences }] = await Promise.all([
     readShadowMode(db, program.id),
-    comparePartners(db, program.id, period, { limit: shownPartners + 1 }),
-    listDifferences(db, program.id, period, { limit: shownDifferences + 1, before, partner_id: partnerId }),
+    compareSides(db, program.id, period, {
+      partners: { limit: shownPartners + 1 },
+      differences: { limit: shownDifferences + 1, before, partner_id: partnerId },
+    }),
   ])
   const days = { dateFrom: from, dateTo: to }
   const here = (more: Record<string, string>) => addressOf(address, { ...days, ...more })
@@ -298,7 +300,7 @@ function Differences({ differences, program, here, partner, partnerId, isLater }
 
 /** The sale, linked to its explanation, else the id in the former service, with its day and partner. */
 function Sale({ difference, program }: { difference: Difference; program: ViewerProgram }) {
-  const { transaction_id: sale, former_payment_id: payment, former_external_id: formerId, key, at } = difference
+  const { transaction_id: sale, former_payment_id: payment, former_external_id: formerId, key } = difference
   const name = difference.partner_name ?? difference.former_partner_name
   return (
     <div>
@@ -308,7 +310,7 @@ function Sale({ difference, program }: { difference: Difference; program: Viewer
         <a href={saleAddress(program.id, sale)}>{sale}</a>
       )}
       <div class="muted small">
-        <Day at={at} />
+        <Day at={timeOf(difference)} />
         {name !== null && (
           <>
             , <bdi>{name}</bdi>

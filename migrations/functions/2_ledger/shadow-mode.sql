@@ -31,7 +31,10 @@ begin
     outcome := 'paid_out';
   else
     -- After the lock, so that every earlier credit has an earlier date.
-    update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null where p.id = of_program_id;
+    update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null,
+      earlier_shadow_times = p.earlier_shadow_times
+        + case when p.shadow_since is null then '{}' else tstzmultirange(tstzrange(p.shadow_since, p.shadow_ended_at)) end
+    where p.id = of_program_id;
     perform write_program_audit(of_program_id, 'shadow_mode.entered', null, null);
     outcome := 'entered';
   end if;

@@ -46,12 +46,12 @@ begin
   end if;
 end $$;
 
--- Creates a commission. Its hold begins now. It belongs to shadow mode if the program is in shadow mode, or was when the sale at `of_time` was
--- recorded.
+-- Creates a commission. Its hold begins now. It belongs to shadow mode if the program was in shadow mode when the sale was paid (`of_date`) or
+-- recorded (`of_time`), because the former service pays for both.
 create or replace function create_commission(
   of_program_id bigint, of_kind text, of_partner_id bigint, of_customer_id bigint, of_currency text, of_cents bigint,
   of_sale_id bigint default null, of_code_id bigint default null, of_lead_rule_id bigint default null, of_review_reason text default null,
-  of_time timestamptz default now()
+  of_time timestamptz default now(), of_date timestamptz default now()
 ) returns commissions language plpgsql as $$
 declare
   commission commissions;
@@ -59,7 +59,7 @@ begin
   insert into commissions (program_id, kind, partner_id, customer_id, sale_id, code_id, currency, amount_cents, review_reason, lead_rule_id,
     hold_until, is_shadow)
   select p.id, of_kind, of_partner_id, of_customer_id, of_sale_id, of_code_id, of_currency, of_cents, of_review_reason, of_lead_rule_id,
-    now() + make_interval(hours => 24 * p.hold_days), coalesce(of_time >= p.shadow_since and of_time < coalesce(p.shadow_ended_at, 'infinity'), false)
+    now() + make_interval(hours => 24 * p.hold_days), was_in_shadow_mode(p, of_time) or was_in_shadow_mode(p, of_date)
   from programs p where p.id = of_program_id
   returning * into commission;
   return commission;

@@ -54,7 +54,7 @@ begin
   if was.id is null then
     if earned_cents > 0 then
       commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, earned_cents, sale.id,
-        sale.code_id, of_time => sale.created_at);
+        sale.code_id, of_time => sale.created_at, of_date => sale.sale_date);
       perform count_commission_change(commission, earned_cents);
       if wants_webhook(sale.program_id, 'commission.created') then
         perform notify_commission_created(sale.program_id, commission.id);

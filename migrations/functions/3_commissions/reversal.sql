@@ -1,12 +1,9 @@
 -- Reverses commissions, with everything that depends on them.
 
--- Notifies the partner of a reversal, and also the advertiser if the commission was paid. Partners hear nothing of shadow mode.
+-- Notifies the partner of a reversal, and also the advertiser if the commission was paid.
 create or replace function notify_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
 returns void language plpgsql as $$
 begin
-  if commission.is_shadow then
-    return;
-  end if;
   perform write_outbox(commission.program_id,
     case commission.reversal when 'full' then 'commission_reversed' else 'commission_refunded' end, 'partner', commission.partner_id,
     by_cause, jsonb_build_object(
@@ -29,7 +26,7 @@ end $$;
 -- Reverses `by_cents` more of a commission, or less if negative: in its row, the day's totals, notifications and webhooks, and in the
 -- balance if the commission is credited. `commission` has its new reversal, reason and rejected_at, but its old reversed amount. `by_cause`
 -- is a unique id of the cause. `because` is the webhook's reason. `notification` is `reversal`, `dispute_reinstated`, or null to notify
--- nobody. The caller holds the locks.
+-- nobody, and a commission of shadow mode notifies nobody. The caller holds the locks.
 create or replace function reverse_commission(
   commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notification text
 ) returns void language plpgsql as $$
@@ -37,6 +34,9 @@ begin
   update commissions c set reversed_cents = c.reversed_cents + by_cents, reversal = commission.reversal,
     reason = commission.reason, rejected_at = commission.rejected_at
   where c.program_id = commission.program_id and c.id = commission.id;
+  if commission.is_shadow then
+    notification := null;
+  end if;
   if notification = 'reversal' then
     perform notify_reversal(commission, by_cents, by_cause, of_transaction_id);
   elsif notification is not null then

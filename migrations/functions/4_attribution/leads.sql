@@ -56,7 +56,7 @@ begin
     perform write_webhook(customer.program_id, 'lead.created', jsonb_build_object(
       'lead_id', customer.lead_event_id, 'partner_id', customer.partner_id, 'customer_id', customer.id));
   end if;
-  if 'lead' = any (terms.webhook_types) and not in_shadow_mode(customer.program_id) then
+  if 'lead' = any (terms.webhook_types) and not coalesce(commission.is_shadow, in_shadow_mode(customer.program_id)) then
     perform write_postback(customer.program_id, customer.partner_id, 'lead', customer.id, null, terms.commission_cents, terms.currency,
       case when commission.id is null then 'none' else 'pending' end, null);
   end if;

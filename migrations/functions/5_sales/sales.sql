@@ -67,7 +67,8 @@ begin
   commission_cents := earned_by(sale, customer.first_purchase_date);
   if commission_cents > 0 then
     commission := create_commission(sale.program_id, 'sale', sale.partner_id, sale.customer_id, sale.currency, commission_cents, sale.id,
-      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key), of_time => sale.created_at);
+      sale.code_id, of_review_reason => review_reason_of(customer, given.customer_key), of_time => sale.created_at,
+      of_date => sale.sale_date);
     commission_id := commission.id;
   end if;
   perform note_purchase(sale, customer);

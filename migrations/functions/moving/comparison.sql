@@ -134,13 +134,14 @@ returns setof compared_commission language sql stable as $$
   where coalesce(c.at, f.at) >= from_time and coalesce(c.at, f.at) < until
 $$;
 
--- The sums of a period by partner and currency, the largest difference first. `before_…` are the sort values of the previous page's last row.
-create or replace function compare_partners(
-  of_program_id bigint, from_time timestamptz, until timestamptz, before_gap_cents bigint, before_partner_id bigint, before_currency text,
-  max_rows integer
-) returns table (
-  partner_id bigint, partner_name text, currency text, former_commissions bigint, former_cents bigint, commissions bigint, cents bigint,
-  differences bigint
+-- Returns parts of two lists of a period, which it compares once: the sums by partner and currency, the largest difference first, and the
+-- differences, newest first. The differences are all, or those of a partner or with a reason. `at_us` is their time in microseconds. `before_…`
+-- are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only caller.
+create or replace function compare_sides(
+  of_program_id bigint, from_time timestamptz, until timestamptz,
+  max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text,
+  max_differences integer, before_us bigint, before_key text, of_partner_id bigint, of_reason text,
+  out partners jsonb, out differences jsonb
 ) language sql stable as $$
   with compared as materialized (select * from compare_commissions(of_program_id, from_time, until)), sides as (
     select k.former_partner_id as partner_id, k.former_currency as currency, 1 as former_commissions, k.former_pays_cents as former_cents,
@@ -155,34 +156,22 @@ create or replace function compare_partners(
       sum(s.commissions) as commissions, sum(s.cents)::bigint as cents, sum(s.differences) as differences,
       abs(sum(s.former_cents) - sum(s.cents))::bigint as gap_cents
     from sides s group by 1, 2
+  ), some_partners as (
+    select s.*, r.name as partner_name from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
+    where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
+    order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_partners
+  ), some_differences as (
+    select k.*, t.at_us, o.name as former_partner_name, r.name as partner_name from compared k
+    cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as at_us) t
+    left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
+    left join partners r on r.program_id = of_program_id and r.id = k.partner_id
+    where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
+      and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.at_us, k.key) < (before_us, before_key))
+    order by t.at_us desc, k.key desc limit max_differences
   )
-  select s.partner_id, r.name::text, s.currency, s.former_commissions, s.former_cents, s.commissions, s.cents, s.differences
-  from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
-  where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
-  order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_rows
-$$;
-
--- The differences of a period, newest first: all, or those of a partner or with a reason. `at_us` is the time in microseconds, and `before_…` are
--- the sort values of the previous page's last row.
-create or replace function list_differences(
-  of_program_id bigint, from_time timestamptz, until timestamptz, of_partner_id bigint, of_reason text, before_us bigint, before_key text,
-  max_rows integer
-) returns table (
-  key text, at timestamptz, at_us bigint, former_external_id text, former_partner_id bigint, former_partner_name text, former_currency text,
-  former_payment_id text, former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text,
-  partner_id bigint, partner_name text, currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint,
-  pays_cents bigint, reasons text[]
-) language sql stable as $$
-  select k.key, k.at, t.us, k.former_external_id, k.former_partner_id, o.name::text, k.former_currency, k.former_payment_id, k.former_sale_cents,
-    k.former_cents, k.former_pays_cents, k.commission_id, k.transaction_id, k.partner_id, r.name::text, k.currency, k.state, k.sale_cents,
-    k.base_cents, k.fee_cents, k.cents, k.pays_cents, k.reasons
-  from compare_commissions(of_program_id, from_time, until) k
-  cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as us) t
-  left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
-  left join partners r on r.program_id = of_program_id and r.id = k.partner_id
-  where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
-    and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.us, k.key) < (before_us, before_key))
-  order by t.us desc, k.key desc limit max_rows
+  select
+    (select coalesce(jsonb_agg(to_jsonb(s) - 'gap_cents' order by s.gap_cents desc, s.partner_id desc, s.currency desc), '[]') from some_partners s),
+    (select coalesce(jsonb_agg(to_jsonb(d) order by d.at_us desc, d.key desc), '[]') from some_differences d)
 $$;
 
 -- Stores commissions of the former service that the API sends, or replaces those with the same id. Refuses all of them if the program does not

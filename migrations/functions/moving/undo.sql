@@ -172,7 +172,7 @@ begin
     when 'balance' then undo_balance_row(undone)
     else undo_code_row(undone)
   end;
-exception when foreign_key_violation then
+exception when foreign_key_violation or restrict_violation then
   return false;
 end $$;
 
