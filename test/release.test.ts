@@ -2,13 +2,22 @@ import { globSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { prepareRelease } from '../lib/commands/release.ts'
 
-const texts = (changelog: string) => ({
-  'CHANGELOG.md': changelog,
-  'package.json': '{"name":"service","version":"0.2.0","private":true}',
-  'tracker/package.json': '{"version":"0.2.0","exports":{}}',
-  'package-lock.json':
-    '{"version":"0.2.0","packages":{"":{"version":"0.2.0"},"tracker":{"version":"0.1.0"},"a":{"version":"1.0.0"}}}',
+const json = (value: object) => `${JSON.stringify(value, null, 2)}\n`
+const filesOf = (version: string) => ({
+  'package.json': json({ name: 'service', version, private: true }),
+  'tracker/package.json': json({ name: 'package', version, exports: {} }),
+  'package-lock.json': json({
+    name: 'service',
+    version,
+    lockfileVersion: 3,
+    packages: {
+      '': { name: 'service', version, workspaces: ['tracker'] },
+      'node_modules/a': { version: '1.0.0' },
+      tracker: { name: 'package', version, devDependencies: {} },
+    },
+  }),
 })
+const texts = (changelog: string) => ({ 'CHANGELOG.md': changelog, ...filesOf('0.2.0') })
 
 test('a release sets one version everywhere, dates its section and takes its notes from there', () => {
   const { version, notes, files } = prepareRelease(
@@ -16,18 +25,10 @@ test('a release sets one version everywhere, dates its section and takes its not
     '2026-11-23',
   )
   expect([version, notes]).toEqual(['0.3.0', '- New.'])
-  expect(files['CHANGELOG.md']).toBe('# Changes\n\n## 0.3.0, 2026-11-23\n\n- New.\n\n## 0.2.0, 2026-01-01\n\n- Old.\n')
-  const parsed = ['package.json', 'tracker/package.json', 'package-lock.json'].map((file) =>
-    JSON.parse(files[file] ?? ''),
-  )
-  expect(parsed).toEqual([
-    { name: 'service', version: '0.3.0', private: true },
-    { version: '0.3.0', exports: {} },
-    {
-      version: '0.3.0',
-      packages: { '': { version: '0.3.0' }, tracker: { version: '0.3.0' }, a: { version: '1.0.0' } },
-    },
-  ])
+  expect(files).toEqual({
+    'CHANGELOG.md': '# Changes\n\n## 0.3.0, 2026-11-23\n\n- New.\n\n## 0.2.0, 2026-01-01\n\n- Old.\n',
+    ...filesOf('0.3.0'),
+  })
 })
 
 test.each([

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import * as z from 'zod/mini'
 import { runCommand } from './command.ts'
 import { OperatorError } from './operator-error.ts'
 
@@ -14,10 +13,9 @@ const root = new URL('../../', import.meta.url)
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 const run = (command: string, ...args: string[]) => execFileSync(command, args, { cwd: root, encoding: 'utf8' }).trim()
 
-const versioned = z.looseObject({ version: z.string() })
-const lock = z.looseObject({ version: z.string(), packages: z.record(z.string(), z.looseObject({})) })
-
-const json = (value: object) => `${JSON.stringify(value, null, 2)}\n`
+/** Sets the version of a package file, at the given indentation, and keeps the rest as npm wrote it. */
+const withVersion = (text = '', version: string, indentation = '  ') =>
+  text.replace(new RegExp(`^${indentation}"version": ".*"`, 'm'), `${indentation}"version": "${version}"`)
 
 /** What a release changes: the new texts of its files, and the text of its tag. */
 export interface Release {
@@ -45,17 +43,18 @@ export function prepareRelease(texts: Record<string, string>, today: string): Re
   const notes = rest.slice(0, end === -1 ? undefined : end).trim()
   if (notes === '') throw new OperatorError(`The section of ${version} in CHANGELOG.md is empty. Describe the changes.`)
 
-  const withVersion = (file: string) => ({ ...versioned.parse(JSON.parse(texts[file] ?? '')), version })
-  const locked = lock.parse(JSON.parse(texts['package-lock.json'] ?? ''))
-  for (const folder of ['', 'tracker']) locked.packages[folder] = { ...locked.packages[folder], version }
+  // The parts of the lock file for the two packages of this repository.
+  const own = /^ {4}"(?:tracker)?": \{$[^{}]*?"version": ".*"/gm
   return {
     version,
     notes,
     files: {
       'CHANGELOG.md': changelog.replace(heading, `## ${version}, ${today}`),
-      'package.json': json(withVersion('package.json')),
-      'tracker/package.json': json(withVersion('tracker/package.json')),
-      'package-lock.json': json({ ...locked, version }),
+      'package.json': withVersion(texts['package.json'], version),
+      'tracker/package.json': withVersion(texts['tracker/package.json'], version),
+      'package-lock.json': withVersion(texts['package-lock.json'], version).replace(own, (part) =>
+        withVersion(part, version, '      '),
+      ),
     },
   }
 }
