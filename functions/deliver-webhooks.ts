@@ -6,7 +6,7 @@ import type { WebhookSecretEnv } from '../lib/notifications/webhook-secrets.ts'
 
 type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
-/** It runs every minute, so the next run starts when this one ends. */
+/** The function runs every minute, so the next run starts when this one ends. */
 const termMilliseconds = 65_000
 /** Each lane has six connections of its own at the edge. One run can call 32 Workers. */
 const maxLanes = 24

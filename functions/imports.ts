@@ -51,7 +51,7 @@ app.post(
     const programId = c.get('programId')
     const asked = asNewImport(c.req.valid('json'))
     const importId = await createImport(c.get('db'), c.env, programId, asked.source, asked.access)
-    // The request has used its token. The rest of the work is safe to repeat without one.
+    // The request has used up its token. The rest of the work is safe to repeat without a token.
     const db = openDatabase(c.env).actingByKey(c.get('key'))
     if (asked.access) await continueImport(db, c.env, { programId, importId, seconds })
     else await importFiles(db, c.env, programId, importId, { ...asked, seconds })

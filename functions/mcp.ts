@@ -9,7 +9,7 @@ const app = createProgramApi<AgentEnv>()
 
 /** The Model Context Protocol at `POST /mcp`, with an API key. Its tools are operations of the program API that the key's scopes allow. */
 app.post('/mcp', limitBody, withKey('read'), async (c) => {
-  // The rate limit counts requests, so a request carries one call.
+  // The rate limit counts requests, so each request contains only one call.
   if ((await c.req.raw.clone().text()).trimStart().startsWith('[')) {
     throw new ApiError(
       'invalid_request',

@@ -111,7 +111,7 @@ for (const path of ['/', '/api/v1/track/click']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
-/** Clicks from usual pages are smaller. */
+/** Clicks from ordinary pages are smaller. */
 const bytesOfOneCount = 1536
 
 /** A code has up to 64 characters, but a mail tool can append garbage. */
@@ -139,7 +139,7 @@ async function asClick(
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   const cut = textBudget()
   return {
-    // The most important texts come first, because the first ones use up the budget.
+    // The most important texts come first, because texts share a budget.
     session_id: cut(body.session_id),
     affiliate_url: cut(keptAddress(body.affiliate_url)) ?? '',
     page_url: cut(keptAddress(body.page_url)),

@@ -1,4 +1,4 @@
-/** The reason codes that the database writes for the state of a commission, each with a sentence for people. */
+/** The reason codes that the database writes for the state of a commission, each with a sentence for readers. */
 const sentences: Readonly<Record<string, string>> = {
   no_payment_required: 'No payment was required.',
   after_duration: 'The sale came after the period for which the program pays commissions.',

@@ -179,10 +179,7 @@ export interface Connection {
   transaction(statements: SentStatement[]): Promise<StatementResult[]>
 }
 
-/**
- * Connects to the environment's database: over connections of this process if it has them, else over Neon's HTTP
- * driver.
- */
+/** Connects to the environment's database: over connections of this process if it has them, or else over Neon's HTTP driver. */
 export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds): Connection {
   const { DATABASE_URL, NEON_ENDPOINT, NEON, POSTGRES } = env
   if (POSTGRES) {

@@ -6,7 +6,7 @@ import { schemaVersion } from './schema.ts'
 /** The figures for operators. Ages are in seconds, or 0 if nothing is waiting. Unavailable figures are null. */
 export interface HealthFigures {
   database_seconds: number | null
-  /** 1 if the database has this version's schema or a newer one. */
+  /** This figure is 1 if the database has this version's schema or a newer one. */
   schema_current: number | null
   outbox_undelivered: number | null
   outbox_oldest_seconds: number | null
@@ -105,7 +105,7 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
         )
         .select(secondsSince('due.next_attempt_at').as('oldest_seconds'))
         .where('due.next_attempt_at', '<=', sql<Date>`now()`)
-        // A failing endpoint gets only one attempt at a time.
+        // An endpoint that is failing gets only one attempt at a time.
         .where('e.failing_since', 'is', null)
         .where('e.disabled_at', 'is', null)
         .where('e.deleted_at', 'is', null)

@@ -46,7 +46,7 @@ export interface Totals {
   cents: number
 }
 
-/** Counts all rows of a list and sums up `cents`, an expression on its columns. */
+/** Counts all rows of a list and sums `cents`, an expression on its columns. */
 export function totalsOf<DB, TB extends keyof DB, Row>(
   list: SelectQueryBuilder<DB, TB, Row>,
   cents?: Expression<number>,

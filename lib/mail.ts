@@ -5,8 +5,8 @@ import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
 
 /**
- * The variables of outgoing mail. Without `MAIL_API_URL`, the service refuses actions that require a mail, because only the recipient may
- * see its content.
+ * The variables of outgoing mail. Without `MAIL_API_URL`, the service refuses actions that send a mail, because only the recipient may see
+ * its content.
  */
 export interface MailEnv {
   /**

@@ -1,6 +1,6 @@
 /**
- * The reason codes that the database writes for the outcome of a processor's event, each with a sentence for people.
- * `$1` and `$2` are the details that follow the code after a space.
+ * The reason codes that the database writes for the outcome of a processor's event, each with a sentence for readers. `$1` and `$2` are the
+ * details that follow the code after a space.
  */
 const sentences: Readonly<Record<string, string>> = {
   account_not_connected: 'No program is connected to this account.',

@@ -19,7 +19,7 @@ create table programs (
   domain text not null check (length(domain) between 1 and 253),
   -- When the program's tag was first seen on the domain (track_click). Null if it was not seen yet.
   domain_verified_at timestamptz,
-  -- When a TXT record proved it. Anybody can claim to have seen a tag, so a proof wins.
+  -- When a TXT record proved the domain. Anybody can claim to have seen a tag, so a proof takes precedence.
   domain_proven_at timestamptz check (domain_proven_at is null or domain_verified_at is not null),
   currency currency_code not null default 'usd',
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
@@ -41,8 +41,8 @@ create table programs (
   -- forbids paid ads.
   review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'
     constraint programs_review_rules check (review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'),
-  -- The connected account at Stripe. Several programs can share one. `platform` is the account of the
-  -- deployment's own key, whose events name no account.
+  -- The connected account at Stripe. Several programs can share one. `platform` is the account of the deployment's own key, whose events
+  -- contain no account id.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
   -- The previous account. Its later reports wait until it is connected again.
   processor_former_account_id text check (processor_former_account_id <> processor_account_id),
@@ -80,7 +80,7 @@ create table programs (
 create index programs_workspace_idx on programs (workspace_id);
 create index programs_verified_domain_idx on programs (split_part(domain, ':', 1)) where domain_verified_at is not null;
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
--- Payments of the deployment's own account name no account, so only one program can have them.
+-- Payments of the deployment's own account contain no account id, so only one program can have them.
 create unique index programs_own_account_key on programs (processor_account_id) where processor_account_id = 'platform';
 create index programs_processor_former_account_idx on programs (processor_former_account_id) where processor_former_account_id is not null;
 

@@ -55,7 +55,7 @@ create table sales (
   commission_cap_cents bigint,
   -- Null if the program had no rules. If a better source names other products, the terms are chosen again from these.
   terms_among terms_choice,
-  -- The lines, if any of them names a product. Otherwise null.
+  -- The lines, if any of them has a product. Otherwise null.
   lines sale_line[],
   -- The terms of the lines, largest part first. The terms above are then those of the largest part. Null if all lines have the same terms.
   terms_by_line line_terms[],
@@ -64,7 +64,7 @@ create table sales (
   coupon text,
   code_id bigint,
   -- The original search for the sale's customer: the steps in order, each with its outcome. Also the click, link, window and hold at that
-  -- moment (with_step and with_partner). Nothing in it names a person.
+  -- moment (with_step and with_partner). It contains nothing that identifies a person.
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
   -- The API's original payload, if the processor has corrected the sale since (payload_of in functions/5_sales/corrections.sql). It
@@ -104,8 +104,8 @@ create index sales_test_idx on sales (program_id, id) where is_test;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` if the caller gave no id, or `rest:<request
 -- id>`. `applied_cents` is the moved amount after capping, and `deduction_cents` the commission that the refund originally reversed. A
--- refund that was put back (failed, or a dispute won) has `returned_at`. A processor's refund has its id there. If an API refund and a
--- processor's refund are the same, they share a row. Then `refund_key` is the API's key, in any order of arrival.
+-- refund that was undone (it failed, or the dispute was won) has `returned_at`. A processor's refund has its id there. If an API refund and
+-- a processor's refund are the same, they share a row. Then `refund_key` is the API's key, in any order of arrival.
 create table refunds (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -115,13 +115,13 @@ create table refunds (
   requested_cents amount_cents,
   applied_cents amount_cents not null,
   deduction_cents amount_cents not null default 0,
-  -- The part of the commission that was returned when the refund was put back.
+  -- The part of the commission that was returned when the refund was undone.
   returned_cents amount_cents not null default 0,
   reason refund_reason not null default 'refund',
   reason_text reason_text,
   returned_at timestamptz,
   request_id uuid,
-  -- If a dispute leaves no room for a refund in its sale, the refund can take that room when the dispute is put back. That later part is a
+  -- If a dispute leaves no room for a refund in its sale, the refund can take that room when the dispute is undone. That later part is a
   -- separate row that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
   continues_refund_id bigint,
   created_at timestamptz not null default now(),
@@ -242,7 +242,8 @@ create table commissions (
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,
-  -- The reason why a person should look at it before it is paid. Set on a customer's first commission if only a browser named the customer.
+  -- The reason why a person should look at it before it is paid. Set on a customer's first commission if only a browser identified the
+  -- customer.
   review_reason review_reason,
   hold_until timestamptz not null,
   credited_at timestamptz,

@@ -29,7 +29,7 @@ create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
   customer_id bigint not null,
-  -- When the buyer started the earliest attributed purchase that named them. Earlier purchases stay unattributed.
+  -- When the buyer started the earliest attributed purchase that identified them. Earlier purchases stay unattributed.
   known_from timestamptz not null default now(),
   created_at timestamptz not null default now(),
   primary key (program_id, processor_customer_id),
@@ -72,7 +72,7 @@ create table processor_sessions (
 create index processor_sessions_customer_idx on processor_sessions (program_id, customer_id);
 create index processor_sessions_created_idx on processor_sessions (created_at);
 
--- The ids of each payment. Each points to the id with the highest rank: the invoice, else the intent, else the session.
+-- The ids of each payment. Each points to the id with the highest rank: the invoice, or else the intent, else the session.
 create table processor_payments (
   account_id text not null,
   payment_id text not null,
@@ -127,7 +127,7 @@ create table processor_events (
   outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
   reason text,
   -- The reason why a scheduled function applies a parked event again. Its account is connected, its sale is in another currency, its buyer
-  -- is now known, or a session did not name the buyer within an hour. Null if its sale will apply it.
+  -- is now known, or a session did not identify the buyer within an hour. Null if its sale will apply it.
   waits_for text check (waits_for in ('connection', 'conversion', 'buyer', 'session')),
   fact jsonb not null,
   -- The steps of the search for a purchase's buyer, each with its result, as in `sales`.

@@ -35,7 +35,7 @@ create table payout_batches (
   -- Null until the provider answered.
   provider_batch_id text,
   -- `sending` until the provider has all payments, then `sent` until no more news about them is expected. `stopped` if a person took all
-  -- payments back before a call named them.
+  -- payments back before a call contained them.
   status text not null default 'sending' check (status in ('sending', 'sent', 'done', 'stopped')),
   -- Why the last call failed; null if it worked.
   problem text,

@@ -6879,7 +6879,7 @@ begin
   update imports i set row_count = k.rows, create_count = k.rows
   from (select count(*) as rows from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id) k
   where i.program_id = of_program_id and i.id = of_import_id;
-  -- Without statistics, each row that names another one would read the whole table.
+  -- Without statistics, each row that refers to another one would read the whole table.
   execute 'analyze (skip_locked) archive_rows';
 end $function$
 ;
@@ -7339,7 +7339,7 @@ begin
   select case when names_code(s) then s.code_id end into first_code_id from sales s
   where s.program_id = of_program_id and s.customer_id = of_customer_id and not s.is_test and s.amount_cents > 0
   order by s.sale_date, s.transaction_id limit 1;
-  -- A customer without a link came by a code.
+  -- A customer without a link was referred by a code.
   if not found or first_code_id is not distinct from customer.code_id or customer.link_id is null and first_code_id is null then
     return;
   end if;
@@ -9465,7 +9465,7 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    -- A connection belongs to one program, so its renewals need not name it.
+    -- A connection belongs to one program, so its renewals need no program id.
     select p.id into event.program_id from former_programs(event.account_id) p
     where names_program(event.fact, p) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else
@@ -12874,13 +12874,13 @@ begin
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      -- The start of its subscription or the customer's metadata can arrive later, and then names the buyer.
+      -- The start of its subscription or the customer's metadata can arrive later, and then identifies the buyer.
       event.awaits := awaited_names(event.account_id, array['payment ' || payment_id, 'setting ' || program.id] || lasting_names(fact));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
-      -- A code outranks a click, and an intent does not name the code.
+      -- A code outranks a click, and an intent does not contain the code.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
     and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then

@@ -49,10 +49,7 @@ async function keyOf({ programId }: TestShop): Promise<string> {
   return key
 }
 
-/**
- * Loads `lib/sales.ts` from the instructions of `svc init` with any key. Stripe's own library talks to the fake of
- * Stripe.
- */
+/** Loads `lib/sales.ts` from the instructions of `svc init` with any key. Stripe's own library talks to the fake Stripe. */
 async function buildInstructions(): Promise<string> {
   const instructions = readFileSync(new URL('../tracker/templates/AGENTS.md', import.meta.url), 'utf8')
   const [, code = ''] = /^```ts file=lib\/sales\.ts\n([^]*?)^```$/m.exec(instructions) ?? []

@@ -8,7 +8,7 @@ export async function rename(db: Database, userId: string, name: string): Promis
   await db.query(kysely.updateTable('users').set({ name }).where('id', '=', userId))
 }
 
-/** True if the person has a password. False for people who only sign in through a provider. */
+/** Returns whether the person has a password. People who only sign in through a provider have none. */
 export async function hasPassword(db: Database, userId: string): Promise<boolean> {
   const found = await db.query(
     kysely.selectFrom('accounts').select('id').where('user_id', '=', userId).where('password', 'is not', null),

@@ -10,7 +10,9 @@ import type { Connection } from '../database.ts'
 
 const refuse = () => Promise.reject(new Error('Transactions are not supported.'))
 
-/** A dialect with which better-auth's adapter sends each statement by itself, like the service's own statements, and never in a transaction. */
+/**
+ * A dialect for better-auth's adapter that sends each statement by itself, like the service's own statements, and never in a transaction.
+ */
 export function dialectOf(connection: Connection): Dialect {
   const single: DatabaseConnection = {
     async executeQuery<Row>({ sql: text, parameters }: { sql: string; parameters: readonly unknown[] }) {

@@ -1,4 +1,4 @@
-/** Returns the mailbox of an address, like `mailbox_of` in the database. Removes a plus tag and, for Gmail, the dots. */
+/** Returns the mailbox of an address, as `mailbox_of` in the database does. Removes a plus tag and, for Gmail, the dots. */
 export function mailboxOf(email: string): string {
   const [name = '', domain = ''] = email.toLowerCase().split('@')
   const local = name.replace(/^(.[^+]*)\+.*$/, '$1')

@@ -10,8 +10,8 @@ const utf8 = new TextEncoder()
 const algorithm = { name: 'HMAC', hash: 'SHA-256' }
 
 /**
- * Returns the name of a proxy key, for the key's text and for the header that it signs. `7` is the first key of program 7, and `7.1` is the
- * next one.
+ * Returns the name of a proxy key, which is part of the key and of the header that it signs. `7` is the first key of program 7, and `7.1`
+ * is the next one.
  */
 const nameOf = (programId: number, keyNumber: number) =>
   keyNumber === 0 ? `${programId}` : `${programId}.${keyNumber}`

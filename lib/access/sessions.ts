@@ -43,9 +43,9 @@ async function verifyToken(signed: string, secret: string): Promise<string | und
 }
 
 /**
- * Returns a request's session token after checking its signature: from `Authorization: Bearer <token>`, else from the dashboard's cookie. A
- * request with an invalid Authorization header does not fall back to the cookie. Returns undefined if there is no token. Forged tokens and
- * API keys never reach the database.
+ * Returns a request's session token after checking its signature: from `Authorization: Bearer <token>`, or else from the dashboard's
+ * cookie. A request with an invalid Authorization header does not fall back to the cookie. Returns undefined if there is no token. Forged
+ * tokens and API keys never reach the database.
  */
 export async function readSessionToken(headers: Headers, secret: string): Promise<string | undefined> {
   const authorization = headers.get('authorization')

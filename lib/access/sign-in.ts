@@ -30,17 +30,17 @@ export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
 }
 
 /**
- * The most attempts in a quarter of an hour from one address, and for one account from one address. Attempts by strangers from other
- * addresses only delay a sign-in. They never lock a person out.
+ * The maximum number of attempts in a quarter of an hour from one address, and for one account from one address. Attempts by strangers from
+ * other addresses only delay a sign-in. They never lock a person out.
  */
 const attemptsPerAddress = 100
 const attemptsPerAccountAndAddress = 20
-/** The most sign-ups in a quarter of an hour from one address, because the page reveals whether an address has an account. */
+/** The maximum number of sign-ups in a quarter of an hour from one address, because the page reveals whether an address has an account. */
 const signUpsPerAddress = 30
-/** The shortest response time in milliseconds of requests that must not reveal whether an address has an account. */
+/** The minimum response time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
-/** The counter of each path. Requesting and using a reset count separately from passwords. */
+/** The counter of each path. Reset requests and resets count separately from passwords. */
 const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | 'reset' | 'verification' | 'sign-up'>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],

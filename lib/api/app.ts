@@ -25,9 +25,8 @@ interface AppTypes<Bindings extends object> {
 export const loggedPart = 0.01
 
 /**
- * Creates a function's app with a request id, error envelopes and at most one log line per request. Successful requests
- * are sampled, because each line costs money. `Bindings` names the variables and bindings of the function's entry in
- * wrangler.toml.
+ * Creates a function's app with a request id, error envelopes and at most one log line per request. Successful requests are sampled,
+ * because each line costs money. `Bindings` types the variables and bindings of the function's entry in wrangler.toml.
  */
 export function createApp<Bindings extends object>() {
   const app = new Hono<AppTypes<Bindings>>()
@@ -60,7 +59,7 @@ export function createApp<Bindings extends object>() {
   return app
 }
 
-/** The number of refusals per minute, route and status that get their own log line. So an attack can't fill the log. */
+/** The number of refusals per minute, route and status that get their own log line. The limit keeps attacks from filling the log. */
 const sampledRefusals = 5
 
 /** The refusals of the current minute. */

@@ -55,7 +55,7 @@ export const toNotBeforeFrom = z.refine<{ from?: Date | undefined; to?: Date | u
   { path: ['to'], error: 'must not be before from' },
 )
 
-/** Describes the range for the reference. `of` names the items and their time. */
+/** Describes the range for the reference. `of` describes the items and their time. */
 export const fromToFields = (of: string) => ({
   from: { description: `Only ${of} from this date or time on (ISO 8601).`, ...dateParameter },
   to: { description: `Only ${of} up to this date or time, inclusive.`, ...dateParameter },

@@ -74,8 +74,8 @@ function successOf({ success }: Operation): Json {
 }
 
 /**
- * Names the items of the lists, such as `Partner` for the items of `listPartners`. Returns the names by the JSON text of the items'
- * schemas.
+ * Chooses names for the items of the lists, such as `Partner` for the items of `listPartners`. Returns the names by the JSON text of the
+ * items' schemas.
  */
 function itemNames(): Map<string, string> {
   return new Map(

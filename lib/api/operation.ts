@@ -38,7 +38,7 @@ export interface Operation {
   }[]
   /** `fields` describes fields of the response, and `media` is its type if it is not JSON. */
   success: { schemas: z.ZodMiniType[]; description: string; fields?: Record<string, string>; media?: string }
-  /** Its own error codes. `openapi.ts` adds the codes for its input and its callers. */
+  /** The operation's own error codes. `openapi.ts` adds the codes for its input and its callers. */
   errors?: ErrorCode[]
   examples: Example[]
 }

@@ -25,7 +25,7 @@ const defaultLimit = 25
 const defaultDays = 30
 /** The longest range for each interval, in days. */
 const maxDaysOf = { hour: 31, day: 366, week: maxRangeDays, month: maxRangeDays }
-/** The most group-hours in a response: 25 groups over 31 days, or 100 over a week. */
+/** The maximum number of group-hours in a response: 25 groups over 31 days, or 100 over a week. */
 const maxGroupHours = 20_000
 
 /** Returns the name of a time zone that the database uses, or undefined for anything else. */

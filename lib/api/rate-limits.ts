@@ -72,7 +72,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
 /** The value of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
 export const limitText = `"default";q=${callsPerMinute};w=60`
 
-/** Refuses with 429 if `limiter` is used up for `key`. Calls without a key do not count. */
+/** Refuses with 429 if the limit of `limiter` for `key` is used up. Calls without a key do not count. */
 export async function enforceRateLimit(limiter: RateLimit | undefined, key: string | undefined): Promise<void> {
   if (!limiter || key === undefined || (await limiter.limit({ key })).success) return
   throw rateLimited()

@@ -14,8 +14,8 @@ import { buildLambda } from './deploy/lambda.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 
 /**
- * `npm run deploy`: deploys every function of wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys
- * the named ones. `--plan` only shows the changes, `--dry-run` only builds, without a network. Other options go to wrangler.
+ * `npm run deploy`: deploys every function in wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys the named
+ * ones. `--plan` only shows the changes, `--dry-run` only builds, without a network. Other options go to wrangler.
  *
  * The environment holds the settings of one operator, so wrangler.toml stays unchanged: `ENVIRONMENT` and `DOMAIN` name Workers
  * and routes, and set variables and secrets are deployed. Unset ones keep their values at Cloudflare. If a function lacks a
@@ -103,7 +103,7 @@ export async function planDeployment(
   const placed = readFunctions(operatorToml(wranglerToml, operator))
   const functions = placed
     .filter(({ name }) => names.length === 0 || names.includes(name))
-    // Uses all variables of wrangler.toml, because the deployed file omits unset ones.
+    // Uses all variables in wrangler.toml, because the deployed file omits unset ones.
     .map((entry) => ({ ...entry, vars: { ...all.find(({ name }) => name === entry.name)?.vars, ...entry.vars } }))
   const workers = functions.map(({ workerName }) => workerName)
   const edge = token === undefined ? emptyEdge : await readEdge(token, operator.domain, workers, operator.given)

@@ -58,7 +58,7 @@ const wranglerConfig = z.object({
   ),
 })
 
-/** Reads the functions of wrangler.toml or of a text. */
+/** Reads the functions in wrangler.toml or of a text. */
 export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8')): FunctionEntry[] {
   const config = wranglerConfig.parse(parse(wranglerToml))
   return Object.entries(config.env).map(([name, env]) => ({

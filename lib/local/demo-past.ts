@@ -90,7 +90,7 @@ function moves(
 
 /** Recomputes the totals from the rows, except for the work of the counting functions. These functions then see all rows as uncounted. */
 function countAgain(programId: number) {
-  // If a code decided, the customer counts for the code's partner.
+  // If a code decided the partner, the customer counts for that partner.
   const facts = sql`(
     select id, partner_id, null::bigint as code_id, last_click_at, signup_date as at, 1 as leads, 0 as conversions
     from customers where program_id = ${programId} and signup_date is not null

@@ -57,9 +57,9 @@ const maxNamedStatements = 500
  * several in one transaction. Rows are arrays of text in Postgres' own format, as the driver requests. The header `Neon-Connection-String`
  * selects the database.
  *
- * Tests count requests and plant faults through the returned object or over HTTP: `GET /control` returns the counters, `POST
- * /control/faults` takes a {@link Fault}, `DELETE /control` resets everything. The header `Inject-Fault` holds a fault for one
- * request, as JSON. All of these need the header `Control-Token`. Web pages are refused.
+ * Tests count requests and inject faults through the returned object or over HTTP: `GET /control` returns the counters, `POST
+ * /control/faults` takes a {@link Fault}, `DELETE /control` resets everything. The header `Inject-Fault` holds a fault for one request, as
+ * JSON. All of these need the header `Control-Token`. Web pages are refused.
  *
  * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
  */

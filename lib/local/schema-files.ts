@@ -68,8 +68,8 @@ const read = <Row extends object>(databaseUrl: string, query: string) =>
   withClient(databaseUrl, 'svc-schema', (client) => client.query<Row>(query))
 
 /**
- * Returns the migrated schema as SQL for readers: tables with columns, keys, checks, indexes, statistics and triggers, functions
- * and aggregates.
+ * Returns the migrated schema as readable SQL: tables with columns, keys, checks, indexes, statistics and triggers, functions and
+ * aggregates.
  */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
   const { rows } = await read<{ text: string }>(databaseUrl, dumpQuery)

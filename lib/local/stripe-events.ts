@@ -1,6 +1,6 @@
 /**
  * Events as Stripe sends them to a Connect endpoint, in the format of API versions before 2025-03-31 (`old`) and from then on (`new`).
- * Fields that the service does not read show the look of a payload.
+ * Fields that the service does not read make payloads look realistic.
  */
 
 import type { Stripe } from 'stripe'

@@ -71,7 +71,7 @@ const keptFunctions = z.object({
   modulesOf: z.record(z.string(), z.array(z.string())),
 })
 
-/** Returns the functions of wrangler.toml and the inbox page, built by {@link bundleFunctions} with `shared`. */
+/** Returns the functions in wrangler.toml and the inbox page, built by {@link bundleFunctions} with `shared`. */
 export async function builtFunctions(): Promise<Map<string, WorkerModule[]>> {
   const functions = readFunctions()
   const built = async () => await bundleFunctions([...functions, inboxPage(functions)], { shared: true })

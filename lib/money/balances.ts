@@ -74,7 +74,7 @@ export function balancesOf(programId: number | Expression<number>, partnerId: nu
       // The sum of a bigint column is numeric, and the driver would return it as text.
       .select((eb) => [
         'currency',
-        /** Commissions that wait for the end of their hold. */
+        /** Commissions whose hold has not ended yet. */
         eb.cast<number>(eb.fn.sum('pending_cents'), 'bigint').as('pending_cents'),
         /** All credited commissions, minus reversals and payouts. Negative if reversals exceeded the balance. */
         eb.cast<number>(eb.fn.sum('balance_cents'), 'bigint').as('balance_cents'),

@@ -15,7 +15,7 @@ export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
 export const flagNames = sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags')
 
 interface CommissionList extends Part {
-  /** Newest first by default. Other orders: largest amount first, or the hold that ends next first. */
+  /** Newest first by default. Other orders: by amount, largest first, or by the end of the hold, soonest first. */
   sort?: (typeof commissionSorts)[number] | undefined
   /** Searches the partner's name, or matches the whole transaction id. */
   search?: string | undefined
@@ -41,7 +41,7 @@ export async function listCommissions(
   return await db.query(commissionsStatement(of, list))
 }
 
-/** Counts a whole list of commissions and sums up their amounts after reversals. */
+/** Counts a whole list of commissions and sums their amounts after reversals. */
 export const commissionTotals = (of: { programId: number } | { userId: string }, filters: Filters<CommissionList>) =>
   totalsOf(commissionsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents - reversed_cents`)
 
@@ -130,7 +130,7 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       'c.payout_id',
       'c.created_at',
       'c.updated_at',
-      /** The refunds and chargebacks that reversed it, oldest first. `returned` ones were put back. */
+      /** The refunds and chargebacks that reversed it, oldest first. `returned` ones were undone. */
       jsonArrayFrom(
         eb
           .selectFrom('refunds as r')

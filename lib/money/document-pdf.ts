@@ -20,7 +20,7 @@ export interface PrintedDocument {
 
 const day = (date: Date) => date.toISOString().slice(0, 10)
 
-/** The words for the causes of lines. */
+/** The texts for the causes of lines. */
 const lineWords: Record<string, string> = {
   commission_credited: 'Commission',
   commission_corrected: 'Correction of commission',
@@ -158,7 +158,7 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
   return pdf.output('arraybuffer')
 }
 
-/** The most entries that a statement prints. */
+/** The maximum number of entries that a statement prints. */
 export const maxStatementEntries = 1000
 
 /** Writes a partner's statement of one month, oldest entry first. */

@@ -10,7 +10,7 @@ import type { DB } from '../schema.ts'
 export const payoutLayouts = ['paypal', 'wise', 'csv'] as const
 export type PayoutLayout = (typeof payoutLayouts)[number]
 
-/** The most payments in one file of each layout. */
+/** The maximum number of payments in one file of each layout. */
 export const maxPayments: Partial<Record<PayoutLayout, number>> = { paypal: 5000, wise: 1000 }
 
 /**

@@ -303,7 +303,7 @@ export async function listPayoutRuns(
 
 export type RunSum = InferResult<ReturnType<typeof runSumsStatement>>[number]
 
-/** The payments of runs, counted and summed up by run, currency and state. */
+/** The payments of runs, counted and summed by run, currency and state. */
 export async function sumUpRuns(db: Database, programId: number, runIds: number[]): Promise<RunSum[]> {
   return runIds.length === 0 ? [] : await db.query(runSumsStatement(programId, runIds))
 }

@@ -23,7 +23,7 @@ export const payoutStatuses = [
   'canceled',
 ] as const satisfies PayoutStatus[]
 
-/** Whether a payout still reserves its money, because it is neither paid nor released. */
+/** Returns whether a payout still reserves its money, because it is neither paid nor released. */
 export const isOpenStatus = (status: string) =>
   status === 'requested' || status === 'in_run' || status === 'sent' || status === 'unclaimed'
 
@@ -73,7 +73,7 @@ export async function askPayout(
     request: requestId,
   })
   const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()])).catch((error: unknown) => {
-    // The partner does not hear of shadow mode.
+    // The partner is not notified in shadow mode.
     if (violatedConstraint(error) !== 'programs_not_in_shadow_mode') throw error
     throw new ApiError('conflict', 'This program pays nothing at the moment. Request the payout later.')
   })
@@ -269,7 +269,7 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       'w.id',
       'w.partner_id',
       'p.name as partner_name',
-      /** The partner's payout address, else their e-mail address. */
+      /** The partner's payout address, or else their e-mail address. */
       eb.fn.coalesce('p.payout_email', 'p.email').as('payout_email'),
       'p.payout_waits_until',
       /** The address that its run pays. Null without a run. */

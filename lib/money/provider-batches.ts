@@ -47,7 +47,7 @@ export async function sendRunToProvider(
 
 const noBatch = () => new ApiError('not_found', 'This program has no such payout run or provider.')
 
-/** Sums up the unsent payments of a run that a provider can pay, by currency. */
+/** Sums the unsent payments of a run that a provider can pay, by currency. */
 export async function readSendable(db: Database, programId: number, runId: number, provider: string) {
   if (!isProvider(provider)) return []
   const paid = currencies.filter((currency) => providers[provider].pays(currency))
@@ -94,7 +94,7 @@ function batchesOf(programId: number, runId: number) {
     .orderBy('b.id')
 }
 
-/** Takes the payments that did not reach the provider out of a batch, back to their run. Returns their number. */
+/** Moves the payments that did not reach the provider from a batch back to their run. Returns their number. */
 export async function stopBatch(db: Database, programId: number, batchId: number): Promise<number> {
   const [row] = await retryOnce(() =>
     db.query(call('stop_payout_batch', { of_program_id: programId, of_batch_id: batchId })),
@@ -218,7 +218,9 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
   }
 }
 
-/** Selects the payments of a batch that are unsent or whose state can still change. The payments read longest ago come first. */
+/**
+ * Selects the payments of a batch that are unsent or whose state can still change. The payments that were read least recently come first.
+ */
 async function readItems(db: Database, batch: ClaimedBatch, which: 'unsent' | 'undecided', limit: number) {
   let query = kysely
     .selectFrom('payout_items as i')

@@ -4,7 +4,7 @@ import { formatMoney } from '../money.ts'
 import { wordsOfRule } from '../review-rules.ts'
 import type { ExplainedSale } from './explanation-read.ts'
 
-/** One thing that happened to a sale or to its commission. Amounts are in minor units of the commission’s currency. */
+/** One event in the history of a sale or its commission. Amounts are in minor units of the commission’s currency. */
 export interface Happening {
   at: string
   kind:
@@ -44,7 +44,7 @@ const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZ
 /** Formats a day for texts: `Jan 1, 2026`, in UTC. */
 export const day = (at: Date | string) => dateFormat.format(new Date(at))
 
-/** Says why a commission of shadow mode is not credited. */
+/** Explains why a commission of shadow mode is not credited. */
 export const shadowText = 'in shadow mode and so without any credit'
 
 /** The stored history of a commission and its sale's refunds, if any. */

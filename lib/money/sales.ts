@@ -33,15 +33,15 @@ export interface RecordedSale {
   commission_id: number | null
   commission_cents: number
   currency: string
-  /** A test sale, which counts for nothing. Either the call is marked as a test, or the customer signed up as a test within a day. */
+  /** A test sale, which no figure counts. Either the call is marked as a test, or the customer signed up as a test within a day. */
   test_mode?: true
   /** A warning about a recorded sale in a currency other than the program's. */
   warning?: string
 }
 
 /**
- * Records a sale from the integrator's server. `customer_key` finds its customer, else a valid click, which then gets the key. If neither
- * finds one, the partner's `coupon` creates the customer. A coupon can also decide the partner of a known customer's sale
+ * Records a sale from the integrator's server. `customer_key` finds its customer, or else a valid click, which then gets the key. If
+ * neither finds one, the partner's `coupon` creates the customer. A coupon can also decide the partner of a known customer's sale
  * (migrations/functions/4_attribution/codes.sql). Without any of them, the sale is stored without attribution and earns nothing.
  *
  * Refuses a known transaction id with `duplicate_transaction`, which says whether the stored sale is the same. If the stored sale has no

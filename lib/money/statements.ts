@@ -29,7 +29,7 @@ export const causeTexts: Record<string, string> = {
   payout_returned: 'Payout that came back',
 }
 
-/** Returns a month such as `2026-01` as the range of its moments, or undefined if the text names no month. */
+/** Returns a month such as `2026-01` as the range of its moments, or undefined if the text is not a month. */
 export function monthRange(text: string | undefined): Pick<StatementPeriod, 'from' | 'to'> | undefined {
   if (!text || !/^20\d\d-(0[1-9]|1[0-2])$/.test(text)) return undefined
   const [year = 0, month = 0] = text.split('-').map(Number)

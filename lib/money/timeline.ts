@@ -9,7 +9,7 @@ import { flagNames } from './commission-list.ts'
 import { commissionHistory, type Happening, historyOf } from './sale-history.ts'
 import { entriesOf, explainedSales } from './explanation-read.ts'
 
-/** The most clicks, leads and sales in a timeline. It shows the newest of each. */
+/** The maximum number of clicks, leads and sales in a timeline. It shows the newest of each. */
 export const timelineRows = 100
 
 /** One event in the history of a customer. */

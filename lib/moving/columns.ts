@@ -53,7 +53,7 @@ const partner =
   'partner, partner id, partner key, partnership key, partner email, affiliate, affiliate id, affiliate email, promoter, promoter id, promoter email, referred by, referrer'
 const currency = 'currency, currency code'
 
-/** Headings that services and people use for each field, most likely first. The comparison ignores case, blanks and punctuation. */
+/** Headings that services and people use for each field, most common first. The comparison ignores case, blanks and punctuation. */
 const headings: Record<Table, Partial<Record<Field, string>>> = {
   groups: {
     id: 'id, group id, campaign id, program id, key, slug',
@@ -142,7 +142,7 @@ const plain = (heading: string) =>
     .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
     .trim()
 
-/** Returns the table that a file holds, by the file's name, else by its headings. */
+/** Returns the table that a file holds, by the file's name, or else by its headings. */
 export function tableOf(fileName: string, given: readonly string[]): Table {
   const name = fileName.toLowerCase()
   const byName: [RegExp, Table][] = [
@@ -181,7 +181,7 @@ const isTemplate = (given: readonly string[]) => {
 /** The heading that a person chose for each field. */
 export type Mapping = Partial<Record<Field, string>>
 
-/** Finds the column of each field: by the mapping, else by its headings. Each column serves only one field. */
+/** Finds the column of each field: by the mapping, or else by its headings. Each column serves only one field. */
 export function columnsOf(table: Table, given: readonly string[], mapping: Mapping = {}): Map<Field, number> {
   const names = given.map(plain)
   const known = table === 'customers' && isTemplate(given) ? templateHeadings : headings[table]

@@ -1,7 +1,7 @@
 import { formatMoney } from '../money.ts'
 import type { Difference } from './comparison.ts'
 
-/** The reasons why the former service and the program pay differently for a sale. The sentences are for people. The codes are stable. */
+/** The reasons why the former service and the program pay differently for a sale. The sentences may change. The codes are stable. */
 const reasons = {
   only_there: (): string =>
     'Only the former service has it. The program has no sale with this payment, customer or amount around this time.',
@@ -54,7 +54,7 @@ const money = (cents: number | null, currency: string | null) => formatMoney(cen
 const percentFormat = new Intl.NumberFormat('en-US', { style: 'percent', maximumFractionDigits: 2 })
 const percent = (cents: number | null, of: number | null) => percentFormat.format((cents ?? 0) / (of ?? 1))
 
-/** Names the parts of the paid amount that the base excludes. */
+/** Lists the parts of the paid amount that the base excludes. */
 function excluded(paid: number | null, base: number | null, fee: number | null, currency: string | null): string {
   const rest = (paid ?? 0) - (base ?? 0)
   if (rest <= 0) return ''

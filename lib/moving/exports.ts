@@ -112,7 +112,7 @@ export async function findExport(db: Database, programId: number): Promise<Expor
   )
 }
 
-/** The statement that copies the rows. It is one statement, so that all rows are of the same moment. */
+/** The statement that copies the rows. It is one statement, so that all rows come from the same moment. */
 function copyStatement(programId: number) {
   const copies = kindNames.map((name) => {
     const kind = kindOf(name)

@@ -27,7 +27,9 @@ const storedAtOnce = 1000
 const plannedAtOnce = 500
 const appliedAtOnce = 200
 
-/** The most rows that files add to an import, and to all imports of a program in a day. A row takes about 400 bytes of disk. */
+/**
+ * The maximum number of rows that files add to an import, and to all imports of a program in a day. A row takes about 400 bytes of disk.
+ */
 const maxRows = { import: 250_000, day: 1_000_000 }
 const tooManyRows =
   'An import can have 250,000 rows, and all imports of a program 1,000,000 rows a day. Import the files in parts.'

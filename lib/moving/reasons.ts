@@ -1,4 +1,4 @@
-/** The reasons for the outcome of a row in the plan of an import. The sentences are for people. The codes are stable. */
+/** The reasons for the outcome of a row in the plan of an import. The sentences may change. The codes are stable. */
 export const reasons = {
   new: 'It is new and will be created.',
   history_only: "It becomes part of the read-only history, which isn't included in balances or figures.",

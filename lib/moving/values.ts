@@ -118,7 +118,7 @@ export function readName(text: string): string | undefined {
   return isName(name) ? name : undefined
 }
 
-/** Finds the code in a link: the value of one of the parameters, else the last part of the path, else the text itself. */
+/** Finds the code in a link: the value of one of the parameters, or else the last part of the path, else the text itself. */
 export function codeOfLink(text: string, params: readonly string[]): string {
   const link = text.trim()
   if (!/^(https?:\/\/|www\.)|[/?]/i.test(link)) return link

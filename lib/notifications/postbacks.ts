@@ -78,7 +78,7 @@ const testData = {
   },
 }
 
-/** The values of a message. A test message has made-up values and no amount. */
+/** The values of a message. A test message has invented values and no amount. */
 export function postbackValues(env: WebhookSecretEnv, programId: number, message: WebhookMessage): PostbackValues {
   const isTest = message.type === testType
   const { campaign, sale_id: saleId, ...data } = stored.parse(isTest ? testData : message.data)

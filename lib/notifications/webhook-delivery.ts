@@ -24,7 +24,7 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   message_id: number
 }
 
-/** Why the consumer looks at a program: the messages about it, and whether one of its attempts has ended and made room for more. */
+/** Why the consumer checks a program: the messages about it, and whether one of its attempts has ended and freed a place. */
 interface Look {
   messages: Woken[]
   hasEnded: boolean
@@ -72,7 +72,7 @@ export async function deliverWebhooks(
   const { db, channels } = consumer
   const { wakes }: { wakes: Wakes } = channels
   const figures = { delivered: 0, failed: 0 }
-  /** Programs to look at next. */
+  /** Programs to check next. */
   let waiting = new Map<number, Look>()
   let free = endpointsAtOnce
   let isEmpty = false
@@ -126,7 +126,7 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // If there is still room, the workspace has reached its limit. Look again later.
+    // If there is still room, the workspace has reached its limit. Check again later.
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
       await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))

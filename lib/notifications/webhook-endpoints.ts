@@ -31,7 +31,7 @@ export type EndpointEnv = LoopbackEnv & WebhookSecretEnv
 
 export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number]
 
-/** The most endpoints of a program, and of each partner, including disabled ones. */
+/** The maximum number of endpoints of a program, and of each partner, including disabled ones. */
 export const maxEndpoints = 20
 export const maxPostbacks = 5
 /** How long the previous secret still signs after a rotation. */
@@ -257,8 +257,8 @@ export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpoin
 }
 
 /**
- * Gives an endpoint a new secret, which is shown once. The previous secret still signs for a day. An older secret ends at once. Handles a
- * repeated request like `createEndpoint`.
+ * Gives an endpoint a new secret, which is shown once. The previous secret still signs for a day. An older secret becomes invalid at once.
+ * Handles a repeated request like `createEndpoint`.
  */
 export async function rotateSecret(
   db: Database,

@@ -66,7 +66,7 @@ export interface Purchase {
 
 /** The columns of `sales` that the payload fills. */
 export interface PurchaseSale {
-  /** The id of the invoice, else of the payment intent, else of the session. */
+  /** The id of the invoice, or else of the payment intent, else of the session. */
   transaction_id: string
   /** Only an invoice can have 0, and then it creates no sale. */
   amount_cents: number

@@ -6,7 +6,7 @@ import type { HashEmail } from './payload.ts'
  * the objects of its events to facts. Shared code applies the facts.
  */
 export interface Processor {
-  /** The processor's name for people. */
+  /** The processor's display name. */
   title: string
   /** Checks whether this secret signed the delivery. A signed time must be within five minutes of now. */
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>

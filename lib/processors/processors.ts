@@ -8,7 +8,7 @@ export const processors = { paddle, lemonsqueezy, polar } satisfies Record<strin
 
 export type ProcessorName = keyof typeof processors
 
-/** Lists the processors for people: "Paddle, Lemon Squeezy and Polar". */
+/** Lists the processors as text: "Paddle, Lemon Squeezy and Polar". */
 export const processorTitles = (type: 'conjunction' | 'disjunction') =>
   // British English has no comma before the last item.
   new Intl.ListFormat('en-GB', { type }).format(Object.values(processors).map(({ title }) => title))

@@ -10,7 +10,7 @@ interface Recipient {
   programName: string
 }
 
-/** Sends paragraphs in the name of the program. */
+/** Sends paragraphs with the program as the sender. */
 async function mailText(
   db: Database,
   env: ApplicationMailEnv,

@@ -360,7 +360,7 @@ export async function rejectApplication(
   return { application, isFirst: row?.is_first ?? false }
 }
 
-/** Rejects the waiting ones of these applications, and returns their number. Sends no mail. */
+/** Rejects those of these applications that are waiting, and returns their number. Sends no mail. */
 export async function rejectApplications(
   db: Database,
   programId: number,

@@ -183,7 +183,7 @@ export function rulesForPartner(
     .orderBy('c.sale_type')
 }
 
-/** Describes terms in words: `30% and $5.00 of each sale for 12 months`. */
+/** Describes terms as text: `30% and $5.00 of each sale for 12 months`. */
 function termsText(
   terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
     Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
@@ -204,7 +204,7 @@ function termsText(
   ].join('')
 }
 
-/** Describes all terms of a rule in words, including the amount per signup. */
+/** Describes all terms of a rule as text, including the amount per signup. */
 export function ruleText(rule: Terms, currency: string): string {
   const lead = rule.lead_commission_cents
   const sales = termsText(rule, currency)
@@ -213,7 +213,7 @@ export function ruleText(rule: Terms, currency: string): string {
 
 const whatOf = (terms: Pick<Terms, 'product_id' | 'sale_type'>) => `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
 
-/** Describes a partner's current terms, for named products and for the rest. `rules` comes from `rulesForPartner`. */
+/** Describes a partner's current terms, for the products with their own rule and for all others. `rules` comes from `rulesForPartner`. */
 export function termsOfPartner(
   program: {
     currency: string

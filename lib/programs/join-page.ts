@@ -10,7 +10,7 @@ import { kysely } from '../kysely.ts'
 export const maxQuestions = 10
 export const questionTypes = ['short', 'long'] as const
 
-/** The most characters of an answer, by the type of its question. */
+/** The maximum number of characters of an answer, by the type of its question. */
 export const answerLengths: Record<(typeof questionTypes)[number], number> = { short: 300, long: 3000 }
 
 const marksOfDirection = /[\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u

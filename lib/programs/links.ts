@@ -26,7 +26,7 @@ export function randomDigits(digits: number): string {
   return String(first + (random % (9 * first)))
 }
 
-/** The most links of a partner in a program, disabled ones included. */
+/** The maximum number of links of a partner in a program, disabled ones included. */
 export const maxLinks = 500
 
 /**
@@ -262,7 +262,7 @@ function linksOfPartner(programId: Expression<number>, partnerId: Expression<num
     .orderBy('l.id')
 }
 
-/** The most links in a list of partners. */
+/** The maximum number of links in a list of partners. */
 export const linksListed = 10
 
 /** Selects, as a column, the first links of {@link linksOfPartner}, plus one if the list is longer. */

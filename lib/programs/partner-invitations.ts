@@ -39,7 +39,7 @@ function isOpen(eb: InvitationBuilder) {
   return eb.and([eb('i.accepted_at', 'is', null), eb('i.declined_at', 'is', null), eb('i.revoked_at', 'is', null)])
 }
 
-/** Revokes partner invitations whose senders lost the right to make them. This is part of the transaction that removes the right. */
+/** Revokes partner invitations whose senders lost the right to invite. This is part of the transaction that removes the right. */
 export function endPartnerInvitations(workspaceId: string | Expression<string>) {
   return kysely
     .updateTable('partner_invitations as i')

@@ -119,7 +119,7 @@ export async function updatePartner(
   throw new ApiError('conflict', 'This partner has an account. Only they can change their name and addresses.')
 }
 
-/** Deactivates the active ones of these partners with their links, and returns their number. */
+/** Deactivates those of these partners who are active, with their links, and returns their number. */
 export async function deactivatePartners(db: Database, programId: number, partnerIds: number[]): Promise<number> {
   const active = kysely
     .selectFrom('partners')

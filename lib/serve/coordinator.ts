@@ -27,7 +27,7 @@ export function coordinate(options: {
 }): Coordinator {
   const stopped = new AbortController()
   let isLeader = false
-  /** True if this outage was already reported. Each outage is reported only once. */
+  /** True if this outage was already reported, because each outage is reported only once. */
   let isReported = false
 
   function lead(leads: boolean): void {

@@ -47,8 +47,8 @@ export interface Service {
 }
 
 /**
- * Loads all functions of wrangler.toml into this process, each with the variables and bindings of its entry. Service bindings are
- * direct calls, and the process's channels replace the queues.
+ * Loads all functions in wrangler.toml into this process, each with the variables and bindings of its entry. Service bindings are direct
+ * calls, and the process's channels replace the queues.
  */
 export async function loadFunctions(options: {
   /** Default: all of wrangler.toml. */

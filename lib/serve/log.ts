@@ -1,6 +1,6 @@
 import { format } from 'node:util'
 
-/** Prints every log line to stdout as JSON with its time. Existing JSON stays unchanged. */
+/** Prints every log line to stdout as JSON with its time. Lines that are already JSON stay unchanged. */
 export function logAsJson(): void {
   process.stdout.on('error', () => {})
   for (const level of ['log', 'info', 'warn', 'error'] as const) {

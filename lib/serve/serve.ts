@@ -7,7 +7,7 @@ process.env['NODE_ENV'] ??= 'production'
 
 const built = await builtService()
 if (built) {
-  // Makes stack traces name the sources.
+  // Stack traces then refer to the source files.
   process.setSourceMapsEnabled(true)
   await import(pathToFileURL(built).href)
 } else {

@@ -75,7 +75,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
   const metrics = openMetrics({
     readConnections: () => postgres.readConnections(),
-    // This process only watches the disk of its own PostgreSQL.
+    // This process watches only the disk of its own PostgreSQL.
     dataFolder: settings.databaseUrl === undefined ? settings.dataFolder : undefined,
     backupFolder: settings.backupFolder,
   })

@@ -149,7 +149,7 @@ export function readSettings(
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    // If a variable is set, it wins. The stored secret stays.
+    // If a variable is set, it takes precedence. The stored secret stays.
     keep(dataFolder, { ...secrets, ...kept, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,

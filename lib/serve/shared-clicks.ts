@@ -5,7 +5,7 @@ import type { PostgresPool } from '../commands/postgres.ts'
 
 /** If this many click statements are running, a new click waits. See test/bench/README.md for measurements. */
 const mostUnderWay = 8
-/** The most clicks in one statement. */
+/** The maximum number of clicks in one statement. */
 const mostTogether = 16
 
 const { text: one, names } = functionCalls.track_click

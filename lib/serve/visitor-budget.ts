@@ -8,10 +8,13 @@ import { countedAddress } from '../access/counted-address.ts'
 const most_ms = 17_500
 const windowMinutes = 15
 const windowMilliseconds = windowMinutes * 60_000
-/** The CPU milliseconds that an address has in a minute, on average. */
+/** The average CPU time per minute that an address may use, in milliseconds. */
 export const perMinute = most_ms / windowMinutes
 
-/** A request's CPU milliseconds by its path. The first match counts. `npm run bench -- abuse` compares them with measured ones. */
+/**
+ * The CPU time of a request in milliseconds, by its path. The first match applies. `npm run bench -- abuse` compares them with measured
+ * ones.
+ */
 const costs: [path: RegExp, milliseconds: number][] = [
   [/^\/healthz/, 0.3],
   [/^\/(js|packages)\//, 0.4],

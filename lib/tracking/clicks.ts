@@ -50,7 +50,7 @@ export function programOfClickId(clickId: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
-/** Returns the text if it can be a click id, else null. Other text matches no customer, so it is not looked up. */
+/** Returns the text if it can be a click id, or else null. Other text matches no customer, so it is not looked up. */
 export function clickIdOrNull(text: string | null | undefined): string | null {
   return text && programOfClickId(text) !== undefined ? text : null
 }
@@ -176,9 +176,9 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 }
 
 /**
- * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, else the link's program. Refuses
- * with `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program. Refuses with `rate_limited` if
- * the program and the visitor's `network` (a `visitorHash`) have no test events left today.
+ * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's program.
+ * Refuses with `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program. Refuses with
+ * `rate_limited` if the program and the visitor's `network` (a `visitorHash`) have no test events left today.
  */
 export async function recordTestClick(
   db: Database,

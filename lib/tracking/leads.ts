@@ -56,10 +56,10 @@ function leadEvent({ session_id, page_url, additional_data }: Lead) {
 }
 
 /**
- * Records a lead of the integrator's server and settles it. `customer_key` finds the customer, else a valid click, whose customer then gets
- * the key. If the click's customer has another key, the lead creates a second customer. If only a browser sent the key before, it moves to
- * the valid click's customer. A repeated lead changes nothing and returns `duplicate`. `programId` is the program that the caller names.
- * Refuses with `no_attribution` after writing nothing.
+ * Records a lead of the integrator's server and settles it. `customer_key` finds the customer, or else a valid click, whose customer then
+ * gets the key. If the click's customer has another key, the lead creates a second customer. If only a browser sent the key before, it
+ * moves to the valid click's customer. A repeated lead changes nothing and returns `duplicate`. `programId` is the program that the caller
+ * names. Refuses with `no_attribution` after writing nothing.
  */
 export async function recordServerLead(
   db: Database,
@@ -111,8 +111,8 @@ export async function recordBrowserLead(
 }
 
 /**
- * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It takes any click id or none, because
- * a new program has no clicks yet.
+ * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It accepts any click id or none,
+ * because a new program has no clicks yet.
  */
 export async function recordTestLead(
   db: Database,

@@ -31,7 +31,7 @@ const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as cons
 export type ChartInterval = keyof typeof chartIntervals
 
 export interface OverviewQuery extends PerformanceQuery {
-  /** If undefined, revenue if there was any, else clicks. */
+  /** If undefined, revenue if there was any, or else clicks. */
   metric?: ChartMetric | undefined
   interval?: ChartInterval | undefined
   /** The currency of the money, in lower case. Sales are counted in all currencies. */

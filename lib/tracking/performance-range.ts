@@ -21,7 +21,7 @@ export function startOfDay(time: number): number {
 }
 
 /**
- * Returns the range of a query: `dateFrom` to `dateTo` if both are present, else the last `period` days including today. Undefined for
+ * Returns the range of a query: `dateFrom` to `dateTo` if both are present, or else the last `period` days including today. Undefined for
  * `all`, which begins with the program.
  */
 export function fixedRange({ period = '7d', dateFrom, dateTo }: PerformanceQuery, now: number): Range | undefined {

@@ -12,9 +12,7 @@ interface LastSeen {
   test: Date | null
 }
 
-/**
- * Reads a program's setup and the events that it has received, for integrators. One request that reads one row from each index.
- */
+/** Reads a program's setup and the events that it has received, for integrators. Sends one request, which reads one row from each index. */
 export async function readStatus(db: Database, keyHash: string) {
   const [row] = await retryOnce(() => db.query(statusByKey(keyHash)))
   requireActiveKey(row)
@@ -291,7 +289,7 @@ function openRefusals(row: StatusRow, came: Record<'click' | 'lead' | 'sale', Da
 }
 
 /**
- * Checks the currencies of the last live sales, the newest first: a client without `currency` sends every sale in US dollars. A shop with
+ * Checks the currencies of the last live sales, newest first: a client without `currency` sends every sale in US dollars. A shop with
  * several currencies also has sales in the program's.
  */
 function currencyCheck(program: string, currencies: string[]) {

@@ -9,7 +9,7 @@ interface EdgeLocation {
 }
 
 /**
- * Returns the visitor's place: the place that the proxy on the integrator's own domain signed, else Cloudflare's `request.cf`, else
+ * Returns the visitor's place: the place that the proxy on the integrator's own domain signed, or else Cloudflare's `request.cf`, or else
  * CloudFront's headers. Ignores an unsigned header, and never uses the proxy's own place.
  */
 export function visitorLocation(request: Request & { cf?: EdgeLocation }, visitor: ProxiedVisitor | undefined) {
@@ -77,7 +77,7 @@ function desktopOf(userAgent: string): Device | undefined {
   }
 }
 
-/** Parses a user agent: `bot` for bots, `desktop` if the agent names no device. */
+/** Parses a user agent: `bot` for bots, `desktop` if the agent contains no device. */
 async function parse(userAgent: string): Promise<Device> {
   const { default: UAParser } = await import('ua-parser-js')
   const parser = new UAParser(userAgent)

@@ -27,7 +27,7 @@ export interface BenchDatabase {
 /** Everything that must be stopped, even if a benchmark fails. */
 const open: (() => Promise<unknown>)[] = []
 
-/** Stops everything that a benchmark left running, the latest first. */
+/** Stops everything that a benchmark left running, latest first. */
 export async function closeAll(): Promise<void> {
   for (let close = open.pop(); close; close = open.pop()) await close()
 }

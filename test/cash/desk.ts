@@ -15,7 +15,7 @@ import type { Plan, PurchasePlan, RulePlan } from './plan.ts'
 const day = 86_400
 const webhookSecret = 'whsec_cash'
 
-/** The service in this process on a real database, with a fake of Stripe. */
+/** The service in this process on a real database, with a fake Stripe. */
 export interface Desk {
   service: Service
   sql: pg.Client

@@ -314,7 +314,7 @@ function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, 
   calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
 }
 
-/** The id of a payment's sale: the invoice, else the intent, else the session. */
+/** The id of a payment's sale: the invoice, or else the intent, else the session. */
 export function transactionOf({ ids }: Payment): string {
   const of = (prefix: string) => ids.find((id) => id.startsWith(prefix))
   return of('in_') ?? of('pi_') ?? of('cs_') ?? ''

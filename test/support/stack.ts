@@ -111,10 +111,7 @@ export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
 }
 
 export interface TestStack extends TestEndpoint {
-  /**
-   * The origin of the functions, with the routes of wrangler.toml. In workerd, `http://<function>.localhost:<port>`
-   * works too.
-   */
+  /** The origin of the functions, with the routes in wrangler.toml. In workerd, `http://<function>.localhost:<port>` works too. */
   baseUrl: string
   /** The fake Stripe API. */
   stripe: LocalStripe
@@ -151,7 +148,7 @@ export interface StackOptions {
 /**
  * Starts the whole service for one test file: a database, the fake Stripe, and the functions ({@link runOn}). Call it once at the top of a
  * file (`const stack = await startStack()`). Everything ends with the file. `functions` starts only those and their bindings, which is
- * faster. `environment` adds or replaces variables of wrangler.toml. Rate limits are disabled unless a number is set, because those of
+ * faster. `environment` adds or replaces variables in wrangler.toml. Rate limits are disabled unless a number is set, because those in
  * wrangler.toml are too generous for tests.
  */
 export async function startStack(options: StackOptions & { on: 'workers' }): Promise<WorkersStack>

@@ -3,7 +3,7 @@ declare const SVC_BASE_URL: string
 
 /** One address for everything, or separate addresses for some routes, such as a function's own URL. */
 export interface Addresses {
-  /** Default: `SVC_BASE_URL` of the environment, else the address that the package was built for. */
+  /** Default: `SVC_BASE_URL` of the environment, or else the address that the package was built for. */
   baseUrl?: string | undefined
   urls?: Partial<Record<Route, string>> | undefined
 }

@@ -47,7 +47,7 @@ function searchOf(values: SearchValues): URLSearchParams {
 }
 
 export interface SvcApiOptions extends Caller {
-  /** Default: `SVC_BASE_URL` of the environment, else the address that the package was built for. */
+  /** Default: `SVC_BASE_URL` of the environment, or else the address that the package was built for. */
   baseUrl?: string | undefined
 }
 

@@ -12,8 +12,8 @@
  * The script sends its calls to the service that it was loaded from. If its address is not the service's `/js/`, a proxy on the page's
  * own domain serves it, and that address receives the calls too.
  *
- * Every page view pays for every byte, so the build fails if the script is larger than 1 KB after brotli. For the same reason, only pages
- * that ask for consent load the code that revokes it.
+ * Every page view loads every byte, so the build fails if the script is larger than 1 KB after brotli. For the same reason, only pages that
+ * ask for consent load the code that revokes it.
  */
 
 /** Whether this is `svc-tracker-consent.js`. See build.ts. */

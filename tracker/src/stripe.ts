@@ -178,7 +178,7 @@ export async function refundFromEvent(
   }
 }
 
-/** Returns the `invoiceId` of a payment's sale: the paid invoice, else the payment itself. */
+/** Returns the `invoiceId` of a payment's sale: the paid invoice, or else the payment itself. */
 async function saleOf({ payment_intent, charge }: MoneyBack, stripe: StripeApi): Promise<string | undefined> {
   const intent = idOf(payment_intent)
   if (!intent) return idOf(charge)

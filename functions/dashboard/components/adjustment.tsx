@@ -15,7 +15,7 @@ export const adjustmentColumns = {
   },
 } satisfies Record<string, Column<Adjustment>>
 
-/** Shows the kind of an adjustment and its note. `explanationOf` returns the address of its sale, if the reader may see the sale. */
+/** Shows the kind and the note of an adjustment. `explanationOf` returns the address of its sale, if the reader may see the sale. */
 export function whatColumn(explanationOf: (adjustment: Adjustment, transactionId: string) => string | undefined) {
   return {
     label: 'What',

@@ -2,7 +2,7 @@ import type { AuditEntry } from '../../../lib/access/audit-log.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { formatTime } from './format.tsx'
 
-/** Words that replace names from the log and from tables. */
+/** Display names that replace names from the log and from tables. */
 const words: [name: RegExp, word: string][] = [
   [/payout/g, 'payout'],
   [/\bmade\b/g, 'created'],
@@ -11,12 +11,12 @@ const words: [name: RegExp, word: string][] = [
   [/\bturned off\b/g, 'disabled'],
 ]
 
-/** Writes a name from the log, or a notification kind, in words. */
+/** Formats a name from the log, or a notification kind, for display. */
 export function wordsOf(name: string): string {
   return words.reduce((text, [old, word]) => text.replace(old, word), name.replaceAll(/[._]/g, ' '))
 }
 
-/** Describes the actor for people. */
+/** Returns the actor's display name. */
 export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | 'user_id'>): string {
   return actor ?? (userId === null ? 'the service' : 'a deleted account')
 }
@@ -24,7 +24,7 @@ export function actorOf({ actor, user_id: userId }: Pick<AuditEntry, 'actor' | '
 /** A time in the format that the database writes into JSON. */
 const isTime = (value: string) => /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(value)
 
-/** Formats a value from the log for people. */
+/** Formats a value from the log for display. */
 export function textOf(value: unknown): string {
   if (value === null) return 'none'
   if (typeof value !== 'string') return JSON.stringify(value)
@@ -33,7 +33,7 @@ export function textOf(value: unknown): string {
 
 /**
  * Formats the details, for example `hold days: 30 → 14`. A pair is the old and the new value. Amounts are in the currency in the details or
- * in their names, else in `ofProgram`.
+ * in their names, or else in `ofProgram`.
  */
 export function detailsOf({ details }: Pick<AuditEntry, 'details'>, ofProgram?: string): string {
   const entries = Object.entries(details ?? {})

@@ -36,7 +36,7 @@ export function Card({ title, aside, id, children }: PropsWithChildren<CardProps
   )
 }
 
-/** A long amount gets smaller digits or a wider tile, so that it never wraps. */
+/** A long amount has smaller digits or a wider tile, so that it never wraps. */
 const widthOf = ({ length }: string) => (length > 15 ? ' huge' : length > 10 ? ' long' : '')
 
 /** One figure with a note below it. `bad` marks a figure that needs attention. */
@@ -55,7 +55,7 @@ export function Metric({
   )
 }
 
-/** Facts with their names. Facts that are null are omitted. */
+/** Facts with their labels. Omits facts that are null. */
 export function Facts({ facts }: { facts: Record<string, string | null> }) {
   return (
     <dl class="stack">

@@ -21,7 +21,7 @@ export const breakdownTexts: Record<BreakdownName, { title: string; one: string;
 
 const countries = new Intl.DisplayNames('en', { type: 'region', fallback: 'code' })
 
-/** Formats a value for people. */
+/** Formats a value for display. */
 export function nameOfValue(name: BreakdownName, value: string | null, label?: string | null): string {
   if (value === null) return breakdownTexts[name].none
   if (value === '') return 'All others'

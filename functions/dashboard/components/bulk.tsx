@@ -33,7 +33,7 @@ interface Job {
   act: (ids: number[], typed: Record<string, string>) => Promise<number>
   /** Rows per request. */
   partSize: number
-  /** A description of the action's effect for the reader. */
+  /** Describes the action's effect to the reader. */
   text: Child
   /** More fields of the form, by name. */
   fields?: Record<string, Child>
@@ -43,7 +43,7 @@ const count = z.string().check(z.regex(/^\d{1,15}$/, 'Start again from the list.
 const progressFields = z.looseObject({ before: count, done: count, of: count })
 
 /**
- * Adds the page that acts on all rows that match. It shows their number first. Each request acts on some rows and responds with a form for
+ * Adds the page that acts on all matching rows. It shows their number first. Each request acts on some of the rows and returns a form for
  * the rest. The script sends this form immediately. Rows that arrive in the meantime stay unchanged.
  */
 export function bulkPages(

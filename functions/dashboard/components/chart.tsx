@@ -14,7 +14,7 @@ interface ChartProps {
   title: string
   points: ChartPoint[]
   interval: Interval
-  /** Formats a value for people. */
+  /** Formats a value for display. */
   format: (value: number) => string
   /** A shorter format for the axis. */
   formatShort?: (value: number) => string

@@ -15,7 +15,7 @@ const definitions = {
   'New partners': 'Partners who were added in this period.',
 } as const
 
-/** Help text that defines the figures on a page. `names` are the figures to define. */
+/** Help text that defines the figures on a page. `names` lists the figures. */
 export function CountingHelp({ names, note }: { names?: (keyof typeof definitions)[]; note?: string }) {
   const shown = Object.entries(definitions).filter(([name]) => !names || names.some((one) => one === name))
   return (

@@ -13,7 +13,7 @@ interface DateRangeProps {
   keep?: Record<string, string>
 }
 
-/** Lets the reader choose the first and the last day. The range includes both. */
+/** Lets the reader choose the first and the last day of a range, both inclusive. */
 export function DateRange({ action, from, to, refused, maxDays = maxRangeDays, aside, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">

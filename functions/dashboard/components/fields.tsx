@@ -25,7 +25,7 @@ interface FieldProps {
   options?: readonly (readonly [value: string, label: string])[]
 }
 
-/** Returns the options that name these rows. */
+/** Returns an option for each of these rows. */
 export const optionsOf = (rows: { id: number | string; name: string }[]) =>
   rows.map(({ id, name }) => [String(id), name] as const)
 

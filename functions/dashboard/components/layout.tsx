@@ -206,7 +206,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
 }
 
 interface ProgramPageProps extends FramedPageProps {
-  /** The program, if the path does not name it. */
+  /** The program, if the path does not contain it. */
   of?: { viewer: Viewer; program: ViewerProgram }
 }
 

@@ -42,7 +42,7 @@ export interface Page<Row> {
 export interface Cursors<Row, Cursor> {
   of: (row: Row) => Cursor
   parse: (text: string | undefined) => Cursor | undefined
-  /** Converts it for the address, if it is not a text or a number. */
+  /** Converts the position for the address, if it is not a text or a number. */
   text?: (cursor: Cursor) => string
 }
 
@@ -112,7 +112,7 @@ export function List<Row>({ title, page, empty, position, ...table }: ListProps<
   )
 }
 
-/** Defines a list with a page and a CSV file: its rows, and their form in both. */
+/** Defines a list with a page and a CSV file: its rows, and their format in both. */
 export interface ListOf<Row, Cursor = number, More = undefined> {
   title: string
   heading?: string
@@ -126,7 +126,7 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   states?: States<string>
   cursor: Cursors<Row, Cursor>
   read: (part: Part<Cursor>) => Promise<Row[]>
-  /** Also counts and sums up all rows, for the line below the list. */
+  /** Also counts and sums all rows, for the line below the list. */
   readWithTotals?: (part: Part<Cursor>) => Promise<readonly [Row[], Totals[]]>
   /** Reads further data for the page at the same time. */
   more?: () => Promise<More>
@@ -338,7 +338,7 @@ interface FindProps {
   address: string
   /** The current query. This form sets `q` and `sort`. */
   query: Query
-  /** The placeholder of the search, which lists the searched fields. Without it, the form only filters. */
+  /** The placeholder of the search field, which lists the searched columns. Without it, the form only filters. */
   what?: string | undefined
   sorts?: Record<string, string> | undefined
   sortLabel?: string
@@ -404,7 +404,7 @@ export function Find({ address, query, what, sorts, sortLabel = 'Order', choices
   )
 }
 
-/** The states of a list's rows with their names for people. */
+/** The states of a list's rows with their display names. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
 
 /** The state of a row. */

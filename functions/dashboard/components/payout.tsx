@@ -37,7 +37,7 @@ export const payoutColumns = {
   },
 } satisfies Record<string, Column<Payout>>
 
-/** Writes payouts as CSV text. `whose` adds columns that name the two sides. */
+/** Writes payouts as CSV text. `whose` adds columns for the program and the partner. */
 export function payoutsCsv(
   payouts: Payout[],
   whose: ('program' | 'partner_id' | 'partner' | 'payout_email' | 'payout_run_id')[],
@@ -69,7 +69,7 @@ function payoutRow(payout: Payout) {
 /** Returns the address of a program's payout runs. A run adds its id. */
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
-/** Sums by currency: `$30.00 and €5.00`. */
+/** Formats sums by currency: `$30.00 and €5.00`. */
 export function totals(amounts: { currency: string; payable_cents: number }[]): string {
   const byCurrency = Map.groupBy(amounts, ({ currency }) => currency)
   const sums = [...byCurrency].map(([currency, list]) =>
@@ -88,7 +88,7 @@ interface StateSum {
   payable_cents: number
 }
 
-/** The payments of a run, counted and summed up by state and currency. */
+/** The payments of a run, counted and summed by state and currency. */
 export function SumsByState({ sums }: { sums: StateSum[] }) {
   return (
     <div class="stack tight">

@@ -43,7 +43,7 @@ interface SelectionButtonsProps {
   all?: string | undefined
 }
 
-/** `which` is `chosen` or `shown`. Fields for another button don't block these. */
+/** `which` is `chosen` or `shown`. The required fields of another button don't block these buttons. */
 export function SelectionButtons({ verb, count, confirm, all }: SelectionButtonsProps) {
   return (
     <>
@@ -58,7 +58,7 @@ export function SelectionButtons({ verb, count, confirm, all }: SelectionButtons
   )
 }
 
-/** All ids of the page in one text. Each selected row adds a field `row-<id>`. */
+/** All ids of the page in one field. Each selected row adds a field `row-<id>`. */
 export const shownField = optionalText.check(
   z.regex(/^[1-9]\d{0,14}( [1-9]\d{0,14}){0,99}$/, 'Reload the page and select again.'),
 )

@@ -4,7 +4,7 @@ import { counted, formatNumber, Time } from '../components/format.tsx'
 import { byId, programList } from '../components/list.tsx'
 import { createProgramPages } from '../components/page.ts'
 
-/** The result of the latest audit for one program. */
+/** Shows the result of the latest audit for one program. */
 export const pages = createProgramPages()
 
 programList(pages, '/books', 'payout:list', (c) => {

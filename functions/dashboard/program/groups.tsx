@@ -108,7 +108,7 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
 const membersOf = (programId: number, groupId: number) =>
   addressOf(`/programs/${programId}/partners`, { group: String(groupId) })
 
-/** Describes rules in words. */
+/** Describes rules as text. */
 function RuleList({ rules, currency }: { rules: Rule[]; currency: string }) {
   if (rules.length === 0) return <span class="muted">None. The program's terms apply.</span>
   return (

@@ -312,7 +312,7 @@ const texts: Record<string, string> = {
   failed: 'Nothing has changed.',
 }
 
-/** The state of an import, its counts, and the next act. */
+/** The state of an import, its counts, and the next action. */
 function Progress({ found, page }: { found: Import; page: string }) {
   const { state, problem, create, update, skip, error, done } = found
   const total = create + update
@@ -407,7 +407,7 @@ function Headings({ files, source, action }: HeadingsProps) {
   )
 }
 
-/** A field's name in words. */
+/** Returns a field's display name. */
 const labelOf = (name: string) => name.charAt(0).toUpperCase() + name.slice(1).replaceAll('_', ' ')
 
 interface RowsProps {
@@ -449,7 +449,7 @@ function OutcomeBadge({ outcome }: { outcome: Outcome | null }) {
   return <Badge tone={tone}>{name}</Badge>
 }
 
-/** The parts of a row that people recognize. */
+/** Returns the parts of a row that people recognize. */
 function contentOf({ fields, source_id: id }: ImportRow): string {
   const named = ['name', 'email', 'code', 'processor_customer_id', 'customer_key', 'partner'].flatMap((field) => {
     const value = fields[field]

@@ -5,7 +5,7 @@ import { counted } from '../components/format.tsx'
 
 const of = (count: number | null) => count ?? 0
 
-/** Lists the tasks for a person with these roles, each with its page. */
+/** Lists the tasks of a person with these roles, each with its page. */
 function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; href: string }[] {
   const [held, unverified] = [of(needs.commissions_held), of(needs.commissions_unverified)]
   const owing = of(needs.partners_owing)

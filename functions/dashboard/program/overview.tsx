@@ -155,8 +155,8 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
 }
 
 /**
- * Explains the gaps in filtered figures. The service computes these from single clicks. So they exclude deleted clicks and, if there are
- * too many clicks, older ones.
+ * Explains the gaps in filtered figures. The service computes these from individual clicks. So they exclude deleted clicks and, if there
+ * are too many clicks, older ones.
  */
 function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(asked.query.filters).length > 1
@@ -279,7 +279,7 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
 
 const share = (count: number, of: number) => (of === 0 ? '–' : `${formatNumber(ratio(count * 100, of, 2))}%`)
 
-/** Shows how many clicks become signups and customers. */
+/** Shows how many clicks became signups and customers. */
 function Funnel({ overview: { total } }: PageProps) {
   const steps: [label: string, count: number][] = [
     ['Clicks', total.clicks],

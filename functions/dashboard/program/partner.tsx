@@ -232,7 +232,7 @@ function Activity({ program, partner }: PartnerProps) {
   )
 }
 
-/** The partner's newest commissions, and the amounts added or deducted by hand. */
+/** The partner's newest commissions, and their manual commissions and deductions. */
 function Commissions({ program, partner }: PartnerProps) {
   return (
     <>

@@ -46,7 +46,7 @@ import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 /** One payout run: its payments, its files, and the form that marks it as paid. */
 export const pages = createProgramPages()
 
-/** The exclusion reasons in words. */
+/** The exclusion reasons as text. */
 export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',

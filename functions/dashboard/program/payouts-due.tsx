@@ -29,7 +29,7 @@ import { partnerAddress } from './partner-columns.tsx'
 import { PayoutViews } from './payout-files.tsx'
 import { exclusionCursors, exclusionTexts } from './payout-run.tsx'
 
-/** The partners with a due amount, its parts, and manual payments. */
+/** Lists the partners with a due amount and its parts, and records manual payments. */
 export const pages = createProgramPages()
 
 export const dueAddress = (programId: number) => `/programs/${programId}/payouts/due`

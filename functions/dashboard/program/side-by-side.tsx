@@ -114,7 +114,7 @@ for (const [act, work, done] of [
 
 type Sums = ShadowMode['never_credited']
 
-/** Names the number of commissions and their sums: `12 commissions ($980.00, €12.00)`. */
+/** Formats the number of commissions and their sums: `12 commissions ($980.00, €12.00)`. */
 function inWords(sums: Sums): string {
   const all = sums.reduce((count, { commissions }) => count + commissions, 0)
   const amounts = sums.map(({ amount_cents: cents, currency }) => formatMoney(cents, currency))
@@ -298,7 +298,7 @@ function Differences({ differences, program, here, partner, partnerId, isLater }
   )
 }
 
-/** The sale, linked to its explanation, else the id in the former service, with its day and partner. */
+/** The sale, linked to its explanation, or else the id in the former service, with its day and partner. */
 function Sale({ difference, program }: { difference: Difference; program: ViewerProgram }) {
   const { transaction_id: sale, former_payment_id: payment, former_external_id: formerId, key } = difference
   const name = difference.partner_name ?? difference.former_partner_name

@@ -412,7 +412,7 @@ const rangeForm = z.object({
   which: z.prefault(z.enum(['failed', 'all'], 'Choose which deliveries.'), 'failed'),
 })
 
-/** The most deliveries in one replay. */
+/** The maximum number of deliveries in one replay. */
 const maxReplayed = 10_000
 
 pages.post(

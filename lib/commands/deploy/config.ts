@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 const placeholderDomain = 'example.com'
 const placeholderHost = `api.${placeholderDomain}`
 
-/** The environment whose Workers have the names of wrangler.toml. */
+/** The environment whose Workers have the names in wrangler.toml. */
 export const production = 'production'
 
 /** An operator's settings. `given` contains variables and secrets by name. */
@@ -13,7 +13,7 @@ export interface Operator {
   environment: string
   /** The zone's name at Cloudflare. */
   domain: string
-  /** The service's host: `API_HOST`, else `api.<domain>`, in other environments `api-<environment>.<domain>`. */
+  /** The service's host: `API_HOST`, or else `api.<domain>`, in other environments `api-<environment>.<domain>`. */
   host: string
   given: Record<string, string | undefined>
 }
@@ -34,7 +34,7 @@ export function readOperator(given: Record<string, string | undefined>): { opera
   return { operator: { environment: environment || production, domain, host, given }, problems }
 }
 
-/** The parts of wrangler.toml that this file changes. The rest passes through. */
+/** The parts of wrangler.toml that this file changes. It copies the rest unchanged. */
 const wranglerConfig = z.looseObject({
   env: z.record(
     z.string(),

@@ -4,9 +4,9 @@ export interface PayoutProvider {
   title: string
   /** The keys that a program enters, with their labels. */
   keys: Readonly<Record<string, { label: string; hint?: string; isOptional?: true; rows?: number }>>
-  /** The most payments in one batch. */
+  /** The maximum number of payments in one batch. */
   most: number
-  /** The most payments that one step reads. */
+  /** The maximum number of payments that one step reads. */
   readsAtOnce: number
   pays: (currency: string) => boolean
   /** The manual step after sending, if there is one. */
@@ -68,7 +68,7 @@ export interface Progress {
   report: (reports: ItemReport[]) => Promise<void>
 }
 
-/** The meaning of a provider's state. `sent` has no result yet. */
+/** The meaning of a provider's state. `sent` payments have no result yet. */
 export type Outcome = 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed'
 
 export interface ItemReport {

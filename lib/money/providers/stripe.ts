@@ -30,7 +30,7 @@ const aboutOne = /"code":\s*"[a-z_]{0,80}(?:recipient|payout_method|amount_too)/
 /** For these currencies, Stripe's unit differs from ISO 4217. Pay them with a file. */
 const otherUnits = new Set(['huf', 'mga', 'mru', 'twd'])
 
-/** The most payments that one step sends. Each takes one call. */
+/** The maximum number of payments that one step sends. Each takes one call. */
 const atOnce = 200
 
 /**

@@ -35,7 +35,7 @@ const outcomes: Record<string, Outcome> = {
   cancelled: 'failed',
 }
 
-/** The most payments that one step sends. Each takes three calls. */
+/** The maximum number of payments that one step sends. Each takes three calls. */
 const atOnce = 100
 
 /**

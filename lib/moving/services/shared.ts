@@ -18,7 +18,7 @@ export function partnerRow(
   }: { id: string; names: Text[]; email: Text; payoutEmail?: Text; group?: Text; status?: Text },
 ): ReadRow {
   const address = readEmail(email ?? '')
-  // Rewardful writes this for a missing name.
+  // Rewardful uses this text for a missing name.
   const given = names.map((part) => (part === 'Unknown' ? '' : (part ?? ''))).join(' ')
   const name = readName(given) ?? readName(address?.split('@')[0] ?? '')
   const payout = readEmail(payoutEmail ?? '')

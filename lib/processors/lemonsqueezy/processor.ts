@@ -23,7 +23,7 @@ const envelope = z.looseObject({
 
 /**
  * Lemon Squeezy. `X-Signature` is the HMAC of the raw body. The signature does not cover a time, and deliveries have no id. So each state
- * of an object is one event, and a repeated delivery changes nothing. Two refunds within a second only differ in their total.
+ * of an object is one event, and a repeated delivery changes nothing. Two refunds within a second differ only in their total.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks/signing-requests
  */

@@ -26,9 +26,9 @@ const withoutMoney: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is put back if Paddle rejects or
- * reverses it afterwards. A chargeback counts at once. Its reversal is a separate adjustment without a reference to the chargeback. Paddle
- * also marks the chargeback as reversed. Both reports count as one return.
+ * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is undone if Paddle rejects or reverses
+ * it afterwards. A chargeback counts at once. Its reversal is a separate adjustment without a reference to the chargeback. Paddle also
+ * marks the chargeback as reversed. Both reports count as one return.
  */
 export function readAdjustment({ object }: ProcessorEvent): Fact {
   const { action, status, ...moved } = adjustment.parse(object)

@@ -18,7 +18,7 @@ export interface OwnAccountState {
   code: string | null
   needs_livemode: boolean | null
   expires_at: Date | null
-  /** The reason why the last event with a code of this program connected nothing. */
+  /** The reason why the last event with a code of this program did not connect it. */
   refusal: string | null
 }
 

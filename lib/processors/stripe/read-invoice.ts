@@ -76,8 +76,8 @@ const invoice = z.looseObject({
 
 /**
  * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. The invoice's own metadata decides the attribution,
- * else the subscription's. The subscription's metadata is under `parent` since 2025-03-31, at the top level before, and in the line in even
- * older payloads. The invoice's amounts win over its session's, even if nothing was paid.
+ * or else the subscription's. The subscription's metadata is under `parent` since 2025-03-31, at the top level before, and in the line in
+ * even older payloads. The invoice's amounts win over its session's, even if nothing was paid.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)

@@ -1,8 +1,8 @@
 -- Manual changes of a partner's balance by the program, and opening balances of imports. An adjustment never changes: another adjustment
 -- corrects a mistake.
 
--- The amount, the partner and the reason never change. The payout that pays it is set until it comes back, and erasing the named sale's customer clears
--- the note.
+-- The amount, the partner and the reason never change. The payout that pays it is set until it comes back, and erasing the customer of its
+-- sale clears the note.
 create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.import_id is not null then

@@ -39,8 +39,7 @@ join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0 and not in_shadow_mode(p.program_id);
 
--- Asks partners for a payout address, who have money that is due, an account, and no address. A partner is asked once a day. Returns how
--- many it asked.
+-- Asks partners with due money and an account for their missing payout address. A partner is asked once a day. Returns how many it asked.
 create or replace function ask_for_payout_address(of_program_id bigint) returns integer language plpgsql as $$
 declare
   asked integer := 0;

@@ -12,8 +12,8 @@ returns table (payout_id bigint, currency text, amount_cents bigint, recipient t
 $$;
 
 -- Puts these payments into batches of at most `most`, one currency each, for the scheduled function that sends them. This fixes their
--- amounts and recipients. `sum_cents` is their sum. If the caller names another sum, a payment has changed and nothing is sent. `run_id` is
--- null if the program has no such run or connection. A repeated call finds nothing to send.
+-- amounts and recipients. `sum_cents` is their sum. If the caller passes another sum, a payment has changed and nothing is sent. `run_id`
+-- is null if the program has no such run or connection. A repeated call finds nothing to send.
 create or replace function create_payout_batches(
   of_program_id bigint, of_run_id bigint, of_connection_id text, currencies text[], most integer, confirmed_cents bigint,
   out run_id bigint, out sum_cents bigint

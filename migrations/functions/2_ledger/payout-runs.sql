@@ -52,7 +52,7 @@ begin
 end $$;
 
 -- Marks a run and all its open payouts as paid. `run_id` is null if the program has no such run, and `open_cents` is the sum of its open
--- payouts. If the caller names a different sum, a payout has changed since then and nothing is paid. Paying a run again pays nothing.
+-- payouts. If the caller passes a different sum, a payout has changed since then and nothing is paid. Paying a run again pays nothing.
 create or replace function pay_payout_run(
   of_program_id bigint, of_run_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out run_id bigint, out was_paid boolean, out open_cents bigint
@@ -126,7 +126,7 @@ begin
   perform write_program_audit(of_program_id, 'payout_run.reopened', of_run_id::text, jsonb_build_object('reference', run.reference));
 end $$;
 
--- Records a payment by hand to a partner without a run: a payout of the whole payable amount, created and paid at once. `payout_id` is null
+-- Records a manual payment to a partner without a run: a payout of the whole payable amount, created and paid at once. `payout_id` is null
 -- if the payable amount is not the transferred amount.
 create or replace function pay_by_hand(
   of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date,

@@ -166,7 +166,7 @@ return (
     and e.payout_id = (payout).id and e.cause = 'payout_paid'
 );
 
--- Posts that a paid payout came back. Its entries wait for another payment. The caller holds the locks of lock_payout_payments.
+-- Posts the return of a paid payout. Its entries wait for another payment. The caller holds the locks of lock_payout_payments.
 create or replace function post_returned_payout(payout payouts) returns void language plpgsql as $$
 begin
   perform return_payout_lines(payout);
@@ -175,7 +175,7 @@ begin
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $$;
 
--- Refuses decisions by hand on payments that a provider is executing. A payment that the provider blocked, or whose connection has ended,
+-- Refuses manual decisions on payments that a provider is executing. A payment that the provider blocked, or whose connection has ended,
 -- needs a person.
 create or replace function refuse_at_provider(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
@@ -206,7 +206,7 @@ begin
   perform notify_payout('payout_returned', payout);
 end $$;
 
--- Records by hand that a payout did not arrive. `status` is its previous status, or null if the program has no such payout.
+-- Records a person's report that a payout did not arrive. `status` is its previous status, or null if the program has no such payout.
 create or replace function return_payout(of_program_id bigint, of_payout_id bigint, as_status text, because text, out status text)
 language plpgsql as $$
 #variable_conflict use_column

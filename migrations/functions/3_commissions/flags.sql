@@ -1,4 +1,4 @@
--- Reviews: commissions that look unearned are held with their flags, and neither mature nor can be paid until a person decides. None of
+-- Reviews: commissions that look unearned are held with their flags, and neither become due nor can be paid until a person decides. None of
 -- this runs in a click, lead or sale: approve_commissions checks the commissions that it is about to credit.
 
 -- A changed address invalidates the hashes of the old address. hash_partner_emails writes the new ones.
@@ -137,8 +137,8 @@ create or replace function flags_of_self_referrals(reviewed jsonb[]) returns tab
   where n->'has_hashes' = 'true' and b.hashes && r.email_hashes
 $$;
 
--- If a program's pages carry the tag, nearly every click names its page. The first 100 clicks of each of the last 30 days are the sample,
--- and each visitor counts once a day. So a flood of empty clicks outweighs neither other visitors nor other days.
+-- If a program's pages carry the tag, nearly every click contains its page. The first 100 clicks of each of the last 30 days are the
+-- sample, and each visitor counts once a day. So a flood of empty clicks outweighs neither other visitors nor other days.
 create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
@@ -234,8 +234,8 @@ begin
   );
 end $$;
 
--- Holds the flagged ones of these commissions, unless a person decided on them before, and notifies the advertiser. Returns the number of
--- held commissions. The commissions stay locked, in the order of their keys.
+-- Holds those of these commissions that are flagged, unless a person decided on them before, and notifies the advertiser. Returns the
+-- number of held commissions. The commissions stay locked, in the order of their keys.
 create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
 #variable_conflict use_column
 declare

@@ -71,8 +71,8 @@ begin
   rejected := cardinality(chosen);
 end $$;
 
--- Decides on held commissions: releases them, to mature as usual, or rejects them. Commissions that are no longer held stay unchanged, so
--- if two people decide at once, the first wins. Returns the number of decisions.
+-- Decides on held commissions: releases them, so that their hold continues as usual, or rejects them. Commissions that are no longer held
+-- stay unchanged, so if two people decide at once, the first wins. Returns the number of decisions.
 create or replace function decide_reviews(
   of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer
 ) language plpgsql as $$

@@ -15,7 +15,8 @@ $$;
 
 -- Returns the rule for a line of a sale, or no row. The partner's own rules come first, then the group's rules, then the general ones. A
 -- rule for a product comes first, then a rule for a type of sale, then a rule for all sales. If several of `product_ids` have a rule, the
--- first one counts. A rule with only a fixed amount counts only in the program's own currency. In another currency, the next rule counts.
+-- first one applies. A rule with only a fixed amount applies only in the program's own currency. In another currency, the next rule
+-- applies.
 create or replace function terms_of(
   of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint, product_ids text[], sale_type text,
   in_own_currency boolean

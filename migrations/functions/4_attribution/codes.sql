@@ -1,7 +1,7 @@
--- Partners' codes. Finds the code that a sale names and the partner who gets the sale.
+-- Partners' codes. Finds the code of a sale and the partner who gets the sale.
 
--- Finds the code that counts for a purchase at `bought_at`: the one with this text, else the first valid one of Stripe's promotion codes.
--- `outcome` is the result of this step in a resolution.
+-- Finds the code that counts for a purchase at `bought_at`: the one with this text, or else the first valid one of Stripe's promotion
+-- codes. `outcome` is the result of this step in a resolution.
 create or replace function find_code(
   of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
 ) language plpgsql stable as $$
@@ -69,12 +69,13 @@ begin
   return customer;
 end $$;
 
--- Returns whether a sale names a code that counts, by the steps of its resolution.
+-- Returns whether a sale contains a code that counts, by the steps of its resolution.
 create or replace function names_code(sale sales) returns boolean language sql immutable
 return coalesce((sale).resolution @> '{"steps": [["coupon", "found"]]}', false);
 
--- Decides which partner gets a sale that names a code, or whose customer first bought with `first_code_id`. If a link of another partner referred the
--- customer, the program's setting decides. `code_id` is null if the sale's partner owns no such code. The caller has locked the customer.
+-- Decides which partner gets a sale that contains a code, or whose customer first bought with `first_code_id`. If a link of another partner
+-- referred the customer, the program's setting decides. `code_id` is null if the sale's partner owns no such code. The caller has locked
+-- the customer.
 create or replace function decide_by_code(
   given sales, customer customers, first_code_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
 ) language plpgsql stable as $$
@@ -99,8 +100,8 @@ begin
   end if;
 end $$;
 
--- Creates a code for a partner, or reactivates their own revoked code. If it does neither, `refusal` says why and `held_by` names the
--- partner who has the code.
+-- Creates a code for a partner, or reactivates their own revoked code. If it does neither, `refusal` says why and `held_by` is the partner
+-- who has the code.
 create or replace function create_code(
   of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text,
   out code_id bigint, out refusal text, out held_by text

@@ -143,8 +143,8 @@ begin
   return sale;
 end $$;
 
--- The reason why a person should look at a customer's first commission before it is paid: only a browser named the customer. `named_key` is the
--- customer key of the sale.
+-- The reason why a person should look at a customer's first commission before it is paid: only a browser identified the customer.
+-- `named_key` is the customer key of the sale.
 create or replace function review_reason_of(customer customers, named_key text) returns text language sql immutable
 return case when (customer).first_purchase_date is null and ((customer).key_unverified_since is not null
   or (customer).email_unverified_since is not null and (customer).customer_key is distinct from named_key) then 'unverified_customer' end;

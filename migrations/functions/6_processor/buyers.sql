@@ -1,5 +1,5 @@
--- Returns the buyer of a payment without metadata. Earlier attributed payments name the buyer: payments of the same subscription, or else
--- of the same customer at the processor. All fields are null if there is none.
+-- Returns the buyer of a payment without metadata. Earlier attributed payments identify the buyer: payments of the same subscription, or
+-- else of the same customer at the processor. All fields are null if there is none.
 create or replace function known_buyer(of_account_id text, of_test boolean, fact jsonb) returns customers language plpgsql stable as $$
 declare
   bought_at timestamptz := coalesce((fact->>'started_at')::timestamptz, 'infinity');
@@ -20,7 +20,7 @@ begin
   return buyer;
 end $$;
 
--- Adds the current metadata of the processor's customer to a purchase that does not name its buyer.
+-- Adds the current metadata of the processor's customer to a purchase that does not identify its buyer.
 create or replace function with_customer_metadata(of_account_id text, of_livemode boolean, fact jsonb) returns jsonb language plpgsql stable as $$
 declare
   said processor_customer_metadata;
@@ -40,8 +40,8 @@ begin
     'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $$;
 
--- Returns the first steps of a purchase's resolution: whether the purchase or its customer's metadata names the buyer, and how the program
--- was found.
+-- Returns the first steps of a purchase's resolution: whether the purchase or its customer's metadata identifies the buyer, and how the
+-- program was found.
 create or replace function steps_of_source(fact jsonb, program_found text) returns jsonb language sql immutable
 return jsonb_build_object('steps', jsonb_build_array(
   jsonb_build_array('metadata', case
@@ -188,9 +188,9 @@ begin
   on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
 end $$;
 
--- Stores the buyer's names: the processor's customer, and the customer key if the buyer has none and no other customer has it. If only a browser
--- named the buyer, these names are unverified too, unless the click id is the buyer's own. A checkout also settles a provisional lead,
--- which counts the lead and pays for it.
+-- Stores the buyer's names: the processor's customer, and the customer key if the buyer has none and no other customer has it. If only a
+-- browser identified the buyer, these names are unverified too, unless the click id is the buyer's own. A checkout also settles a
+-- provisional lead, which counts the lead and pays for it.
 create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$
 declare
   key text := fact->>'customer_key';

@@ -1,8 +1,8 @@
 -- Connections between programs and accounts at the payment processor.
 
 -- Connects a program to an account. Returns false and does nothing if another program has the deployment's own account. Does the same if
--- another workspace has the account, so that nobody can read someone else's payments by naming it. Callers are `connectProcessor` in
--- lib/processors/stripe/connect.ts and apply_ownership.
+-- another workspace has the account, so that nobody can read someone else's payments by entering their account. Callers are
+-- `connectProcessor` in lib/processors/stripe/connect.ts and apply_ownership.
 create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
 language plpgsql as $$
 begin

@@ -79,8 +79,8 @@ begin
   return event;
 end $$;
 
--- For a day, another event may name the buyer of an intent, a charge or a first invoice. After that a scheduled function applies those of known
--- customers again as unexplained payments, so that the advertiser is notified.
+-- For a day, another event may identify the buyer of an intent, a charge or a first invoice. After that a scheduled function applies those
+-- of known customers again as unexplained payments, so that the advertiser is notified.
 create or replace function park_unexplained_payments(of_account_id text, at_most integer) returns void language plpgsql as $$
 begin
   with due as (

@@ -1,12 +1,12 @@
--- Returns whether a purchase names a program: by its metadata, which has a former id after a move, or else by its click. A payment link
--- carries only a click id.
+-- Returns whether a purchase identifies a program: by its metadata, which has a former id after a move, or else by its click. A payment
+-- link carries only a click id.
 create or replace function names_program(fact jsonb, program programs) returns boolean language sql stable
 return case
   when fact->>'program_id' is not null then (fact->>'program_id')::bigint = any ((program).former_ids || (program).id)
   else exists (select from customers c where c.program_id = (program).id and c.click_id = fact->>'click_id')
 end;
 
--- Returns the program of the account that a purchase names.
+-- Returns the program of the account that a purchase identifies.
 create or replace function program_of_purchase(of_account_id text, fact jsonb) returns programs language plpgsql stable as $$
 declare
   program programs;
@@ -17,8 +17,8 @@ begin
 end $$;
 
 -- Parks an event of a program that was disconnected from the event's account until it is connected again. The program is the one that a
--- purchase names, else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown sales wait
--- too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
+-- purchase identifies, or else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown
+-- sales wait too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
 create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   has_other boolean;
@@ -27,7 +27,7 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    -- A connection belongs to one program, so its renewals need not name it.
+    -- A connection belongs to one program, so its renewals need no program id.
     select p.id into event.program_id from former_programs(event.account_id) p
     where names_program(event.fact, p) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else

@@ -1,4 +1,4 @@
--- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that already names a code needs no answer. A sale
+-- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that already contains a code needs no answer. A sale
 -- without a code needs one even if it has its customer, because another event of the payment may have created it.
 create or replace function lacks_discounts(event processor_events, ids text[], answer jsonb) returns boolean language plpgsql as $$
 begin
@@ -44,7 +44,7 @@ begin
   return fact;
 end $$;
 
--- Finds the program of a purchase, by its metadata or its click, else by a promotion code (`by_code`). Else it is the program of a buyer
+-- Finds the program of a purchase, by its metadata or its click, or else by a promotion code (`by_code`). Else it is the program of a buyer
 -- whom earlier payments identify (`known`). `by_subscription` means that these payments belong to the same subscription, at a processor
 -- that may omit the metadata in renewals.
 create or replace function find_program(
@@ -116,13 +116,13 @@ begin
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      -- The start of its subscription or the customer's metadata can arrive later, and then names the buyer.
+      -- The start of its subscription or the customer's metadata can arrive later, and then identifies the buyer.
       event.awaits := awaited_names(event.account_id, array['payment ' || payment_id, 'setting ' || program.id] || lasting_names(fact));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
-      -- A code outranks a click, and an intent does not name the code.
+      -- A code outranks a click, and an intent does not contain the code.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
     and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -250,8 +250,8 @@ begin
   end if;
 end $$;
 
--- Corrects the sale of a payment with an invoice that creates no sale itself, because it names no program or an amount of zero. If the invoice
--- comes before the session that creates the sale, it waits in the log.
+-- Corrects the sale of a payment with an invoice that creates no sale itself, because it contains no program or an amount of zero. If the
+-- invoice comes before the session that creates the sale, it waits in the log.
 create or replace function correct_known_purchase(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   sale sales := sale_of_payments(event.account_id, not event.livemode, ids);

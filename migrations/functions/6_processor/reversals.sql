@@ -66,11 +66,11 @@ begin
   return with_outcome(event, 'recorded', answer->>'excluded');
 end $$;
 
--- Pairs chargebacks with their returns (`pairs`). The processor can report a return twice: as a separate report, which does not name its
--- chargeback, and as a mark on the chargeback. So chargebacks of the same amount stand for each other. Each has room for one report
--- (`returned_by`) and one mark (`marked_id`). A report or a mark goes first to a chargeback that has the other. So any order returns the same
--- number of chargebacks. A report without a chargeback waits under its own id until a chargeback takes its row. Several connections of a
--- program can report one account, so they share their pairs.
+-- Pairs chargebacks with their returns (`pairs`). The processor can report a return twice: as a separate report without a reference to the
+-- chargeback, and as a mark on the chargeback. So chargebacks of the same amount are interchangeable. Each has room for one report
+-- (`returned_by`) and one mark (`marked_id`). A report or a mark goes first to a chargeback that has the other. So any order returns the
+-- same number of chargebacks. A report without a chargeback waits under its own id until a chargeback takes its row. Several connections of
+-- a program can report one account, so they share their pairs.
 create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
 declare
   move jsonb := fact#>'{reversals,0}';
@@ -206,7 +206,7 @@ begin
   end if;
 end $$;
 
--- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that a person reverses the commission by hand.
+-- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that a person can reverse the commission.
 create or replace function notify_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
 declare
   of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');

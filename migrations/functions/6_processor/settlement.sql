@@ -22,7 +22,7 @@ begin
     untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
 end $$;
 
--- Returns the sale of a purchase. Its customer is the customer of the payment's `known` sale if there is one, else `of_customer_id`.
+-- Returns the sale of a purchase. Its customer is the customer of the payment's `known` sale if there is one, or else `of_customer_id`.
 create or replace function sale_of_purchase(event processor_events, known sales, ids text[], of_customer_id bigint) returns sales
 language plpgsql as $$
 declare
@@ -89,8 +89,8 @@ begin
   end loop;
 end $$;
 
--- Converts the total of a payment's refunds so far into refunds. Each rise from one total to the next is one refund. A total that arrives
--- after a higher one splits that rise: two refunds replace it. So any order has the same refunds, and each equals a refund of the API.
+-- Converts the total of a payment's refunds so far into refunds. Each increase from one total to the next is one refund. A total that
+-- arrives after a higher one splits that increase into two refunds. So any order has the same refunds, and each equals a refund of the API.
 create or replace function keep_refund_rise(event processor_events, sale sales) returns void language plpgsql as $$
 declare
   ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);

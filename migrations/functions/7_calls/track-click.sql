@@ -4,7 +4,7 @@ return array(
   select array_to_string((string_to_array(host, '.'))[n:], '.') from generate_subscripts(string_to_array(host, '.'), 1) n
 );
 
--- Finds the program of a click that names none. It is the only program with the code or, among several, the program that verified the
+-- Finds the program of a click without a program id. It is the only program with the code or, among several, the program that verified the
 -- closest domain of the page's host. A TXT record comes before a seen tag. `is_ambiguous` means that none of them verified it.
 create or replace function program_of_click(aff text, host text, out program_id bigint, out is_ambiguous boolean) language plpgsql stable as $$
 #variable_conflict use_column

@@ -91,7 +91,7 @@ begin
   end if;
 end $$;
 
--- Records a test lead of a program that the browser names. Returns whether the program exists and whether the event is kept.
+-- Records a test lead of the program that the browser sends. Returns whether the program exists and whether the event is kept.
 create or replace function track_browser_test_lead(
   of_program_id bigint, network bigint, by_test_link boolean, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
   additional_data jsonb, out is_known boolean, out is_kept boolean

@@ -108,7 +108,7 @@ begin
 end $$;
 
 -- Returns whether a test lead of the last day makes an unattributed sale with this key a test. Keyless leads count only if they used the
--- test link and the sale names no code. Anybody can send them, and a code earns a commission.
+-- test link and the sale contains no code. Anybody can send them, and a code earns a commission.
 create or replace function signed_up_as_test(of_program_id bigint, of_customer_key text, has_code boolean) returns boolean language sql stable
 return exists (
   select from affiliate_lead_events e
@@ -116,8 +116,8 @@ return exists (
     and (e.test_source = 'key' or e.test_source = 'test_link' and not has_code)
 );
 
--- Returns the transaction id that a call means if it uses one of the processor's ids: the id of the payment's sale if it is known, else the
--- id itself. Until this transaction ends, no event about the payment is applied.
+-- Returns the transaction id that a call means if it uses one of the processor's ids: the id of the payment's sale if it is known, or else
+-- the id itself. Until this transaction ends, no event about the payment is applied.
 create or replace function known_transaction(given sales, account_ids text[]) returns text language plpgsql as $$
 declare
   of_account_id text;

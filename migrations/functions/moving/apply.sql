@@ -33,7 +33,7 @@ return format('cust_%s_%s%s%s', (extract(epoch from now()) * 1000)::bigint,
   lpad((('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 12))::bit(48)::bigint % 10000000000)::text, 10, '0'),
   lpad((('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 12))::bit(48)::bigint % 10000000000)::text, 10, '0'), of_program_id);
 
--- The group that a partner's row names by its id in the source or by its name.
+-- The group of a partner's row, by its id in the source or by its name.
 create or replace function group_of_row(import imports, named text) returns bigint language plpgsql stable as $$
 begin
   return (

@@ -13,13 +13,13 @@ begin
   perform write_program_audit(of_program_id, 'program.exported', export_id::text, null);
 end $$;
 
--- Refuses an archive in words that its owner reads.
+-- Refuses an archive with a message for its owner.
 create or replace function refuse_archive(why text) returns void language plpgsql as $$
 begin
   raise exception '%', why using errcode = 'data_exception', constraint = 'archive_refused';
 end $$;
 
--- The new id of a row that another row of the archive names.
+-- The new id of a row that another row of the archive refers to.
 create or replace function archived_id(row_of archive_rows, of_kind text, named bigint) returns bigint language plpgsql stable as $$
 declare
   found_id bigint;
@@ -78,7 +78,7 @@ begin
   update imports i set row_count = k.rows, create_count = k.rows
   from (select count(*) as rows from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id) k
   where i.program_id = of_program_id and i.id = of_import_id;
-  -- Without statistics, each row that names another one would read the whole table.
+  -- Without statistics, each row that refers to another one would read the whole table.
   execute 'analyze (skip_locked) archive_rows';
 end $$;
 

@@ -54,8 +54,8 @@ create or replace function computed_commissions(of_program_id bigint, from_time 
   from computed x
 $$;
 
--- Pairs the two sides: by the id of the payment, else by the customer, else by the partner and the amount, the nearest times first. Without the
--- payment's id, at most two days may lie between, because services date commissions differently. Each side has one counterpart.
+-- Pairs the two sides: by the id of the payment, or else by the customer, else by the partner and the amount, the nearest times first.
+-- Without the payment's id, at most two days may lie between, because services date commissions differently. Each side has one counterpart.
 create or replace function paired_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns table (former_id bigint, computed_key text) language plpgsql stable as $$
 declare

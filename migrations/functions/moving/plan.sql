@@ -14,8 +14,8 @@ end $$;
 create or replace function imported_id(import imports, of_source_id text) returns text language sql immutable
 return (import).source || ':' || of_source_id;
 
--- Finds the partner that a row names by their id in the source, their e-mail address or the code of a link. Rows of the import come before
--- partners of the program.
+-- Finds the partner of a row by their id in the source, their e-mail address or the code of a link. Rows of the import come before partners
+-- of the program.
 create or replace function with_partner_of_row(import imports, planned import_rows) returns import_rows language plpgsql stable as $$
 declare
   named constant text := planned.fields->>'partner';
@@ -277,7 +277,7 @@ begin
   end if;
 end $$;
 
--- Ends the reading of an import. If `derives_balances` and no row names a balance, the source's unpaid commissions become the balances.
+-- Ends the reading of an import. If `derives_balances` and no row contains a balance, the source's unpaid commissions become the balances.
 create or replace function finish_reading(of_program_id bigint, of_import_id bigint, derives_balances boolean, of_note text) returns void
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
 -- Undoes an import, newest rows first. It deletes all unused objects, so that the program is in its previous state. Objects that clicks,
--- sales or people use by now stay, and their rows say `in_use`.
+-- sales or people already use stay, and their rows say `in_use`.
 
 -- Returns whether a payout contains money of an opening balance: a later payout that was not returned.
 create or replace function is_paid_out(adjustment adjustments) returns boolean language sql stable
@@ -39,7 +39,7 @@ begin
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 
--- Undoes an opening balance: deletes its entry if it is the last one, else posts the opposite amount. Returns false if a payout contains
+-- Undoes an opening balance: deletes its entry if it is the last one, or else posts the opposite amount. Returns false if a payout contains
 -- it.
 create or replace function undo_balance_row(undone import_rows) returns boolean language plpgsql as $$
 declare
@@ -154,7 +154,7 @@ begin
   return true;
 end $$;
 
--- Undoes a row. Returns false if something refers to it by now.
+-- Undoes a row. Returns false if something refers to it now.
 create or replace function undo_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if undone.kind = 'commission' and undone.outcome = 'update' then

@@ -15,7 +15,7 @@ return case when of_link_id is not null or of_partner_id is not null then array(
 ) end;
 
 -- The clicks of a partner, a link or a country next to the list's cursor: earlier ones, newest first, or later ones if `rises`. Returns up
--- to `max_rows`. Click events have no index on these columns. `grouped_quarters` names the quarters of an hour with such clicks, and
+-- to `max_rows`. Click events have no index on these columns. `grouped_quarters` contains the quarters of an hour with such clicks, and
 -- `uncounted_clicks` adds the newest. Only those quarters are read.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
@@ -92,8 +92,7 @@ begin
   end loop;
 end $$;
 
--- The clicks of some customers. Their clicks can be months apart, so the index by customer names the few pages of each
--- month to read.
+-- The clicks of some customers. Their clicks can be months apart, so the index by customer contains the few pages of each month to read.
 create or replace function list_clicks_of_customers(
   of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer

@@ -1,8 +1,8 @@
 -- Reads single clicks, leads, sales and commissions that match filters. Totals have one grouping at a time, so filtered breakdowns and
 -- figures with two filters read up to `max_rows_read` rows, newest first.
 
--- The most clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 µs and
--- each of the others 4 µs. With two filters, the chart reads them again.
+-- The maximum number of clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 µs and each of
+-- the others 4 µs. With two filters, the chart reads them again.
 create or replace function max_rows_read(filters jsonb) returns bigint language sql immutable
 return 20000 / (select least(count(*), 2) from jsonb_object_keys(filters));
 

@@ -97,10 +97,10 @@ create or replace function facts_by_value(
   left join (select c.name, c.metric, total(c.amount) as amount from campaign c group by 1, 2) c on c.name = n.name and c.metric = f.metric
 $$;
 
--- The top values of each breakdown by a metric, with their figures and the number of values. A conversion rate has
--- two figures, and its first values are those with the most conversions. `value` is null for events without a value,
--- and empty for values without separate totals. The default metric is revenue if these days have any, else clicks.
--- The breakdown `label` names the filters' partner, link and code, and `read_from` says since when rows are read.
+-- The top values of each breakdown by a metric, with their figures and the number of values. A conversion rate has two figures, and its
+-- first values are those with the most conversions. `value` is null for events without a value, and empty for values without separate
+-- totals. The default metric is revenue if these days have any, or else clicks. The breakdown `label` contains the names of the filters'
+-- partner, link and code, and `read_from` says since when rows are read.
 create or replace function read_breakdowns(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, asked_metric text, of_currency text, max_values integer
 ) returns table (of_metric text, breakdown text, value text, label text, "values" bigint, amount bigint, clicks bigint)

@@ -1,4 +1,4 @@
--- The reason in a notification about a refund, without a person's words.
+-- The reason in a notification about a refund, without text that a person wrote.
 create or replace function without_words(payload jsonb) returns jsonb language sql immutable
 return case when payload->>'reason' is null or payload->>'reason' in ('refund', 'chargeback') then payload
   else payload || '{"reason": "refund"}' end;
@@ -166,11 +166,10 @@ begin
   where r.program_id = of_program_id and r.kind = 'commission' and r.fields->>'customer' = any (keys);
 end $$;
 
--- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of
--- sales, and their copies in commissions, notifications, webhooks and processor events. Also erases the visitor's
--- details from their clicks. The ids of payments stay (`transaction_id` and the processor's ids), because a later
--- refund, dispute or repeat names nothing else. Returns the number of rows besides customers and sales. Only
--- `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
+-- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of sales, and their
+-- copies in commissions, notifications, webhooks and processor events. Also erases the visitor's details from their clicks. The ids of
+-- payments stay (`transaction_id` and the processor's ids), because a later refund, dispute or repeat contains nothing else. Returns the
+-- number of rows besides customers and sales. Only `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
 create or replace function erase_events(
   of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
 ) language plpgsql as $$

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** The result for a file. `kept` means that somebody changed it by hand. */
+/** The result for a file. `kept` means that somebody edited the file, so it stayed unchanged. */
 export type Written = 'created' | 'updated' | 'unchanged' | 'kept'
 
 const checksum = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -69,7 +69,7 @@ export function addLines(path: string, lines: string[]): Written {
 }
 
 /**
- * Writes a section between two markers into a file of the project. Replaces an existing section, else appends it. Keeps the rest of the
+ * Writes a section between two markers into a file of the project. Replaces an existing section, or else appends it. Keeps the rest of the
  * file.
  */
 export function writeSection(path: string, text: string): Written {

@@ -3,7 +3,7 @@ import { CommandError, type Connection, fetchStatus, request, siteAddress } from
 
 export type TestEventKind = 'click' | 'lead' | 'sale'
 
-/** A recorded test event. It counts for nothing: no commission, no balance, no figure. */
+/** A recorded test event. It creates no commission, changes no balance, and no figure counts it. */
 export interface TestEvent {
   kind: TestEventKind
   /** The id of the recorded event. */

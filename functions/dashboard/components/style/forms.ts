@@ -62,7 +62,7 @@ export const forms = css`
   input[type='date'] {
     height: var(--control);
   }
-  /* Phones would zoom into fields with smaller text. */
+  /* Phones zoom into fields with smaller text. */
   @media (pointer: coarse) {
     :root {
       --control: 2.5rem;
