@@ -60,7 +60,7 @@ const endings: Record<Kind, RegExp> = {
   redirect: /^302$/,
   down: /^The connection failed/,
   hidden: /^hooks\.example\.com resolves to 127\.0\.0\.1,/,
-  hang: /^There was no answer within 10 seconds\.$/,
+  hang: /^There was no response within 10 seconds\.$/,
 }
 
 /** The allowed extra delay next to dead endpoints. */
