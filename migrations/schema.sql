@@ -2477,10 +2477,15 @@ begin
       reason = 'sale_known'
     where e.account_id = of_account_id and e.livemode <> sale.is_test
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
+      -- A sale that only the API reported has no fee.
+      and (e.fact->>'kind' <> 'payment_fee' or sale.amount_source <> 'api')
     returning e.*
   loop
     if event.fact->>'kind' = 'refunded_total' then
       perform keep_refund_rise(event, sale);
+      continue;
+    elsif event.fact->>'kind' = 'payment_fee' then
+      perform deduct_fee(sale, (event.fact->>'fee_cents')::bigint);
       continue;
     end if;
     if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
@@ -2679,6 +2684,7 @@ begin
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'refunded_total' then apply_refunded_total(event)
+    when 'payment_fee' then apply_payment_fee(event)
     when 'invoice_payment' then apply_invoice_payment(event)
     when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)
@@ -2844,6 +2850,38 @@ begin
   returning jsonb_build_object('external_id', old.external_id, 'group_id', old.group_id, 'payout_email', old.payout_email)
   into applied.replaced;
   return applied;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.apply_payment_fee(event processor_events)
+ RETURNS processor_events
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[] := payment_ids_of(event.fact);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null or sale.amount_source = 'api' then
+    event := park_disconnected(event, ids);
+    if event.outcome is null then
+      event.awaits := array(select awaited_name(event.account_id, 'payment', id) from unnest(ids) id);
+      event := with_outcome(event, 'ignored', 'unknown_sale');
+    end if;
+    return event;
+  end if;
+  event.program_id := sale.program_id;
+  perform deduct_fee(sale, (event.fact->>'fee_cents')::bigint);
+  if sale.processor_fee_cents is null then
+    return with_outcome(event, 'ignored', 'fee_included');
+  elsif exists (
+    select from sales s where s.program_id = sale.program_id and s.id = sale.id and s.processor_fee_cents <> sale.processor_fee_cents
+  ) then
+    return with_outcome(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
+  end if;
+  return with_outcome(event, 'duplicate', format('known_payment %s', sale.transaction_id));
 end $function$
 ;
 
@@ -4732,9 +4770,11 @@ AS $function$
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them.
+  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them. A processor can report its fee
+  -- after the payment.
   if given.amount_source > sale.amount_source
-    or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
+    or given.amount_source = sale.amount_source and sale.amount_source <> 'api'
+      and (given.amount_cents, given.processor_fee_cents) > (sale.amount_cents, sale.processor_fee_cents) then
     sale := correct_sale(sale, given);
   end if;
   if not was_attributed then
@@ -5765,6 +5805,25 @@ begin
   planned.reason := because;
   planned.target_id := found_id;
   return planned;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.deduct_fee(of_sale sales, fee_cents bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  given sales;
+  untaxed bigint;
+begin
+  select s.* into strict given from sales s where s.program_id = of_sale.program_id and s.id = of_sale.id;
+  if given.processor_fee_cents is null then
+    return;
+  end if;
+  untaxed := given.commission_base_cents + given.processor_fee_cents;
+  given.processor_fee_cents := least(fee_cents, untaxed);
+  given.commission_base_cents := untaxed - given.processor_fee_cents;
+  perform record_sale(given, true);
 end $function$
 ;
 
@@ -9475,7 +9534,7 @@ begin
     order by s.program_id limit 1;
   end if;
   has_other := exists (select from connected_programs(event.account_id));
-  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds', 'refunded_total')) then
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds', 'refunded_total', 'payment_fee')) then
     return event;
   end if;
   event.waits_for := 'connection';

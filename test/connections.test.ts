@@ -55,6 +55,8 @@ describe.each(names)('%s', (processor) => {
     const shop = await connect(processor)
     await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
     await report(shop, saleEvent[processor])
+    // Polar reports its fee after the payment.
+    if (processor === 'polar') await report(shop, 'order.updated')
     // Lemon Squeezy reports no fee.
     const base = processor === 'lemonsqueezy' ? 10_000 : 9400
     const [sale] = await salesOf(shop)
@@ -607,11 +609,33 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true }])
   })
 
-  test('a fee in another currency is not excluded', async () => {
+  test('the fee is excluded in any order with the payment and its refund, if the program excludes fees', async () => {
     const shop = await connect('polar')
+    expect(await report(shop, 'order.updated')).toMatchObject({ body: { outcome: 'ignored' } })
+    await report(shop, 'order.paid')
+    expect(await report(shop, 'order.updated')).toMatchObject({ body: { outcome: 'ignored' } })
+    expect(await salesOf(shop)).toMatchObject([earned])
     await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
-    await send(shop, changed(shop, 'order.paid', { platform_fee_currency: 'eur' }))
-    expect(await salesOf(shop)).toMatchObject([{ base: 10_000, commission: 2000 }])
+    // A sale keeps the base of its time.
+    expect(await report(shop, 'order.updated')).toMatchObject({ body: { outcome: 'ignored' } })
+    for (const order of permutations('012')) {
+      for (const step of order.repeat(2).split(''))
+        await report(shop, ['order.paid', 'order.updated', 'refund.updated'][Number(step)] ?? '', { order })
+      const sale = { base: 9400, commission: 1880, refunded: 3000, reversed: 470 }
+      expect((await salesOf(shop)).at(-1), order).toMatchObject(sale)
+    }
+    await report(shop, 'order.paid', { order: 'eur' })
+    await send(shop, changed(shop, 'order.updated', { platform_fee_currency: 'eur' }, { order: 'eur' }))
+    await report(shop, 'order.paid', { order: 'all' })
+    await report(shop, 'order.updated', { order: 'all', fee: 11_000 })
+    // The fee also waits if only the API has reported the sale.
+    const { id } = Object(changed(shop, 'order.updated', {}, { order: 'api' })).data
+    const sale = { transaction_id: id, customer_key: shop.customerKey, amount_cents: 12_000 }
+    await report(shop, 'order.updated', { order: 'api' })
+    expect(await (await callerOf(shop))(trackSale, sale)).toBe(200)
+    await report(shop, 'order.paid', { order: 'api' })
+    const [first, ...others] = await salesOf(shop)
+    expect([first, ...others.slice(-3)]).toMatchObject([earned, earned, { base: 0, commission: 0 }, { base: 9400 }])
   })
 
   test('an upgrade that its credit covers completely is not a sale', async () => {

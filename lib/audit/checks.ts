@@ -1066,14 +1066,23 @@ with account as (
   select p.id as program_id, a.account_id from programs p cross join lateral unnest(accounts_of(p)) a (account_id)
   where a.account_id is not null and ($1::bigint is null or p.id = $1)
 ),
+fee as (
+  select k.program_id, e.livemode, i.payment_id, max((e.fact->>'fee_cents')::bigint) as cents
+  from account k
+  join processor_events e on e.account_id = k.account_id
+  cross join lateral jsonb_array_elements_text(e.fact->'payment_ids') i (payment_id)
+  where e.fact->>'kind' = 'payment_fee' and e.outcome in ('recorded', 'duplicate')
+  group by k.program_id, e.livemode, i.payment_id
+),
 event as (
   select k.program_id, e.livemode, coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}') as payment_id, e.fact#>>'{sale,amount_source}' as source,
     (e.fact#>>'{sale,amount_cents}')::bigint as amount_cents, (e.fact#>>'{sale,commission_base_cents}')::bigint as base_cents,
-    coalesce((e.fact#>>'{sale,processor_fee_cents}')::bigint, 0) as fee_cents, e.fact#>>'{sale,currency}' as currency,
+    greatest((e.fact#>>'{sale,processor_fee_cents}')::bigint, f.cents, 0) as fee_cents, e.fact#>>'{sale,currency}' as currency,
     (e.fact#>>'{sale,sale_date}')::timestamptz as sale_date
   from account k
   join processor_events e on e.account_id = k.account_id
   left join processor_payments i on i.account_id = e.account_id and i.payment_id = e.fact#>>'{sale,transaction_id}'
+  left join fee f on f.program_id = k.program_id and f.livemode = e.livemode and f.payment_id = e.fact#>>'{sale,transaction_id}'
   where e.fact#>>'{sale,transaction_id}' is not null and e.outcome in ('recorded', 'duplicate')
 ),
 sold as (

@@ -22,7 +22,7 @@ export function polarOrder(
   story: Story,
   more: { id?: string; billing_reason?: string; subscription_id?: string | null; metadata?: object } = {},
 ) {
-  const { amount, tax, fee, now } = story
+  const { amount, tax, now } = story
   const { id = polarOrderId(story), billing_reason = 'purchase', subscription_id = null } = more
   return {
     id,
@@ -39,8 +39,8 @@ export function polarOrder(
     due_amount: amount,
     refunded_amount: 0,
     refunded_tax_amount: 0,
-    platform_fee_amount: fee,
-    platform_fee_currency: story.currency,
+    platform_fee_amount: 0,
+    platform_fee_currency: null,
     currency: story.currency,
     billing_reason,
     customer_id: uuidOf(`customer ${story.order}`),
@@ -114,7 +114,13 @@ export const polarFixtures: ProcessorFixtures = {
     'order.paid:renewal-without-data': (story) => event(story, 'order.paid', renewal(story, {})),
     'order.paid:checkout-link': (story) =>
       event(story, 'order.paid', polarOrder(story, { metadata: { reference_id: story.clickId } })),
-    'order.paid:free': (story) => event(story, 'order.paid', polarOrder({ ...story, amount: 0, tax: 0, fee: 0 })),
+    'order.paid:free': (story) => event(story, 'order.paid', polarOrder({ ...story, amount: 0, tax: 0 })),
+    'order.updated': (story) =>
+      event(story, 'order.updated', {
+        ...polarOrder(story),
+        platform_fee_amount: story.fee,
+        platform_fee_currency: story.currency,
+      }),
     'refund.created': (story) => refund(story, 'refund.created', 'pending'),
     'refund.updated': (story) => refund(story, 'refund.updated', 'succeeded'),
     'refund.updated:failed': (story) => refund(story, 'refund.updated', 'failed'),

@@ -21,6 +21,7 @@ export type Fact =
   | Purchase
   | Reversals
   | RefundedTotal
+  | PaymentFee
   | ChargeRefunds
   | InvoicePayment
   | CustomerMetadata
@@ -122,6 +123,13 @@ export interface RefundedTotal {
   payment_ids: string[]
   total_cents: number
   currency: string
+}
+
+/** The processor's fee of a payment, if its processor reports it after the payment. */
+export interface PaymentFee {
+  kind: 'payment_fee'
+  payment_ids: string[]
+  fee_cents: number
 }
 
 /** A charge. Its payload only has the sum of its refunds, so the processor must list them. */

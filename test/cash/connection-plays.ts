@@ -167,6 +167,8 @@ const polar: Play = (story, random) => {
       first,
       of('subscription.created'),
       renewal,
+      of('order.updated'),
+      of('order.updated', { id: idIn(renewal) }),
       ...refunds.flatMap(({ id, amount: refunded, end }) => [
         of('refund.created', { id }, { refunded }),
         ...(end === 'counts' || end === 'undone' ? [of('refund.updated', { id }, { refunded })] : []),

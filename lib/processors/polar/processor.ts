@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { id, time } from '../payload.ts'
 import { isHmac, isRecent, type Processor } from '../processor.ts'
-import { readOrder } from './read-order.ts'
+import { readOrder, readOrderFee } from './read-order.ts'
 import { readRefund } from './read-refund.ts'
 import { readSubscription } from './read-subscription.ts'
 
@@ -47,6 +47,7 @@ export const polar: Processor = {
 
   readers: {
     'order.paid': readOrder,
+    'order.updated': readOrderFee,
     'refund.created': readRefund,
     'refund.updated': readRefund,
     'subscription.created': readSubscription,

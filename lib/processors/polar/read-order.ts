@@ -1,13 +1,20 @@
 import * as z from 'zod/mini'
 import { shareOf } from '../../../tracker/src/stripe-amounts.ts'
-import type { Fact, PurchaseSale } from '../facts.ts'
+import { type Fact, ignored, type PurchaseSale } from '../facts.ts'
 import { amount, anyCurrency, freeText, type HashEmail, id, time } from '../payload.ts'
 import type { ProcessorEvent } from '../processor.ts'
 import { purchaseOf } from '../purchase.ts'
 import { namesOf } from './names.ts'
 
-const order = z.looseObject({
+const fields = {
   id,
+  platform_fee_amount: z.nullish(amount),
+  platform_fee_currency: z.nullish(anyCurrency),
+  currency: anyCurrency,
+}
+
+const order = z.looseObject({
+  ...fields,
   created_at: time,
   billing_reason: z.nullish(z.string()),
   /** After discounts and without tax. An upgrade's credit can exceed its price, so the amounts can be negative. */
@@ -16,9 +23,6 @@ const order = z.looseObject({
   total_amount: z.int(),
   /** The used part of the customer's balance. Negative if the balance pays a part. */
   applied_balance_amount: z.nullish(z.int()),
-  platform_fee_amount: z.nullish(amount),
-  platform_fee_currency: z.nullish(anyCurrency),
-  currency: anyCurrency,
   customer_id: z.nullish(id),
   subscription_id: z.nullish(id),
   product_id: z.nullish(id),
@@ -61,8 +65,18 @@ export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail
   )
 }
 
+const orderWithFee = z.looseObject(fields)
+
+/** Reads `order.updated`. Polar settles the fee after the payment, so the order has no fee yet in `order.paid`. */
+export function readOrderFee({ object }: ProcessorEvent): Fact {
+  const updated = orderWithFee.parse(object)
+  const fee = feeOf(updated)
+  if (!fee) return ignored("It has no fee in the order's currency.")
+  return { kind: 'payment_fee', payment_ids: [updated.id], fee_cents: fee }
+}
+
 /** The fee, if it is in the order's currency. */
-function feeOf(paid: z.output<typeof order>): number | null {
+function feeOf(paid: z.output<typeof orderWithFee>): number | null {
   const { platform_fee_amount: fee, platform_fee_currency: feeCurrency, currency } = paid
   return feeCurrency == null || feeCurrency === currency ? (fee ?? null) : null
 }

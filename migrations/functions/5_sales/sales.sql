@@ -106,9 +106,11 @@ create or replace function complete_sale(sale sales, given sales) returns sales 
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them.
+  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them. A processor can report its fee
+  -- after the payment.
   if given.amount_source > sale.amount_source
-    or given.amount_source = sale.amount_source and sale.amount_source <> 'api' and given.amount_cents > sale.amount_cents then
+    or given.amount_source = sale.amount_source and sale.amount_source <> 'api'
+      and (given.amount_cents, given.processor_fee_cents) > (sale.amount_cents, sale.processor_fee_cents) then
     sale := correct_sale(sale, given);
   end if;
   if not was_attributed then

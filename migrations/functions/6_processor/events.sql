@@ -16,6 +16,7 @@ begin
     when 'reversals' then apply_reversals(event, answer)
     when 'charge_refunds' then apply_reversals(event, answer)
     when 'refunded_total' then apply_refunded_total(event)
+    when 'payment_fee' then apply_payment_fee(event)
     when 'invoice_payment' then apply_invoice_payment(event)
     when 'customer' then apply_customer(event)
     when 'deauthorization' then apply_deauthorization(event)

@@ -37,7 +37,7 @@ begin
     order by s.program_id limit 1;
   end if;
   has_other := exists (select from connected_programs(event.account_id));
-  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds', 'refunded_total')) then
+  if event.program_id is null and (has_other or event.fact->>'kind' not in ('reversals', 'charge_refunds', 'refunded_total', 'payment_fee')) then
     return event;
   end if;
   event.waits_for := 'connection';

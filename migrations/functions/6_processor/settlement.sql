@@ -117,7 +117,23 @@ begin
   on conflict (account_id, reversal_id) do nothing;
 end $$;
 
--- Corrects a sale with earlier invoices of its payment that create no sale themselves, and with the refund totals that waited for it.
+-- Deducts the processor's fee from the commission base of a sale. Changes nothing if the base includes fees, or if the fee is known.
+create or replace function deduct_fee(of_sale sales, fee_cents bigint) returns void language plpgsql as $$
+declare
+  given sales;
+  untaxed bigint;
+begin
+  select s.* into strict given from sales s where s.program_id = of_sale.program_id and s.id = of_sale.id;
+  if given.processor_fee_cents is null then
+    return;
+  end if;
+  untaxed := given.commission_base_cents + given.processor_fee_cents;
+  given.processor_fee_cents := least(fee_cents, untaxed);
+  given.commission_base_cents := untaxed - given.processor_fee_cents;
+  perform record_sale(given, true);
+end $$;
+
+-- Corrects a sale with earlier invoices of its payment that create no sale themselves, and with the refund totals and fees that waited for it.
 create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   event processor_events;
@@ -127,10 +143,15 @@ begin
       reason = 'sale_known'
     where e.account_id = of_account_id and e.livemode <> sale.is_test
       and e.awaits && array(select awaited_name(of_account_id, 'payment', id) from unnest(ids) id)
+      -- A sale that only the API reported has no fee.
+      and (e.fact->>'kind' <> 'payment_fee' or sale.amount_source <> 'api')
     returning e.*
   loop
     if event.fact->>'kind' = 'refunded_total' then
       perform keep_refund_rise(event, sale);
+      continue;
+    elsif event.fact->>'kind' = 'payment_fee' then
+      perform deduct_fee(sale, (event.fact->>'fee_cents')::bigint);
       continue;
     end if;
     if event.livemode and event.fact#>>'{sale,amount_source}' in ('charge', 'intent') then
@@ -194,4 +215,33 @@ begin
   perform settle_reversals(sale);
   event.program_id := sale.program_id;
   return with_outcome(event, 'recorded', null);
+end $$;
+
+-- Applies the fee of a payment to its sale. Until the processor reports the sale, the fee waits.
+create or replace function apply_payment_fee(event processor_events) returns processor_events language plpgsql as $$
+declare
+  ids text[] := payment_ids_of(event.fact);
+  sale sales;
+begin
+  perform lock_payments(event.account_id, ids);
+  perform lock_customers_of_payment(event.account_id, ids, null);
+  sale := sale_of_payments(event.account_id, not event.livemode, ids);
+  if sale.id is null or sale.amount_source = 'api' then
+    event := park_disconnected(event, ids);
+    if event.outcome is null then
+      event.awaits := array(select awaited_name(event.account_id, 'payment', id) from unnest(ids) id);
+      event := with_outcome(event, 'ignored', 'unknown_sale');
+    end if;
+    return event;
+  end if;
+  event.program_id := sale.program_id;
+  perform deduct_fee(sale, (event.fact->>'fee_cents')::bigint);
+  if sale.processor_fee_cents is null then
+    return with_outcome(event, 'ignored', 'fee_included');
+  elsif exists (
+    select from sales s where s.program_id = sale.program_id and s.id = sale.id and s.processor_fee_cents <> sale.processor_fee_cents
+  ) then
+    return with_outcome(event, 'recorded', format('sale_corrected %s', sale.transaction_id));
+  end if;
+  return with_outcome(event, 'duplicate', format('known_payment %s', sale.transaction_id));
 end $$;
