@@ -24,7 +24,12 @@ export const mailBounds = {
   change: { perRecipient: 5 },
   /** Decisions on an application, whose recipients have already confirmed it. */
   decision: { perApplication: 1 },
-  /** Notifications and changed payout addresses. Recipients have an account here and can disable notifications. */
+  /**
+   * Changed payout addresses. A change notifies the account and up to `perChange` previous addresses, which nobody has confirmed. After
+   * `perAccount` changes, the account keeps its address until the next day.
+   */
+  payoutAddress: { perAccount: 5, perChange: 5, perRecipient: 5 },
+  /** Notifications. Recipients have an account here and can disable them. */
   notification: 'by the choices of the recipient',
 } as const
 

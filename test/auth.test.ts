@@ -581,7 +581,7 @@ test('a change to an existing address gives the same response and notifies only 
   expect(refusalIn(often.headers)).toContain('maximum number of e-mails for today')
 })
 
-test('a change of the payout address requires the password, and notifies the account and the previous address', async () => {
+test('a change of the payout address requires the password, and notifies the account and, a few times per day, the previous address', async () => {
   const sandbox = await createSandbox(stack.db, env)
   const { rows } = await stack.sql.query<{ user_id: string; email: string }>(
     'select user_id, email from partners where id = $1',
@@ -609,6 +609,14 @@ test('a change of the payout address requires the password, and notifies the acc
     expect(await lastMail(first)).toContain(`go to ${second} from now on`)
     expect(await mailsTo(email)).toHaveLength(2)
   }, 60_000)
+  // Nobody has confirmed the previous address, so it gets few mails.
+  await setAttempts(`payout address to ${second}`, 5)
+  expect((await move(first, password)).status).toBe(303)
+  await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(3), 60_000)
+  expect(await mailsTo(second)).toEqual([])
+  await setAttempts(`payout address of ${rows[0]?.user_id}`, 5)
+  expect(refusalIn((await move(second, password)).headers)).toContain('five times today')
+  expect(await addressOf()).toBe(first)
 })
 
 test("every member except the last owner can leave a workspace, and strangers can't see it", async () => {

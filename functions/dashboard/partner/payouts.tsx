@@ -4,7 +4,7 @@ import { formatMoney } from '../../../lib/money.ts'
 import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
 import { askPayout, cancelPayout, listPayouts, type Payout } from '../../../lib/money/payouts.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
-import { sendMail } from '../../../lib/mail.ts'
+import { mayChangePayoutAddress, mailPayoutAddress } from '../../../lib/programs/payout-address-mails.ts'
 import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
 import { checkPassword, OwnPassword } from '../account/credentials.tsx'
 import { idInPath } from '../components/address.ts'
@@ -208,17 +208,10 @@ pages.post('/partner/payout', requirePartner, form(payoutForm, address), async (
   if (payoutEmail === c.get('partner').payoutEmail)
     return redirectWith(c, address, 'This is already your payout address.')
   await checkPassword(c, 'payout_password', password)
-  const { before, waitsUntil } = await setPayoutAddress(c.get('db'), id, payoutEmail)
-  const text = [
-    `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
-    ...(waitsUntil
-      ? [`Payout runs don't pay you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
-      : []),
-    "If this wasn't you, choose a new password now and set the address again:",
-    `${c.env.BASE_URL}/forgot-password`,
-  ].join('\n\n')
-  for (const to of new Set([...before, email])) {
-    c.executionCtx.waitUntil(sendMail(c.get('db'), c.env, { to, subject: 'Your payout address was changed', text }))
-  }
+  const db = c.get('db')
+  if (!(await mayChangePayoutAddress(db, id)))
+    throw new FormRefusal({ payout_email: 'You changed your payout address five times today. Try again tomorrow.' })
+  const change = await setPayoutAddress(db, id, payoutEmail)
+  c.executionCtx.waitUntil(mailPayoutAddress(db, c.env, { ...change, email, payoutEmail }))
   return redirectWith(c, address, 'Your payout address was saved.')
 })
