@@ -1729,7 +1729,7 @@ export interface DatabaseFunctions {
   }
   report_payout_items: {
     arguments: { of_program_id: number | null; of_batch_id: number | null; reports: string | null }
-    row: { report_payout_items: unknown | null }
+    row: { report_payout_items: (number)[] | null }
   }
   return_payout: {
     arguments: { of_program_id: number | null; of_payout_id: number | null; as_status: string | null; because: string | null }

@@ -10825,7 +10825,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refuse_at_provider(of_program_id bigint, payout_ids bigint[])
+CREATE OR REPLACE FUNCTION public.refuse_at_provider(of_program_id bigint, payout_ids bigint[], as_failed boolean DEFAULT false)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -10835,7 +10835,7 @@ begin
     join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
     join payout_connections c on c.id = b.connection_id and c.keys is not null
     where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'unclaimed')
-      and i.provider_status is distinct from 'BLOCKED'
+      and not (as_failed and i.provider_status is not distinct from 'BLOCKED')
   ) then
     raise exception 'the payment is at its provider' using errcode = 'restrict_violation', constraint = 'payouts_not_at_provider';
   end if;
@@ -11177,7 +11177,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb)
- RETURNS void
+ RETURNS bigint[]
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -11208,6 +11208,10 @@ begin
   ) b
   where r.program_id = of_program_id and r.id = b.payout_run_id and r.paid_at is null and not exists (
     select from payouts w where w.program_id = r.program_id and w.payout_run_id = r.id and w.decided_at is null
+  );
+  return array(
+    select w.id from payout_items i join payouts w on w.program_id = i.program_id and w.id = i.payout_id
+    where i.program_id = of_program_id and i.batch_id = of_batch_id and i.outcome = 'paid' and w.paid_on is null order by 1
   );
 end $function$
 ;
@@ -11274,7 +11278,7 @@ begin
   select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
   status := payout.status;
   if payout.status <> as_status then
-    perform refuse_at_provider(of_program_id, array[of_payout_id]);
+    perform refuse_at_provider(of_program_id, array[of_payout_id], as_failed => true);
   end if;
   perform end_payout(payout, as_status, because);
 end $function$

@@ -233,14 +233,19 @@ test('the partner is notified of the last day to claim a payment, and the paymen
 })
 
 test('a blocked payment and one of a disconnected provider wait for a person', async () => {
-  const { standIns, programId, recipients, payoutIds, send, go, states } = await createSending('paypal')
+  const { standIns, programId, runId, recipients, payoutIds, send, go, states } = await createSending('paypal')
   await send()
   await go(2)
   standIns.setStatus(recipients[0] ?? '', 'BLOCKED')
   await go()
   const [first = 0, second = 0] = payoutIds
+  await expect(payPayout(db, programId, first, 3000, transfer)).rejects.toThrow('is executing')
   await returnPayout(db, programId, first, 'failed', 'Blocked by PayPal')
   await expect(payPayout(db, programId, second, 1200, transfer)).rejects.toThrow('is executing')
+  standIns.setStatus(recipients[0] ?? '', 'SUCCESS')
+  await go()
+  const [batch] = await listRunBatches(db, programId, runId)
+  expect(batch?.problem).toContain(`PayPal paid payout ${first} although it is marked as failed`)
   await disconnectProvider(db, programId, 'paypal')
   await payPayout(db, programId, second, 1200, transfer)
   expect([await states(), await listProviders(db, programId)]).toEqual([['failed', 'paid'], []])

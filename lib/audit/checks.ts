@@ -299,12 +299,15 @@ where (case when day >= (select coalesce(max(utc_day(since)), '-infinity') from 
   {
     name: `every deduction of a paid commission warned the advertiser`,
     query: `-- every deduction of a paid commission warned the advertiser
--- The rows of an archive have no notifications and no audit log here.
+-- The rows of an archive have no notifications and no audit log here. A payout that came back can be paid again, and counts from its last payment.
 select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'no notification' as found, 'a notification' as expected
 from balance_entries e
 join programs p on p.id = e.program_id
 join commissions c on c.program_id = e.program_id and c.id = e.commission_id
-join balance_entries payment on payment.program_id = c.program_id and payment.payout_id = c.payout_id
+join (
+  select program_id, payout_id, max(entry_number) as entry_number from balance_entries
+  where cause = 'payout_paid' and ($1::bigint is null or program_id = $1) group by program_id, payout_id
+) payment on payment.program_id = c.program_id and payment.payout_id = c.payout_id
 where ($1::bigint is null or e.program_id = $1) and e.created_at >= greatest(notifications_begin(), p.moved_in_at) and e.cause in ('commission_reversed', 'commission_corrected') and e.amount_cents < 0
   and e.entry_number > payment.entry_number
   and not exists (
@@ -728,13 +731,14 @@ where ($1::bigint is null or e.program_id = $1) and e.cause = 'payout_paid' and 
   {
     name: `a payout has the outcome that its provider reported`,
     query: `-- a payout has the outcome that its provider reported
+-- People can record that a paid payout came back.
 select i.program_id, 'payout ' || i.payout_id as subject, w.status as found, i.outcome || ' at ' || c.provider as expected
 from payout_items i
 join payouts w on w.program_id = i.program_id and w.id = i.payout_id
 join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
 join payout_connections c on c.id = b.connection_id
 where ($1::bigint is null or i.program_id = $1) and case i.outcome
-  when 'paid' then w.status <> 'paid'
+  when 'paid' then w.paid_on is null
   when 'returned' then w.status not in ('returned', 'failed')
   when 'failed' then w.status not in ('returned', 'failed')
   else w.status in ('requested', 'in_run')

@@ -208,11 +208,15 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
         inMilliseconds: isComplete ? minute : 0,
       })
     }
-    await report(db, batch, await provider.readItems(account, known))
+    const paidAnyway = await report(db, batch, await provider.readItems(account, known))
+    const problem =
+      paidAnyway.length === 0
+        ? null
+        : `${provider.title} paid payout ${paidAnyway.join(', ')} although it is marked as failed. Deduct the amount from the partner's balance.`
     const open = items.some(({ isPaid }) => !isPaid)
     const isOver = items.length === 0 || age > watchedDays * day
     const pause = !open ? day : age < day ? 5 * minute : 60 * minute
-    return await plan({ ...(isOver && { status: 'done' }), problem: null, inMilliseconds: pause })
+    return await plan({ ...(isOver && { status: 'done' }), problem, inMilliseconds: pause })
   } catch (error) {
     await plan({ problem: error instanceof Error ? error.message : String(error), inMilliseconds: 10 * minute })
   }
@@ -250,8 +254,9 @@ async function readItems(db: Database, batch: ClaimedBatch, which: 'unsent' | 'u
   )
 }
 
-async function report(db: Database, { program_id, id }: ClaimedBatch, reports: ItemReport[]): Promise<void> {
-  if (reports.length === 0) return
+/** Stores reports, and returns the payouts that the provider paid although a person had marked them as failed. */
+async function report(db: Database, { program_id, id }: ClaimedBatch, reports: ItemReport[]): Promise<number[]> {
+  if (reports.length === 0) return []
   const rows = reports.map(({ payoutId, claimUntil, reason, reference, ...rest }) => ({
     payout_id: payoutId,
     claim_until: claimUntil ?? null,
@@ -264,7 +269,8 @@ async function report(db: Database, { program_id, id }: ClaimedBatch, reports: I
     of_batch_id: id,
     reports: JSON.stringify(rows),
   })
-  await retryOnce(() => db.query(statement))
+  const [row] = await retryOnce(() => db.query(statement))
+  return row?.report_payout_items ?? []
 }
 
 function progressOf(db: Database, batch: ClaimedBatch): Progress {
@@ -306,7 +312,9 @@ function progressOf(db: Database, batch: ClaimedBatch): Progress {
     async itemHasId(item, id) {
       await db.query(itemsOf([item]).set({ provider_item_id: id }))
     },
-    report: async (reports) => await report(db, batch, reports),
+    async report(reports) {
+      await report(db, batch, reports)
+    },
   }
 }
 

@@ -81,8 +81,9 @@ begin
 end $$;
 
 -- Applies a provider's report on the payments of a batch: `[{payout_id, outcome, status, reason, reference, claim_until}]`. Outcomes only
--- move forward, so a late report changes nothing. A run without open payments is then paid.
-create or replace function report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb) returns void language plpgsql as $$
+-- move forward, so a late report changes nothing. A run without open payments is then paid. Returns the batch's payouts that the provider
+-- paid although a person had marked them as failed.
+create or replace function report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb) returns bigint[] language plpgsql as $$
 declare
   report record;
   payout payouts;
@@ -111,6 +112,10 @@ begin
   ) b
   where r.program_id = of_program_id and r.id = b.payout_run_id and r.paid_at is null and not exists (
     select from payouts w where w.program_id = r.program_id and w.payout_run_id = r.id and w.decided_at is null
+  );
+  return array(
+    select w.id from payout_items i join payouts w on w.program_id = i.program_id and w.id = i.payout_id
+    where i.program_id = of_program_id and i.batch_id = of_batch_id and i.outcome = 'paid' and w.paid_on is null order by 1
   );
 end $$;
 

@@ -175,16 +175,17 @@ begin
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
 end $$;
 
--- Refuses manual decisions on payments that a provider is executing. A payment that the provider blocked, or whose connection has ended,
--- needs a person.
-create or replace function refuse_at_provider(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
+-- Refuses manual decisions on payments that a provider is executing. Those whose connection has ended need a person. So do those that the
+-- provider blocked, but a person can only mark them as failed (`as_failed`), because the provider can still pay them.
+create or replace function refuse_at_provider(of_program_id bigint, payout_ids bigint[], as_failed boolean default false) returns void
+language plpgsql as $$
 begin
   if exists (
     select from payout_items i
     join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
     join payout_connections c on c.id = b.connection_id and c.keys is not null
     where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'unclaimed')
-      and i.provider_status is distinct from 'BLOCKED'
+      and not (as_failed and i.provider_status is not distinct from 'BLOCKED')
   ) then
     raise exception 'the payment is at its provider' using errcode = 'restrict_violation', constraint = 'payouts_not_at_provider';
   end if;
@@ -217,7 +218,7 @@ begin
   select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
   status := payout.status;
   if payout.status <> as_status then
-    perform refuse_at_provider(of_program_id, array[of_payout_id]);
+    perform refuse_at_provider(of_program_id, array[of_payout_id], as_failed => true);
   end if;
   perform end_payout(payout, as_status, because);
 end $$;
