@@ -25,7 +25,8 @@ function given(environment: string): Record<string, string> {
     ...cloudflare.environment,
     ENVIRONMENT: environment,
     DOMAIN: 'acme.test',
-    DATABASE_URL: `postgresql://svc@${environment}.neon.tech/svc`,
+    DATABASE_URL: `postgresql://svc@${environment}.eu-central-1.aws.neon.tech/svc`,
+    DATABASE_REGION: 'aws:eu-central-1',
     QUEUE_URL: `https://sqs.eu-central-1.amazonaws.com/1/notifications-${environment}`,
     WEBHOOK_QUEUE_URL: `https://sqs.eu-central-1.amazonaws.com/1/webhooks-${environment}`,
     AWS_REGION: 'eu-central-1',
@@ -154,6 +155,18 @@ test('an explicit host replaces the host of the environment', () => {
   expect(dashboard).toMatchObject({ routes: ['try.acme.test/*'], vars: { BASE_URL: 'https://try.acme.test' } })
 })
 
+const placed = (environment: Record<string, string>) =>
+  readFunctions(operatorToml(wranglerToml, readOperator(environment).operator)).map(({ region }) => region)
+
+test('functions run near the database, except those without one', () => {
+  const expected = readFunctions().map(({ secrets }) =>
+    secrets.includes('DATABASE_URL') ? 'aws:eu-central-1' : undefined,
+  )
+  expect(placed(given('staging'))).toEqual(expected)
+  expect(expected).toContain(undefined)
+  expect(new Set(placed({ ...given('staging'), DATABASE_REGION: '' }))).toEqual(new Set([undefined]))
+})
+
 test('a second deployment keeps unset values, and reports what happens to the others', async () => {
   deployed()
   cloudflare.workers['svc-delete-expired'] = { bindings: [], crons: ['* * * * *'] }
@@ -238,6 +251,8 @@ test.each([
   [{ DOMAIN: 'acme.test' }, ['Set ENVIRONMENT']],
   [{ DOMAIN: 'acme.test', ENVIRONMENT: 'Staging' }, ['Set ENVIRONMENT']],
   [{ DOMAIN: 'acme.test', ENVIRONMENT: 'staging' }, []],
+  [{ ...given('staging'), DATABASE_REGION: 'Frankfurt' }, ['such as aws:eu-central-1']],
+  [{ ...given('staging'), DATABASE_REGION: 'aws:us-east-1' }, ['DATABASE_URL is in aws:eu-central-1']],
 ])('with %j it names the missing values', (environment, sentences) => {
   const { problems } = readOperator(environment)
   expect(problems).toEqual(sentences.map((sentence) => expect.stringContaining(sentence)))

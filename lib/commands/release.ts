@@ -17,7 +17,7 @@ const run = (command: string, ...args: string[]) => execFileSync(command, args, 
 const withVersion = (text = '', version: string, indentation = '  ') =>
   text.replace(new RegExp(`^${indentation}"version": ".*"`, 'm'), `${indentation}"version": "${version}"`)
 
-/** What a release changes: the new texts of its files, and the text of its tag. */
+/** The changes of a release: the new texts of its files, and the text of its tag. */
 export interface Release {
   version: string
   /** The section of the changelog. */

@@ -21,6 +21,8 @@ export interface FunctionEntry {
   rateLimits: RateLimitEntry[]
   /** Service bindings, each with its name, the bound function and its export. */
   services: Record<string, { name: string; entrypoint?: string }>
+  /** The cloud region near which the function runs, if it has one. */
+  region?: string
   compatibilityDate: string
   compatibilityFlags: string[]
 }
@@ -51,6 +53,7 @@ const wranglerConfig = z.object({
       vars: z.optional(z.record(z.string(), z.string())),
       secrets: z.optional(z.object({ required: z.optional(z.array(z.string())) })),
       ratelimits: z.optional(z.array(rateLimit)),
+      placement: z.optional(z.object({ region: z.string() })),
       services: z.optional(
         z.array(z.object({ binding: z.string(), service: z.string(), entrypoint: z.optional(z.string()) })),
       ),
@@ -71,6 +74,7 @@ export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8'))
     vars: env.vars ?? {},
     secrets: env.secrets?.required ?? [],
     rateLimits: env.ratelimits ?? [],
+    ...(env.placement && { region: env.placement.region }),
     services: Object.fromEntries(
       (env.services ?? []).map(({ binding, service, entrypoint }) => {
         const bound = Object.entries(config.env).find(([, other]) => other.name === service)

@@ -28,6 +28,14 @@ export function readOperator(given: Record<string, string | undefined>): { opera
     )
   }
   if (!domain) problems.push('Set DOMAIN to your zone at Cloudflare: DOMAIN=yourdomain.com.')
+  const region = given['DATABASE_REGION']
+  const [, neonRegion, cloud] = /\.([\w-]+)\.(aws|azure)\.neon\.tech/.exec(given['DATABASE_URL'] ?? '') ?? []
+  if (region && !/^(aws|gcp|azure):[a-z\d-]+$/.test(region))
+    problems.push('Set DATABASE_REGION to the cloud and region of the database, such as aws:eu-central-1.')
+  else if (region && neonRegion && region !== `${cloud}:${neonRegion}`)
+    problems.push(
+      `DATABASE_REGION is ${region}, but DATABASE_URL is in ${cloud}:${neonRegion}. Correct DATABASE_REGION.`,
+    )
   // Use only one label, because Cloudflare's free certificate covers no more.
   const label = environment === production ? 'api' : `api-${environment}`
   const host = given['API_HOST'] || (domain && `${label}.${domain}`)
@@ -43,6 +51,8 @@ const wranglerConfig = z.looseObject({
       vars: z.optional(z.record(z.string(), z.string())),
       services: z.optional(z.array(z.looseObject({ service: z.string() }))),
       ratelimits: z.optional(z.array(z.looseObject({ namespace_id: z.string() }))),
+      secrets: z.optional(z.looseObject({ required: z.optional(z.array(z.string())) })),
+      placement: z.optional(z.object({ region: z.string() })),
     }),
   ),
 })
@@ -65,7 +75,8 @@ function namespaceId(id: string, environment: string): string {
 
 /**
  * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
- * `--keep-vars` keeps the value at Cloudflare for variables that are not set.
+ * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near
+ * `DATABASE_REGION`, so a page with several requests crosses the distance to the visitor once.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml
@@ -76,6 +87,8 @@ export function operatorToml(wranglerToml: string, { environment, domain, host, 
     env.name = workerName(env.name, environment)
     for (const binding of env.services ?? []) binding.service = workerName(binding.service, environment)
     for (const limit of env.ratelimits ?? []) limit.namespace_id = namespaceId(limit.namespace_id, environment)
+    const region = given['DATABASE_REGION']
+    if (region && env.secrets?.required?.includes('DATABASE_URL')) env.placement = { region }
     if (!env.vars) continue
     const values = Object.entries(env.vars).map(([name, value]) => [name, given[name] ?? (value || undefined)])
     env.vars = Object.fromEntries(values.filter(([, value]) => value !== undefined))

@@ -28,7 +28,10 @@ export function secretsOf({ secrets, vars }: Pick<FunctionEntry, 'secrets' | 'va
  */
 export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edge, allNames: string[]): Plan {
   const { environment, host, given } = operator
-  const lines = [`${environment}: ${host} in the zone ${operator.domain}`]
+  const place = given['DATABASE_REGION']
+    ? `near ${given['DATABASE_REGION']}`
+    : 'near the visitors, because DATABASE_REGION is not set'
+  const lines = [`${environment}: ${host} in the zone ${operator.domain}, running ${place}`]
   const problems = new Set<string>()
   for (const { name, vars, crons, rateLimits, routes, workerName: worker, ...entry } of functions) {
     const there = edge.workers[worker]
