@@ -8,6 +8,7 @@ import {
   importRowsQuery,
   importsQuery,
   newImport,
+  newPart,
 } from '../lib/api/imports.ts'
 import { accept } from '../lib/api/input.ts'
 import { cursorOf, idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
@@ -22,6 +23,7 @@ import {
   listImportRows,
   listImports,
   readImport,
+  storeArchivePart,
   undoImport,
 } from '../lib/moving/imports.ts'
 import type { ImportEnv } from '../lib/moving/read-service.ts'
@@ -50,11 +52,11 @@ app.post(
   async (c) => {
     const programId = c.get('programId')
     const asked = asNewImport(c.req.valid('json'))
-    const importId = await createImport(c.get('db'), c.env, programId, asked.source, asked.access)
+    const importId = await createImport(c.get('db'), c.env, programId, asked.source, asked.access, asked.parts)
     // The request has used up its token. The rest of the work is safe to repeat without a token.
     const db = openDatabase(c.env).actingByKey(c.get('key'))
     if (asked.access) await continueImport(db, c.env, { programId, importId, seconds })
-    else await importFiles(db, c.env, programId, importId, { ...asked, seconds })
+    else if (asked.parts === undefined) await importFiles(db, c.env, programId, importId, { ...asked, seconds })
     const planned = await readImport(db, programId, importId)
     c.executionCtx.waitUntil(continueImport(db, c.env, { programId, importId, seconds: secondsAfterwards }))
     return c.json({ success: true, ...asImport(planned) }, 201)
@@ -67,6 +69,21 @@ app.get(one, withKey('read'), named, async (c) => {
   return c.json({ success: true, ...asImport(found) })
 })
 app.all(one, onlyMethods('GET', 'HEAD'))
+
+app.post(
+  `${one}/parts`,
+  limitBodyTo(maxImportBytes),
+  withKey('manage'),
+  named,
+  accept('json', newPart, known),
+  async (c) => {
+    const db = openDatabase(c.env).actingByKey(c.get('key'))
+    const { import_id: importId } = c.req.valid('param')
+    const now = await storeArchivePart(db, c.env, c.get('programId'), importId, c.req.valid('json'))
+    return c.json({ success: true, ...asImport(now) })
+  },
+)
+app.all(`${one}/parts`, onlyMethods('POST'))
 
 app.get(`${one}/rows`, withKey('read'), named, accept('query', importRowsQuery, known), async (c) => {
   const { limit, cursor, outcome } = c.req.valid('query')

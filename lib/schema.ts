@@ -176,6 +176,13 @@ export interface Applications {
   verified_at: Timestamp | null;
 }
 
+export interface ArchiveParts {
+  content: Uint8Array;
+  import_id: Int8;
+  part: number;
+  program_id: Int8;
+}
+
 export interface ArchiveRows {
   fields: Json;
   id: Int8;
@@ -499,6 +506,7 @@ export interface Imports {
   error_count: Generated<number>;
   files: Json | null;
   id: Generated<Int8>;
+  part_count: number | null;
   planned_at: Timestamp | null;
   position: Json | null;
   problem: string | null;
@@ -1302,6 +1310,7 @@ export interface DB {
   affiliate_lead_events: AffiliateLeadEvents;
   api_keys: ApiKeys;
   applications: Applications;
+  archive_parts: ArchiveParts;
   archive_rows: ArchiveRows;
   audit_findings: AuditFindings;
   audit_log: AuditLog;
@@ -1759,6 +1768,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_batch_id: number | null }
     row: { stop_payout_batch: number | null }
   }
+  store_archive_part: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; of_part: number | null; content_base64: string | null }
+    row: { outcome: string | null }
+  }
   store_former_commissions: {
     arguments: { of_program_id: number | null; rows: string | null }
     row: { store_former_commissions: unknown | null }
@@ -1929,6 +1942,7 @@ export const functionCalls: {
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
+  store_archive_part: { text: 'select * from store_archive_part($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64'] },
   store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
   store_import_page: { text: 'select store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },

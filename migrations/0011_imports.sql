@@ -17,6 +17,8 @@ create table imports (
   -- The service's API key, encrypted, and the next page to read, until everything is read.
   sealed_key bytea,
   position jsonb,
+  -- The number of parts of its archive, until it has received all of them.
+  part_count integer check (part_count between 1 and 200),
   -- Its rows by outcome, and the applied ones. Each batch adds its own, because counting the rows of a large import takes a second.
   row_count integer not null default 0,
   create_count integer not null default 0,
@@ -115,6 +117,16 @@ create table archive_rows (
   foreign key (program_id, import_id) references imports (program_id, id) on delete cascade
 );
 create index archive_rows_kind_idx on archive_rows (program_id, import_id, kind, id);
+
+-- The parts of a large archive, until the import has read all of them.
+create table archive_parts (
+  program_id bigint not null,
+  import_id bigint not null,
+  part integer not null,
+  content bytea not null check (octet_length(content) between 1 and 4 * 1024 * 1024),
+  primary key (program_id, import_id, part),
+  foreign key (program_id, import_id) references imports (program_id, id) on delete cascade
+);
 
 -- Exports of a program.
 create table exports (

@@ -244,6 +244,16 @@ CREATE INDEX applications_user_idx ON public.applications USING btree (user_id) 
 CREATE UNIQUE INDEX applications_waiting_key ON public.applications USING btree (program_id, email) WHERE (status = 'waiting'::text);
 CREATE TRIGGER applications_audit AFTER UPDATE OF status ON public.applications FOR EACH ROW WHEN (((old.status = 'waiting'::text) AND (new.status = ANY (ARRAY['approved'::text, 'rejected'::text])))) EXECUTE FUNCTION audit_application();
 
+create table archive_parts (
+  program_id bigint not null,
+  import_id bigint not null,
+  part integer not null,
+  content bytea not null,
+  constraint archive_parts_pkey PRIMARY KEY (program_id, import_id, part),
+  constraint archive_parts_content_check CHECK (((octet_length(content) >= 1) AND (octet_length(content) <= ((4 * 1024) * 1024)))),
+  constraint archive_parts_program_id_import_id_fkey FOREIGN KEY (program_id, import_id) REFERENCES imports(program_id, id) ON DELETE CASCADE
+);
+
 create table archive_rows (
   program_id bigint not null,
   import_id bigint not null,
@@ -746,6 +756,7 @@ create table imports (
   files jsonb,
   sealed_key bytea,
   position jsonb,
+  part_count integer,
   row_count integer not null default 0,
   create_count integer not null default 0,
   update_count integer not null default 0,
@@ -759,6 +770,7 @@ create table imports (
   undone_at timestamp with time zone,
   constraint imports_pkey PRIMARY KEY (program_id, id),
   constraint imports_check CHECK (((state = 'reading'::text) OR (num_nonnulls(sealed_key, "position") = 0))),
+  constraint imports_part_count_check CHECK (((part_count >= 1) AND (part_count <= 200))),
   constraint imports_problem_check CHECK ((length(problem) <= 1000)),
   constraint imports_source CHECK ((source = ANY (ARRAY['rewardful'::text, 'tolt'::text, 'firstpromoter'::text, 'partnerstack'::text, 'tapfiliate'::text, 'dub'::text, 'csv'::text, 'archive'::text]))),
   constraint imports_state CHECK ((state = ANY (ARRAY['reading'::text, 'planned'::text, 'applying'::text, 'applied'::text, 'undoing'::text, 'undone'::text, 'failed'::text]))),
@@ -6931,6 +6943,7 @@ begin
   update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
     state = case when why_not is null then 'planned' else 'failed' end
   where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
+  delete from archive_parts a where a.program_id = of_program_id and a.import_id = of_import_id;
   if why_not is not null then
     delete from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id;
     return;
@@ -12003,6 +12016,26 @@ begin
     select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
   );
   return cardinality(stopped_ids);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.store_archive_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, OUT outcome text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from imports i
+  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and of_part between 1 and i.part_count for update;
+  if not found then
+    return;
+  end if;
+  delete from archive_parts a where a.program_id = of_program_id and a.import_id <> of_import_id;
+  insert into archive_parts (program_id, import_id, part, content) values (of_program_id, of_import_id, of_part, decode(content_base64, 'base64'))
+  on conflict (program_id, import_id, part) do update set content = excluded.content;
+  update imports i set part_count = null
+  where i.program_id = of_program_id and i.id = of_import_id
+    and i.part_count = (select count(*) from archive_parts a where a.program_id = of_program_id and a.import_id = of_import_id);
+  outcome := case when found then 'complete' else 'stored' end;
 end $function$
 ;
 

@@ -9,7 +9,7 @@ import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { returnPayout } from '../lib/money/payouts.ts'
 import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
-import { applyImport, createImport, importFiles } from '../lib/moving/imports.ts'
+import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { enterShadowMode, leaveShadowMode, readShadowMode } from '../lib/programs/shadow-mode.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
@@ -221,7 +221,22 @@ test('an archive contains each column of its tables or lists it as omitted, and 
 
 test('subscriptions that carry the former id of a moved program still reach it, and it can move again', async () => {
   const third = await newProgram()
-  expect(await importedInto(third, await exported(target))).toMatchObject({ state: 'applied' })
+  const content = Buffer.from(await exported(target))
+  const ends = [0, 20_000, content.length - 10, content.length]
+  const importId = await createImport(db, env, third, 'archive', undefined, ends.length - 1)
+  const send = async (part: number) => {
+    const content_base64 = content.subarray(ends[part - 1], ends[part]).toString('base64')
+    return await storeArchivePart(db, env, third, importId, { part, content_base64 })
+  }
+  expect([await send(3), await send(3), await send(1), await send(2)].map(({ state }) => state)).toEqual([
+    'reading',
+    'reading',
+    'reading',
+    'planned',
+  ])
+  await expect(send(2)).rejects.toMatchObject({ code: 'conflict' })
+  expect((await sql.query('select from archive_parts')).rows).toEqual([])
+  expect(await applyImport(db, env, third, importId, 9)).toMatchObject({ state: 'applied' })
   expect(normalized(await exported(third))).toEqual(normalized(archive))
   await sql.query(`update programs set processor_account_id = 'acct_moved' where id = $1`, [third])
   const found = `select (program_of_purchase('acct_moved', jsonb_build_object('program_id', $1::bigint))).id::int as id`

@@ -1,5 +1,7 @@
+import { strFromU8, unzipSync } from 'fflate'
 import { execFileSync } from 'node:child_process'
-import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { hash } from 'node:crypto'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
@@ -8,6 +10,7 @@ import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
+import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { countClicks, recordClick } from '../lib/tracking/clicks.ts'
 import { noClick } from './support/ledger.ts'
 import { startSvc } from './support/svc.ts'
@@ -516,6 +519,39 @@ describe('svc partners, links, sales, commissions and payouts', () => {
       stderr: expect.stringContaining('must be the id of the account or program'),
     })
     expect((await svc(['import', 'plan', 'elsewhere'])).exitCode).toBe(2)
+  })
+
+  test('export the whole program into one file, and fill another program from it', async () => {
+    expect((await svc(['export', 'moved.zip'])).stdout).toMatch(/^✓ \d+ rows are in moved\.zip\.\n$/)
+    const { 'manifest.json': manifest, ...files } = unzipSync(readFileSync(inFolder('moved.zip')))
+    const declared: { name: string; sha256: string }[] = JSON.parse(strFromU8(manifest ?? new Uint8Array())).files
+    const hashes = declared.map(({ name, sha256 }) => [name, sha256])
+    expect(hashes).toEqual(Object.entries(files).map(([name, file]) => [name, hash('sha256', file)]))
+    expect(await svc(['export', 'moved.zip'])).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('exists already'),
+    })
+    const { rows } = await stack.sql.query('select workspace_id from programs where id = $1', [sandbox.programId])
+    const other = await createProgram(stack.db, rows[0].workspace_id, {
+      ...programDefaults,
+      name: 'Moved',
+      domain: 'moved.example.com',
+    })
+    const SVC_API_KEY = await createApiKey(stack.db, other, 'mover', { scopes: ['manage', 'read'] })
+    const there = { ...connection, SVC_API_KEY }
+    const planned = await svc(['import', 'plan', 'archive', 'moved.zip'], there)
+    const id = /^id +(\d+)/.exec(planned.stdout)?.[1] ?? ''
+    expect(planned.stdout).toContain(`Nothing has changed yet. Apply it: svc import apply ${id}\n`)
+    expect((await svc(['import', 'apply', id], there)).stdout).toMatch(/state +applied\n/)
+    const transactions = async (environment: typeof connection) =>
+      (await json(['sales', 'list', '--json'], environment)).data.map(
+        ({ transaction_id: sale }: { transaction_id: string }) => sale,
+      )
+    expect(await transactions(there)).toEqual(await transactions(connection))
+    expect(await svc(['import', 'plan', 'archive', 'none.zip'], there)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('cannot be read'),
+    })
   })
 
   test('explain a sale as text and as JSON, and report a missing sale', async () => {

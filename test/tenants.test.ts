@@ -358,6 +358,7 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/reviews': { commission_ids: [Number(own[':commission_id'])], decision: 'rejected', note: 'no' },
   'POST /api/v1/adjustments': { partner_id: victim.partnerId, amount_cents: -100, note: 'no' },
   'POST /api/v1/imports': { source: 'csv', files: { 'partners.csv': 'Name\nEve' } },
+  'POST /api/v1/imports/:import_id/parts': { part: 1, content_base64: 'UEsDBA==' },
   'POST /api/v1/shadow-mode/commissions': {
     commissions: [
       {

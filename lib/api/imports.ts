@@ -30,6 +30,20 @@ const file = z
     }),
   )
 
+const maxParts = 200
+/** The characters of 4 MiB in base 64. */
+const maxPartText = 4 * Math.ceil((4 * 1024 * 1024) / 3)
+const wholeNumber = (most: number) => {
+  const problem = `must be an integer from 1 to ${most}`
+  return z.int(problem).check(z.gte(1, problem), z.lte(most, problem))
+}
+
+/** Body of POST /api/v1/imports/{import_id}/parts. */
+export const newPart = z.strictObject({
+  part: wholeNumber(maxParts),
+  content_base64: z.base64('must be base 64').check(z.minLength(4), z.maxLength(maxPartText, 'must be 4 MiB at most')),
+})
+
 const accountNeeded = 'must be the id of the account or program: this service needs it in addition to the key'
 
 /** Body of POST /api/v1/imports. */
@@ -50,11 +64,16 @@ export const newImport = z
       z.string().check(z.minLength(1), z.maxLength(1000), z.regex(/^[\x21-\x7e]+$/, 'must be a key without blanks')),
     ),
     account: z.optional(z.string().check(z.minLength(1), z.maxLength(200), z.regex(/^[\w.:-]+$/, 'must be an id'))),
+    parts: z.optional(wholeNumber(maxParts)),
   })
   .check(
-    z.refine(({ files, api_key: key }) => (files === undefined) !== (key === undefined), {
+    z.refine(({ files, api_key: key, parts }) => [files, key, parts].filter((one) => one !== undefined).length === 1, {
       path: ['files'],
-      error: 'must be given, or else api_key',
+      error: 'must be given, or else api_key or parts',
+    }),
+    z.refine(({ source, parts }) => parts === undefined || source === 'archive', {
+      path: ['parts'],
+      error: 'must not be given: only an archive has parts',
     }),
     z.refine(({ source, api_key: key }) => key === undefined || services[source].url !== undefined, {
       path: ['api_key'],
@@ -77,11 +96,13 @@ export function asNewImport({
   mapping = {},
   api_key: key,
   account = '',
+  parts,
 }: z.output<typeof newImport>): {
   source: (typeof sources)[number]
   files: ImportFile[]
   mappings: Mappings
   access: { key: string; account: string } | undefined
+  parts: number | undefined
 } {
   const encoder = new TextEncoder()
   const given = Array.isArray(files)
@@ -97,7 +118,7 @@ export function asNewImport({
     if (table !== undefined && typeof chosen !== 'string') mappings[table] = headingsOf(chosen)
     else if (typeof chosen === 'string') Object.assign(mappings, headingsOf({ [name]: chosen }))
   }
-  return { source, files: given, mappings, access: key === undefined ? undefined : { key, account } }
+  return { source, files: given, mappings, access: key === undefined ? undefined : { key, account }, parts }
 }
 
 const fields = new Set<string>(Object.values(tables).flat())
@@ -188,6 +209,16 @@ const example = {
   applied_at: null,
   undone_at: null,
 }
+const exampleOfParts = {
+  ...example,
+  import_id: 2,
+  source: 'archive',
+  state: 'reading',
+  files: null,
+  counts: { create: 0, update: 0, skip: 0, error: 0 },
+  rows: 0,
+  planned_at: null,
+}
 const exampleRow = {
   row_id: 1,
   kind: 'partner',
@@ -253,9 +284,31 @@ export const importOperations = (): Operation[] => [
         'The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys.',
       mapping:
         'The column heading for each field, for all files or by table: `{"partners": {"name": "Full name"}}`. You only need it for headings that are not recognized.',
+      parts:
+        'Only for an archive, instead of files: the number of parts in which you then send it, up to 4 MiB each. The import is planned after the last one.',
     }),
     errors: ['idempotency_mismatch'],
-    examples: [answeredCreated('planned', 'One partner with a link', example, sent)],
+    examples: [
+      answeredCreated('planned', 'One partner with a link', example, sent),
+      answeredCreated('parts', 'An archive in two parts', exampleOfParts, { source: 'archive', parts: 2 }),
+    ],
+  },
+  {
+    ...common,
+    id: 'sendArchivePart',
+    method: 'post',
+    path: `${path}/{import_id}/parts`,
+    summary: 'Send a part of an archive',
+    description:
+      'Stores a part of the ZIP file. Send the parts in any order. A part replaces an earlier one with the same number. The last missing part plans the import, which can take minutes. If a part is missing for an hour, the import fails.',
+    scope: 'manage',
+    parameters: [idParameter('import_id', 'Id of the import.', 2)],
+    body: body(newPart, {
+      part: 'The number of the part, from 1.',
+      content_base64: 'The bytes of the part in base 64, up to 4 MiB.',
+    }),
+    errors: ['not_found', 'conflict'],
+    examples: [answered('part', 'The first of two parts', exampleOfParts, { part: 1, content_base64: 'UEsDBA==' })],
   },
   {
     ...common,

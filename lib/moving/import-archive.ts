@@ -6,7 +6,7 @@ import { call, type Database, statementOf, violatedConstraint } from '../databas
 import { kysely } from '../kysely.ts'
 import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archive-kinds.ts'
 import { emailKey, patientMilliseconds } from './exports.ts'
-import { type ArchiveRow, readArchive, readManifest, RefusedArchive } from './read-archive.ts'
+import { type ArchiveParts, type ArchiveRow, readArchive, readManifest, RefusedArchive } from './read-archive.ts'
 
 /** The number of rows in one database request. */
 const storedAtOnce = 1000
@@ -26,16 +26,16 @@ export async function planArchive(
   emailHashKey: string,
   programId: number,
   importId: number,
-  archive: Uint8Array,
+  parts: ArchiveParts,
 ): Promise<void> {
   let problem: string | null = null
   let remark: string | null = null
   try {
-    const manifest = readManifest(archive)
+    const manifest = await readManifest(parts)
     const isOwnKey = manifest.email_key === (await emailKey(emailHashKey))
     if (!isOwnKey) remark = otherKey
     let stored = 0
-    for await (const page of readArchive(archive, manifest)) {
+    for await (const page of readArchive(parts, manifest)) {
       for (const [kind, rows] of Map.groupBy(page, (row) => row.kind)) {
         for (let at = 0; at < rows.length; at += storedAtOnce) {
           const part = rows.slice(at, at + storedAtOnce)

@@ -16,6 +16,7 @@ import {
   readFiles,
 } from './read-files.ts'
 import { applyArchive, planArchive } from './import-archive.ts'
+import { type ArchiveParts, wholeArchive } from './read-archive.ts'
 import { type ImportEnv, keyName, type Position, readPage } from './read-service.ts'
 import { reasonText } from './reasons.ts'
 import type { ReadRow } from './rows.ts'
@@ -130,7 +131,7 @@ async function importArchive(
     await noteProblem(db, programId, importId, 'failed', 'Choose one archive: the ZIP file of an export.')
   } else if ((await rowsOfDay(db, programId)) >= maxRows.day) {
     await noteProblem(db, programId, importId, 'failed', tooManyRows)
-  } else await planArchive(db, env.EMAIL_HASH_KEY, programId, importId, archive.content)
+  } else await planArchive(db, env.EMAIL_HASH_KEY, programId, importId, wholeArchive(archive.content))
   return await readImport(db, programId, importId)
 }
 
@@ -146,6 +147,43 @@ async function rowsOfDay(db: Database, programId: number): Promise<number> {
   return counted?.rows ?? 0
 }
 
+/**
+ * Stores a part of an import's archive. After the last missing part, it reads the archive and plans the import. Throws `not_found`, and
+ * `conflict` if the import does not await this part.
+ */
+export async function storeArchivePart(
+  db: Database,
+  env: ImportEnv,
+  programId: number,
+  importId: number,
+  { part, content_base64 }: { part: number; content_base64: string },
+): Promise<Import> {
+  const of = { of_program_id: programId, of_import_id: importId }
+  const [stored] = await db.query(call('store_archive_part', { ...of, of_part: part, content_base64 }))
+  if (stored?.outcome === 'complete') {
+    await planArchive(db, env.EMAIL_HASH_KEY, programId, importId, await storedParts(db, programId, importId))
+  }
+  const found = await readImport(db, programId, importId)
+  if (stored?.outcome) return found
+  throw new ApiError('conflict', `This import does not await part ${part} of an archive. Plan another import.`)
+}
+
+async function storedParts(db: Database, programId: number, importId: number): Promise<ArchiveParts> {
+  const parts = kysely.selectFrom('archive_parts').where('program_id', '=', programId).where('import_id', '=', importId)
+  const [counted] = await db.query(parts.select((eb) => eb.fn.countAll<number>().as('count')))
+  return {
+    count: counted?.count ?? 0,
+    async read(part) {
+      const content = sql<string>`encode(content, 'base64')`.as('content')
+      const [stored] = await db.query(parts.select(content).where('part', '=', part))
+      const text = atob(stored?.content ?? '')
+      const bytes = new Uint8Array(text.length)
+      for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
+      return bytes
+    },
+  }
+}
+
 /** Creates an import that is being read. Repeating the request of `db` finds the first import. */
 export async function createImport(
   db: Database,
@@ -153,6 +191,7 @@ export async function createImport(
   programId: number,
   source: Source,
   access?: { key: string; account: string },
+  parts?: number,
 ): Promise<number> {
   const reading = access && {
     sealed_key: sql<Uint8Array>`${await seal(env.EMAIL_HASH_KEY, 'import key', keyName(programId), access.key)}::bytea`,
@@ -160,7 +199,7 @@ export async function createImport(
   }
   const created = await createOnce(async () => {
     const [, [kept]] = await db.batch([
-      kysely.insertInto('imports').values({ program_id: programId, source, ...reading }),
+      kysely.insertInto('imports').values({ program_id: programId, source, part_count: parts ?? null, ...reading }),
       storeCreated(
         kysely
           .selectFrom('imports')
@@ -280,6 +319,10 @@ export async function continueImport(
   }
 }
 
+const ofFailedImport = sql<boolean>`exists (
+  select from imports i where i.program_id = a.program_id and i.id = a.import_id and i.state = 'failed'
+)`
+
 /** Continues all running imports. If the request was interrupted while it read the files, the import fails after an hour. */
 export async function continueImports(db: Database, env: ImportEnv, seconds: number): Promise<number> {
   const [waiting] = await db.batch([
@@ -300,12 +343,8 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
       .where('state', '=', 'reading')
       .where('position', 'is', null)
       .where('created_at', '<', sql<Date>`now() - interval '1 hour'`),
-    kysely
-      .deleteFrom('archive_rows')
-      .using('imports as i')
-      .whereRef('archive_rows.program_id', '=', 'i.program_id')
-      .whereRef('archive_rows.import_id', '=', 'i.id')
-      .where('i.state', '=', 'failed'),
+    kysely.deleteFrom('archive_rows as a').where(ofFailedImport),
+    kysely.deleteFrom('archive_parts as a').where(ofFailedImport),
   ])
   for (const one of waiting) await continueImport(db, env, { ...one, seconds })
   return waiting.length

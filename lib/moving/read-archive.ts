@@ -1,6 +1,6 @@
 import { sha256 } from '@noble/hashes/sha2.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
-import { Unzip, UnzipInflate, unzipSync } from 'fflate'
+import { Unzip, UnzipInflate } from 'fflate'
 import * as z from 'zod/mini'
 import { accepts, archiveVersion, kindNames, kindOf, type KindName } from './archive-kinds.ts'
 
@@ -12,6 +12,15 @@ export interface ArchiveRow {
   kind: KindName
   fields: Record<string, unknown>
 }
+
+/** The bytes of an archive in parts, because a large one does not fit into memory or into a request. Parts are numbered from 1. */
+export interface ArchiveParts {
+  count: number
+  read(part: number): Promise<Uint8Array>
+}
+
+/** An archive in one part. */
+export const wholeArchive = (content: Uint8Array): ArchiveParts => ({ count: 1, read: async () => content })
 
 const most = { manifestBytes: 64 * 1024, rows: 1_000_000, bytes: 1024 ** 3, lineLength: 1024 ** 2 }
 /** Compressed bytes that are unpacked at once. They become at most a thousand times as many. */
@@ -36,22 +45,13 @@ const names = new Map<string, KindName | undefined>(
   ]),
 )
 
-/** Reads and checks the manifest of an archive. Throws RefusedArchive. */
-export function readManifest(archive: Uint8Array): ReadManifest {
-  let text: Uint8Array | undefined
-  try {
-    // Unpack only this entry, and no more bytes than it declares.
-    const filter = ({ name, originalSize }: { name: string; originalSize: number }) =>
-      name === 'manifest.json' && originalSize <= most.manifestBytes
-    text = unzipSync(archive, { filter })['manifest.json']
-  } catch {
-    throw new RefusedArchive('The file is not a complete ZIP archive. Download it again.')
-  }
+/** Reads and checks the manifest of an archive, its last file. Throws RefusedArchive. */
+export async function readManifest(parts: ArchiveParts): Promise<ReadManifest> {
   let manifest: unknown
   try {
-    manifest = text && JSON.parse(new TextDecoder().decode(text))
-  } catch {
-    manifest = undefined
+    manifest = JSON.parse(manifestIn(await endOf(parts)))
+  } catch (error) {
+    if (error instanceof RefusedArchive) throw error
   }
   const version = z.object({ format: z.literal('program-archive'), version: z.number() }).safeParse(manifest)
   if (!version.success) throw new RefusedArchive('The archive has no readable manifest.json. Export the program again.')
@@ -64,6 +64,47 @@ export function readManifest(archive: Uint8Array): ReadManifest {
   if (!read.success) throw new RefusedArchive('The manifest of the archive is damaged. Export the program again.')
   checkFiles(read.data)
   return read.data
+}
+
+/** Returns the last part of an archive, with the one before it, because the last part can be a few bytes. */
+async function endOf(parts: ArchiveParts): Promise<Uint8Array> {
+  const last = await parts.read(parts.count)
+  if (parts.count === 1) return last
+  const before = await parts.read(parts.count - 1)
+  const end = new Uint8Array(before.length + last.length)
+  end.set(before)
+  end.set(last, before.length)
+  return end
+}
+
+const header = [0x50, 0x4b, 3, 4]
+const endRecord = [0x50, 0x4b, 5, 6]
+const [headerBytes, endRecordBytes] = [30, 22]
+const manifestName = new TextEncoder().encode('manifest.json')
+
+/** Unpacks the last entry manifest.json, and no more bytes than a manifest can have. */
+function manifestIn(end: Uint8Array): string {
+  const has = (bytes: ArrayLike<number>, at: number) => Array.from(bytes).every((byte, n) => end[at + n] === byte)
+  if (!has(endRecord, end.length - endRecordBytes))
+    throw new RefusedArchive('The file is not a complete ZIP archive. Download it again.')
+  let at = end.length - endRecordBytes
+  while (at >= 0 && !(end[at] === header[0] && has(header, at) && has(manifestName, at + headerBytes))) at--
+  let text = ''
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const unzip = new Unzip((entry) => {
+    if (entry.name !== 'manifest.json') return
+    entry.ondata = (error, data, isLast) => {
+      if (error) throw error
+      text += decoder.decode(data, { stream: !isLast })
+      if (text.length > most.manifestBytes) throw new RangeError('The manifest is too large.')
+    }
+    entry.start()
+  })
+  unzip.register(UnzipInflate)
+  for (let from = Math.max(at, 0); from < end.length; from += sliceBytes) {
+    unzip.push(end.subarray(from, from + sliceBytes))
+  }
+  return text
 }
 
 function checkFiles({ files }: ReadManifest): void {
@@ -84,7 +125,7 @@ const shown = (name: string) => JSON.stringify(name.slice(0, 100))
  * Reads the rows of an archive, page by page, and compares each file with the manifest. It keeps no more than the rows of one slice in
  * memory. Throws RefusedArchive, perhaps after it returned rows.
  */
-export async function* readArchive(archive: Uint8Array, { files }: ReadManifest): AsyncGenerator<ArchiveRow[], void> {
+export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest): AsyncGenerator<ArchiveRow[], void> {
   let rows: ArchiveRow[] = []
   const open = new Map(files.map((file) => [file.name, file]))
   const unzip = new Unzip((entry) => {
@@ -113,15 +154,18 @@ export async function* readArchive(archive: Uint8Array, { files }: ReadManifest)
     entry.start()
   })
   unzip.register(UnzipInflate)
-  for (let at = 0; at < archive.length; at += sliceBytes) {
-    const end = Math.min(at + sliceBytes, archive.length)
-    try {
-      unzip.push(archive.subarray(at, end), end === archive.length)
-    } catch (error) {
-      throw error instanceof RefusedArchive ? error : damaged('archive')
+  for (let part = 1; part <= parts.count; part++) {
+    const content = await parts.read(part)
+    for (let at = 0; at < content.length; at += sliceBytes) {
+      const end = Math.min(at + sliceBytes, content.length)
+      try {
+        unzip.push(content.subarray(at, end), part === parts.count && end === content.length)
+      } catch (error) {
+        throw error instanceof RefusedArchive ? error : damaged('archive')
+      }
+      if (rows.length > 0) yield rows
+      rows = []
     }
-    if (rows.length > 0) yield rows
-    rows = []
   }
   const [missing] = open.keys()
   if (missing !== undefined) throw damaged(missing)

@@ -170,7 +170,7 @@ function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: stri
 }
 
 /** The API route and the page that receive the files of an import. */
-const importPath = /^(\/api\/v1|\/programs\/\d+)\/imports$/
+const importPath = /^(\/api\/v1|\/programs\/\d+)\/imports(\/\d+\/parts)?$/
 
 /** The largest body that a path's function accepts. */
 function largestBody(pathname: string): number {

@@ -319,6 +319,7 @@ export const routes = {
     'POST /api/v1/imports',
     'GET /api/v1/imports/:import_id',
     'GET /api/v1/imports/:import_id/rows',
+    'POST /api/v1/imports/:import_id/parts',
     'POST /api/v1/imports/:import_id/apply',
     'POST /api/v1/imports/:import_id/undo',
     'POST /api/v1/exports',

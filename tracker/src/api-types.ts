@@ -1872,6 +1872,40 @@ export interface ApiOperations {
       api_key?: string | undefined
       /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys. */
       account?: string | undefined
+      /** Only for an archive, instead of files: the number of parts in which you then send it, up to 4 MiB each. The import is planned after the last one. */
+      parts?: number | undefined
+    }
+    answer: {
+      success: true
+      import_id: number
+      source: 'rewardful' | 'tolt' | 'firstpromoter' | 'partnerstack' | 'tapfiliate' | 'dub' | 'csv' | 'archive'
+      state: string
+      problem: string | null
+      files:
+        | {
+            name: string
+            table: 'groups' | 'partners' | 'links' | 'codes' | 'customers' | 'balances' | 'commissions'
+            columns: Record<string, string>
+            unused: string[]
+          }[]
+        | null
+      counts: { create: number; update: number; skip: number; error: number }
+      rows: number
+      applied_rows: number
+      created_at: string
+      planned_at: string | null
+      applied_at: string | null
+      undone_at: string | null
+    }
+  }
+  /** Send a part of an archive. */
+  sendArchivePart: {
+    query: undefined
+    body: {
+      /** The number of the part, from 1. */
+      part: number
+      /** The bytes of the part in base 64, up to 4 MiB. */
+      content_base64: string
     }
     answer: {
       success: true

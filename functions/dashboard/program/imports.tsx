@@ -165,7 +165,7 @@ function FilesField({ hint }: { hint?: string }) {
       multiple
       hint={
         hint ??
-        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings. For a program archive, choose its ZIP file.'
+        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings. For a program archive, choose its ZIP file. If it is larger, run svc import plan archive.'
       }
     />
   )

@@ -62,6 +62,25 @@ return not exists (
   union all select from sales s where s.program_id = of_program_id and not s.is_test
 );
 
+-- Stores a part of an archive, and deletes those of the program's other imports. `outcome` is `stored`, or `complete` for the last missing part,
+-- or null if the import does not await this part. `storeArchivePart` in lib/moving/imports.ts is its only caller.
+create or replace function store_archive_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, out outcome text)
+language plpgsql as $$
+begin
+  perform from imports i
+  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and of_part between 1 and i.part_count for update;
+  if not found then
+    return;
+  end if;
+  delete from archive_parts a where a.program_id = of_program_id and a.import_id <> of_import_id;
+  insert into archive_parts (program_id, import_id, part, content) values (of_program_id, of_import_id, of_part, decode(content_base64, 'base64'))
+  on conflict (program_id, import_id, part) do update set content = excluded.content;
+  update imports i set part_count = null
+  where i.program_id = of_program_id and i.id = of_import_id
+    and i.part_count = (select count(*) from archive_parts a where a.program_id = of_program_id and a.import_id = of_import_id);
+  outcome := case when found then 'complete' else 'stored' end;
+end $$;
+
 -- Ends the reading of an archive. The import is then planned, or failed with this problem.
 create or replace function finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, remark text) returns void
 language plpgsql as $$
@@ -71,6 +90,7 @@ begin
   update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
     state = case when why_not is null then 'planned' else 'failed' end
   where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
+  delete from archive_parts a where a.program_id = of_program_id and a.import_id = of_import_id;
   if why_not is not null then
     delete from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id;
     return;

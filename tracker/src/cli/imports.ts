@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Argument, type Command, InvalidArgumentError } from 'commander'
@@ -57,6 +57,9 @@ function nextStep({ import_id: id, source, state, counts }: Import): string {
 
 /** The service responds within 15 seconds and continues the work by itself. */
 const patient = { timeoutSeconds: 60 }
+/** Reading and applying a large archive takes minutes. */
+const patientWithArchive = { timeoutSeconds: 900 }
+const partBytes = 4 * 1024 * 1024
 const pollMilliseconds = 1000
 
 /** Waits until the service has done the work, and reports its progress on a terminal. */
@@ -87,7 +90,36 @@ function readFile(path: string) {
   try {
     return { name: basename(path), content_base64: readFileSync(path).toString('base64') }
   } catch {
-    throw new CommandError('no_file', `The file ${path} cannot be read.`, 'Check its name and its rights.')
+    throw noFile(path)
+  }
+}
+
+const noFile = (path: string) =>
+  new CommandError('no_file', `The file ${path} cannot be read.`, 'Check its name and its rights.')
+
+/** Sends an archive in parts, so that its size has no limit of a request. */
+async function sendArchive(connection: Connection, path: string, headers: Record<string, string>): Promise<Import> {
+  const archive = openFile(path)
+  try {
+    const parts = Math.max(1, Math.ceil(fstatSync(archive).size / partBytes))
+    let now = await request<Import>(connection, '/api/v1/imports', { body: { source: 'archive', parts }, headers })
+    for (let part = 1; part <= parts; part++) {
+      const content = Buffer.alloc(partBytes)
+      const bytes = readSync(archive, content, 0, partBytes, (part - 1) * partBytes)
+      const body = { part, content_base64: content.toString('base64', 0, bytes) }
+      now = await request(connection, `/api/v1/imports/${now.import_id}/parts`, { body, ...patientWithArchive })
+    }
+    return now
+  } finally {
+    closeSync(archive)
+  }
+}
+
+function openFile(path: string): number {
+  try {
+    return openSync(path, 'r')
+  } catch {
+    throw noFile(path)
   }
 }
 
@@ -135,6 +167,10 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
         `  $ svc import plan csv people.csv --mapping '{"partners": {"name": "Full name"}}'`,
     )
     .action(async (source: string, files: string[], flags: Flags & { mapping?: object; idempotencyKey?: string }) => {
+      const headers = { 'idempotency-key': flags.idempotencyKey ?? crypto.randomUUID() }
+      const [archive, ...others] = files
+      if (source === 'archive' && archive !== undefined && others.length === 0)
+        return await show(flags, await sendArchive(connect(flags), archive, headers))
       const key = flags['sourceKey'] ?? process.env['SVC_SOURCE_KEY']
       const body = {
         source,
@@ -142,7 +178,6 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
         ...given(flags, ['account']),
         ...(flags.mapping && { mapping: flags.mapping }),
       }
-      const headers = { 'idempotency-key': flags.idempotencyKey ?? crypto.randomUUID() }
       await show(flags, await request<Import>(connect(flags), '/api/v1/imports', { body, headers, ...patient }))
     })
 
@@ -177,7 +212,7 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
       .addHelpText('after', `\nExamples:\n  $ svc import ${verb} 3`)
       .action(async (id: number, flags: Flags) => {
         const path = `/api/v1/imports/${id}/${verb}`
-        const begun = await request<Import>(connect(flags), path, { method: 'POST', ...patient })
+        const begun = await request<Import>(connect(flags), path, { method: 'POST', ...patientWithArchive })
         await show(flags, begun)
       })
   }
