@@ -370,9 +370,14 @@ describe('Paddle', () => {
     await report(shop, 'transaction.completed')
     await report(shop, 'adjustment.created:credit')
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 500 }])
+    // A credit that is not added to the balance reduces the amount due of an invoice.
+    const credit = { id: 'adj_credit', credit_applied_to_balance: false }
+    await send(shop, changed(shop, 'adjustment.created:credit', credit, { order: '3' }))
+    await report(shop, 'transaction.completed', { order: '3' })
+    expect((await salesOf(shop))[1]).toMatchObject({ refunded: 3000, reversed: 500 })
     await report(shop, 'adjustment.updated:rejected', { order: '2' })
     await report(shop, 'transaction.completed', { order: '2' })
-    expect(await salesOf(shop)).toMatchObject([{}, earned])
+    expect(await salesOf(shop)).toMatchObject([{}, {}, earned])
   })
 
   const steps = ['transaction.completed', 'adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
@@ -466,11 +471,14 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
-  test('a chargeback warning has no effect', async () => {
+  test('a chargeback warning and simulated events have no effect on a live sale', async () => {
     const shop = await connect('paddle')
     await report(shop, 'transaction.completed')
     expect(await report(shop, 'adjustment.created:chargeback_warning')).toMatchObject({ body: { outcome: 'ignored' } })
-    expect(await salesOf(shop)).toMatchObject([earned])
+    const simulated = { ...changed(shop, 'adjustment.updated', {}), event_id: 'ntfsimevt_1' }
+    expect(await send(shop, simulated)).toMatchObject({ body: { outcome: 'parked' } })
+    await send(shop, { ...changed(shop, 'transaction.completed', { id: 'txn_2' }), event_id: 'ntfsimevt_2' })
+    expect(await salesOf(shop)).toMatchObject([earned, { is_test: true, commission: null }])
   })
 })
 

@@ -40,7 +40,8 @@ export const paddle: Processor = {
         id: data.event_id.startsWith('evt_') ? data.event_id : `evt_${data.event_id}`,
         type: data.event_type,
         createdAt: new Date(data.occurred_at),
-        isTest: false,
+        // Events of Paddle's simulator, which can also send to live destinations.
+        isTest: data.event_id.startsWith('ntfsimevt_'),
         object: data.data,
       }
     )
