@@ -41,7 +41,8 @@ import { redirectWith } from './dashboard/components/flash.tsx'
 import { refuseAtField } from './dashboard/components/form.ts'
 import { AccountPage, PartnerPage, PlainPage, ProgramPage, renderPage } from './dashboard/components/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
-import { createPages, type DashboardEnv, loadViewer } from './dashboard/components/page.ts'
+import { createPages, type DashboardEnv, languageOf, loadViewer } from './dashboard/components/page.ts'
+import { english, type PageTexts, textsIn } from './dashboard/components/text.tsx'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
 import { pages as applications } from './dashboard/program/applications.tsx'
 import { pages as books } from './dashboard/program/books.tsx'
@@ -156,8 +157,10 @@ pages.use(async (c, next) => {
   c.set('showPage', async (address, cookie) => {
     const sent = c.req.raw.headers
     const headers = new Headers({ cookie: [sent.get('cookie'), cookie].filter(Boolean).join('; ') })
-    const from = sent.get('cf-connecting-ip')
-    if (from !== null) headers.set('cf-connecting-ip', from)
+    for (const name of ['cf-connecting-ip', 'accept-language']) {
+      const value = sent.get(name)
+      if (value !== null) headers.set(name, value)
+    }
     const page = await app.request(new URL(address, c.req.url), { headers }, c.env, c.executionCtx)
     // The script sets this address, so that reloading the page does not send the form again.
     const named = address.replaceAll('&', '&amp;').replaceAll('"', '%22')
@@ -167,6 +170,12 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(loadViewer)
+/** The pages for partners. All others are in English. */
+const partnerPages = /^\/(partner|partner-invitation|join|application)(\/|$)/
+pages.use(async (c, next) => {
+  c.set('texts', partnerPages.test(c.req.path) ? textsIn(languageOf(c)) : english)
+  await next()
+})
 const limitImport = limitBodyTo(maxImportBytes)
 // Only members of the program send the files of an import.
 pages.use((c, next) => {
@@ -275,9 +284,10 @@ async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
 /** A signed-in person keeps the navigation of the program, the partner account or the personal account in the address. */
 function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
   c.status(status)
-  const heading = status === 404 ? 'Not found' : 'That did not work'
-  const title = 'That did not work'
-  const text = <p>{message}</p>
+  const { t, fixed }: PageTexts = c.get('texts') ?? english
+  const title = t('That did not work')
+  const heading = status === 404 ? t('Not found') : title
+  const text = <p>{fixed(message)}</p>
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) {
     return renderPage(
@@ -285,7 +295,7 @@ function renderError(c: Context, message: string, status: (typeof errorCodes)[ke
       <PlainPage title={title} heading={heading}>
         {text}
         <p>
-          <a href="/">Go to the start page</a>
+          <a href="/">{t('Go to the start page')}</a>
         </p>
       </PlainPage>,
     )

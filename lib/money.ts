@@ -35,9 +35,9 @@ export function majorUnits(amountCents: number, currency: string): number {
 export const decimalAmount = (amountCents: number, currency: string): string =>
   majorUnits(amountCents, currency).toFixed(currencyExponent(currency))
 
-/** Formats an amount in minor units as people write it: `$10.50`, `¥1,050`, `KWD 1.050`. */
-export function formatMoney(amountCents: number, currency: string): string {
+/** Formats an amount in minor units as people write it: `$10.50`, `¥1,050`, `KWD 1.050`. The default is American English. */
+export function formatMoney(amountCents: number, currency: string, locale = 'en-US'): string {
   // oxlint-disable-next-line no-unsafe-type-assertion -- a number with an exponent is one to Intl, not to TypeScript
   const decimal = `${amountCents}e-${currencyExponent(currency)}` as `${number}`
-  return new Intl.NumberFormat('en-US', { style: 'currency', currency }).format(decimal)
+  return new Intl.NumberFormat(locale, { style: 'currency', currency }).format(decimal)
 }

@@ -683,6 +683,7 @@ export interface PartnerInvitations {
 }
 
 export interface PartnerProfiles {
+  language: 'en' | 'de' | 'fr' | 'es' | 'pt' | null;
   name: string | null;
   payout_email: string | null;
   user_id: string;
@@ -982,6 +983,7 @@ export interface Programs {
   former_ids: Generated<ArrayType<Int8>>;
   hold_days: Generated<number>;
   id: Generated<Int8>;
+  language: 'en' | 'de' | 'fr' | 'es' | 'pt' | null;
   lead_auth_policy: Generated<'server_verified' | 'browser_allowed'>;
   lead_commission_cents: Generated<Int8>;
   link_params: Generated<string[]>;

@@ -4,6 +4,7 @@
 -- small and rarely written.
 
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
+create domain language_code as text check (value in ('en', 'de', 'fr', 'es', 'pt'));
 create domain amount_cents as bigint check (value between 0 and 9999999999999);
 create domain positive_cents as bigint check (value between 1 and 9999999999999);
 -- The integrator's own names and texts. lib/api/metadata.ts limits each of them.
@@ -54,6 +55,8 @@ create table programs (
   webhook_types text[],
   -- The number of changes of the program's commission rules. A sale reads this row anyway, and chooses among the rules of this version.
   rules_version integer not null default 0,
+  -- The language of the pages and mails for partners, unless they chose one. Null means the language of their browser.
+  language language_code,
   -- Whether the code or the click decides if a sale names one partner's code and another partner's link referred the customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   -- The number of the key that the proxies on the program's own domain sign with. The key before it is valid until
@@ -248,7 +251,9 @@ create index commission_rules_holder_idx on commission_rules (program_id, partne
 create table partner_profiles (
   user_id text primary key references users (id) on delete cascade,
   name name_text,
-  payout_email text check (length(payout_email) <= 320)
+  payout_email text check (length(payout_email) <= 320),
+  -- The language of the pages and mails for partners.
+  language language_code
 );
 
 -- Asks a person by mail to take over the partner that a program created for them. `token_hash` is the SHA-256 of the

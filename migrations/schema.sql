@@ -20,6 +20,8 @@ create domain event_count as bigint CHECK ((VALUE >= 0));
 
 create domain id_text as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 255)));
 
+create domain language_code as text CHECK ((VALUE = ANY (ARRAY['en'::text, 'de'::text, 'fr'::text, 'es'::text, 'pt'::text])));
+
 create domain legal_name as text CHECK (((length(VALUE) >= 1) AND (length(VALUE) <= 200)));
 
 create domain metadata as jsonb CHECK (((jsonb_typeof(VALUE) = 'object'::text) AND (jsonb_array_length(jsonb_path_query_array(VALUE, '$.keyvalue()'::jsonpath)) <= 20) AND (NOT jsonb_path_exists(VALUE, '$.*?(@.type() != "string")'::jsonpath)) AND (length((VALUE)::text) <= 100000)));
@@ -1006,6 +1008,7 @@ create table partner_profiles (
   user_id text not null,
   name name_text,
   payout_email text,
+  language language_code,
   constraint partner_profiles_pkey PRIMARY KEY (user_id),
   constraint partner_profiles_payout_email_check CHECK ((length(payout_email) <= 320)),
   constraint partner_profiles_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
@@ -1467,6 +1470,7 @@ create table programs (
   processor_livemode boolean not null default true,
   webhook_types text[],
   rules_version integer not null default 0,
+  language language_code,
   attribution_priority text not null default 'code'::text,
   proxy_key_number integer not null default 0,
   previous_proxy_key_until timestamp with time zone,

@@ -19,6 +19,7 @@ const layers = [
   ['lib/moving'],
   ['lib/audit', 'lib/tracking', 'lib/money', 'lib/processors', 'lib/programs'],
   ['lib/access', 'lib/notifications'],
+  ['lib/texts'],
   ['lib/*.ts'],
 ]
 

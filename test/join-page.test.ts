@@ -173,7 +173,15 @@ describe('the join page', () => {
       expect([change, refused.status, refused.location]).toEqual([change, 303, path])
       const cookie = /__Secure-svc_form=[^;]*/.exec(refused.headers.get('set-cookie') ?? '')?.[0] ?? ''
       expect((await visit(path, { headers: { cookie } })).text).toContain(said)
+      const german = (await visit(path, { headers: { cookie, 'accept-language': 'de-AT, en;q=0.5' } })).text
+      expect(german).toMatch(/<html lang="de" dir="ltr">.*Werden Sie Partner von/s)
+      expect(german).not.toContain(said)
     }
+    // The program's language comes before the browser's.
+    await sql.query(`update programs set language = 'fr' where id = $1`, [program.programId])
+    expect((await visit(path, { headers: { 'accept-language': 'de' } })).text).toMatch(
+      /lang="fr".*Devenez partenaire de/s,
+    )
     expect((await submit(path, full)).location).toBe(`${path}/sent`)
   })
 

@@ -80,7 +80,7 @@ describe('an application', () => {
     expect(partner?.links[0]?.code).toMatch(/^gracehopper\d{4,}$/)
     // The invitation belongs to the applicant, and stays valid after the approver is removed.
     await sql.query('update workspace_members set removed_at = now() where user_id = $1', [program.owner.userId])
-    expect(await findPartnerInvitation(db, invitation)).toEqual({ program_name: 'Engine', email })
+    expect(await findPartnerInvitation(db, invitation)).toEqual({ program_name: 'Engine', language: null, email })
     const grace = await createPerson(db, env, { name: 'Grace', email })
     await acceptPartnerInvitation(db, { token: invitation }, grace.userId)
     expect(await program.partners()).toMatchObject([{ has_account: true, invited: false }])

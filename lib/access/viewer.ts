@@ -13,11 +13,14 @@ export interface Viewer {
   /**
    * Set if the person accepted a program's invitation: their partner name and payout address (null until they enter them), and the number
    * of unread notifications. `closed` lists the programs that refuse clicks on the partner's links, because they paused the partner or
-   * ended the partnership in the last thirty days.
+   * ended the partnership in the last thirty days. `language` is the person's choice, and `programLanguage` the language of the first program
+   * that has one.
    */
   partner: {
     name: string | null
     payoutEmail: string | null
+    language: string | null
+    programLanguage: string | null
     unread: number
     closed: { name: string; hasEnded: boolean }[]
   } | null
@@ -88,11 +91,25 @@ function partnerOf(userId: Expression<string>) {
     .select([
       'f.name',
       'f.payout_email as payoutEmail',
+      'f.language',
+      programLanguageOf(userId).as('programLanguage'),
       unreadBy(userId, 'partner').where('n.partner_id', 'in', partners).$asScalar().$notNull().as('unread'),
     ])
     .select((eb) => jsonArrayFrom(closedTo(eb.ref('u.id'))).as('closed'))
     .where('u.id', '=', userId)
     .where((eb) => eb.exists(partners))
+}
+
+function programLanguageOf(userId: Expression<string>) {
+  return kysely
+    .selectFrom('partners as p')
+    .innerJoin('programs as g', 'g.id', 'p.program_id')
+    .select('g.language')
+    .where('p.user_id', '=', userId)
+    .where('g.language', 'is not', null)
+    .orderBy('p.id')
+    .limit(1)
+    .$asScalar()
 }
 
 function closedTo(userId: Expression<string>) {

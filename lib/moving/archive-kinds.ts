@@ -67,6 +67,7 @@ export const kinds = {
       review_rules: 'texts',
       rules_version: 'integer',
       attribution_priority: 'text',
+      language: 'text?',
       link_params: 'texts',
       shadow_since: 'past?',
       shadow_ended_at: 'past?',

@@ -228,7 +228,7 @@ export async function findApplication(db: Database, token: string) {
       .selectFrom('applications as a')
       .innerJoin('programs as g', 'g.id', 'a.program_id')
       .select(['a.program_id', 'a.id', 'a.status', 'a.name', 'a.email', 'a.terms_version', 'a.applied_at'])
-      .select(['a.decided_at', 'g.name as program_name'])
+      .select(['a.decided_at', 'g.name as program_name', 'g.language'])
       .select((eb) => [
         sql<Answered[]>`a.answers`.as('answers'),
         termsOf(eb.ref('a.program_id'), eb.ref('a.terms_version')).as('terms'),

@@ -90,7 +90,7 @@ function pagesStatement() {
     .leftJoin('program_terms as t', (join) =>
       join.onRef('t.program_id', '=', 'j.program_id').onRef('t.version', '=', 'j.terms_version'),
     )
-    .select(['g.id as program_id', 'g.name as program_name', 'j.slug', 'j.intro', 'j.logo_url'])
+    .select(['g.id as program_id', 'g.name as program_name', 'g.language', 'j.slug', 'j.intro', 'j.logo_url'])
     .select(['j.terms_version', 't.text as terms', 't.created_at as terms_since'])
     .select((eb) => [
       eb.fn.coalesce('j.is_open', eb.lit(false)).as('is_open'),

@@ -118,7 +118,7 @@ export async function findPartnerInvitation(db: Database, token: string) {
     kysely
       .selectFrom('partner_invitations as i')
       .innerJoin('programs as g', 'g.id', 'i.program_id')
-      .select(['g.name as program_name', 'i.email'])
+      .select(['g.name as program_name', 'g.language', 'i.email'])
       .where('i.token_hash', '=', await hashToken(token))
       .where((eb) => holds(eb)),
   )

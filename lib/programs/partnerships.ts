@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Part, partOf } from '../keyset.ts'
+import type { Language } from '../languages.ts'
 import { kysely, now } from '../kysely.ts'
 import { balancesOf, nextCreditOf } from '../money/balances.ts'
 import { rulesForPartner } from './commission-rules.ts'
@@ -130,8 +131,16 @@ export async function setPayoutAddress(
   return { before: [...new Set(addresses)], waitsUntil: waits.toSorted((a, b) => b.getTime() - a.getTime())[0] ?? null }
 }
 
+/** Sets a person's language. Null means the language of the program or the browser. */
+export async function setPartnerLanguage(db: Database, userId: string, language: Language | null): Promise<void> {
+  await db.query(profileWith(userId, { language }))
+}
+
 /** Stores a person's partner profile, also for programs that they join later. */
-function profileWith(userId: string, profile: { name: string } | { payout_email: string }) {
+function profileWith(
+  userId: string,
+  profile: { name: string } | { payout_email: string } | { language: Language | null },
+) {
   return kysely
     .insertInto('partner_profiles')
     .values({ user_id: userId, ...profile })

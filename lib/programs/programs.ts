@@ -4,6 +4,7 @@ import { generateApiKey, type KeyScope } from '../access/api-keys.ts'
 import { type Database, hexBytes } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
+import { languageCodes } from '../languages.ts'
 import { isCurrency } from '../money.ts'
 import { nameField } from '../names.ts'
 import { type ReviewRule, reviewRules } from '../review-rules.ts'
@@ -56,6 +57,8 @@ export const programSettings = z.object({
   commission_base: z.optional(z.enum(['net', 'net_of_fees'])),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),
+  /** The language of partners who chose none. If it is null, the browser's. */
+  language: z.optional(z.nullable(z.enum(languageCodes))),
   /** The reasons to hold commissions. `paid_ads` means that the program forbids paid ads. */
   review_rules: z.optional(z.array(z.enum(reviewRules))),
 })
@@ -74,6 +77,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   attribution_priority: 'code',
   commission_base: 'net',
   attribute_known_customers: false,
+  language: null,
   review_rules: reviewRules.filter((rule) => rule !== 'paid_ads'),
 }
 

@@ -21,7 +21,7 @@ order by "i"."id" desc
 limit $4;
 
 -- findPartnerInvitation
-select "g"."name" as "program_name", "i"."email"
+select "g"."name" as "program_name", "g"."language", "i"."email"
 from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
 where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (

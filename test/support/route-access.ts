@@ -214,6 +214,7 @@ export const routes = {
     'POST /partner/documents/:programId/terms',
     'POST /partner/payouts/:programId/:payoutId/cancel',
     'POST /partner/payout',
+    'POST /partner/language',
     'POST /partner/name',
     'POST /partner/programs/:programId/leave',
     'GET /partner/postbacks',

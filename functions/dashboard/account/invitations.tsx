@@ -7,7 +7,8 @@ import { LinkButton } from '../components/blocks.tsx'
 import { Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { PlainPage } from '../components/layout.tsx'
-import { createPages, type PageContext, requireViewer } from '../components/page.ts'
+import { createPages, languageOf, type PageContext, requireViewer } from '../components/page.ts'
+import { textsIn, useTexts } from '../components/text.tsx'
 
 /** Mailed invitations: to a workspace as a member, and to a program as its partner. */
 export const pages = createPages()
@@ -23,15 +24,16 @@ interface Shown {
 
 /** Renders an invitation to accept, possibly after signing in. Undefined means that the link no longer works. */
 function renderInvitation(c: PageContext, invitation: Shown | undefined) {
+  const { t } = c.get('texts')
   return c.render(
     invitation ? (
-      <PlainPage title="Invitation" heading={invitation.title}>
+      <PlainPage title={t('Invitation')} heading={invitation.title}>
         <p>{invitation.what}</p>
         <Accept c={c} invitation={invitation} />
       </PlainPage>
     ) : (
-      <PlainPage title="Invitation" heading="This link no longer works">
-        <p>It was already used, was revoked, or has expired. Ask for a new one.</p>
+      <PlainPage title={t('Invitation')} heading={t('This link no longer works')}>
+        <p>{t('It was already used, was revoked, or has expired. Ask for a new one.')}</p>
       </PlainPage>
     ),
   )
@@ -40,11 +42,12 @@ function renderInvitation(c: PageContext, invitation: Shown | undefined) {
 /** The button to accept, or links to sign in first and come back. */
 function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitation: Shown }) {
   const viewer = c.get('viewer')
+  const { t } = useTexts()
   const { pathname, search } = new URL(c.req.url)
   if (viewer) {
     return (
       <Form action={`${pathname}?token=${encodeURIComponent(tokenInQuery(c))}`} submit={accept}>
-        <p class="muted">You are signed in as {viewer.user.email}.</p>
+        <p class="muted">{t('You are signed in as {email}.', { email: viewer.user.email })}</p>
       </Form>
     )
   }
@@ -54,9 +57,9 @@ function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitati
       <LinkButton
         class="primary"
         href={`/sign-up?next=${next}&email=${encodeURIComponent(email)}`}
-        text="Create an account"
+        text={t('Create an account')}
       />
-      <LinkButton href={`/sign-in?next=${next}`} text="Sign in" />
+      <LinkButton href={`/sign-in?next=${next}`} text={t('Sign in')} />
     </div>
   )
 }
@@ -85,12 +88,17 @@ pages.post('/invitation', requireViewer, async (c) => {
 
 pages.get('/partner-invitation', async (c) => {
   const invitation = await findPartnerInvitation(c.get('db'), tokenInQuery(c))
+  if (invitation) c.set('texts', textsIn(languageOf(c, invitation.language)))
+  const { t } = c.get('texts')
   return renderInvitation(
     c,
     invitation && {
-      title: `Become a partner of ${invitation.program_name}`,
-      what: `Copy your links, see what you earn and request payouts. From then on ${invitation.program_name} sees the name and the payout address that you set.`,
-      accept: 'Accept the invitation',
+      title: t('Become a partner of {name}', { name: invitation.program_name }),
+      what: t(
+        'Copy your links, see what you earn and request payouts. From then on {name} sees the name and the payout address that you set.',
+        { name: invitation.program_name },
+      ),
+      accept: t('Accept the invitation'),
       email: invitation.email,
     },
   )

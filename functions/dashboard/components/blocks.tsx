@@ -1,6 +1,7 @@
 import { raw } from 'hono/html'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { encodeQR } from 'qr'
+import { useTexts } from './text.tsx'
 
 /** The heading of a page, with its actions. */
 export function Heading({ title, lead, children }: PropsWithChildren<{ title: string; lead?: Child }>) {
@@ -118,13 +119,20 @@ interface CopyProps {
 
 /** Text with a copy button. It stays on one line unless `wrap` is set. */
 export function Copy({ text, label, wrap, isPrimary }: CopyProps) {
+  const { t } = useTexts()
   return (
     <div class="copy">
       <pre tabindex={0} aria-label={label} class={wrap ? 'wrap' : undefined}>
         {text}
       </pre>
-      <button type="button" class={isPrimary ? 'primary' : undefined} data-copy={text} aria-label={`Copy ${label}`}>
-        Copy
+      <button
+        type="button"
+        class={isPrimary ? 'primary' : undefined}
+        data-copy={text}
+        data-copied={t('Copied')}
+        aria-label={t('Copy {label}', { label })}
+      >
+        {t('Copy')}
       </button>
     </div>
   )

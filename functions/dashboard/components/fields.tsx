@@ -2,6 +2,7 @@ import type { PropsWithChildren } from 'hono/jsx'
 import { LinkButton } from './blocks.tsx'
 import { emptyForm, FormContext, useForm, useFormOf } from './form.ts'
 import { Icon } from './icon.tsx'
+import { useTexts } from './text.tsx'
 
 interface FieldProps {
   name: string
@@ -87,7 +88,7 @@ export function FieldError({ name, id = name }: { name: string; id?: string }) {
   const error = useForm().errors[name]
   return error ? (
     <p class="small bad" id={`${id}-error`}>
-      {error}
+      {useTexts().fixed(error)}
     </p>
   ) : null
 }
@@ -97,7 +98,7 @@ export function Problem() {
   const { problem } = useForm()
   return problem === undefined ? null : (
     <p class="message bad" role="alert" tabindex={-1} autofocus>
-      {problem}
+      {useTexts().fixed(problem)}
     </p>
   )
 }
@@ -160,7 +161,7 @@ export function Form(props: PropsWithChildren<FormProps>) {
         ) : (
           <div class="row">
             {button}
-            {cancel && <LinkButton href={cancel} text="Cancel" />}
+            {cancel && <LinkButton href={cancel} text={useTexts().t('Cancel')} />}
           </div>
         )}
       </form>

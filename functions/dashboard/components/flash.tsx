@@ -3,6 +3,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import * as z from 'zod/mini'
 import { safePath } from './address.ts'
 import { PostButton } from './fields.tsx'
+import { useTexts } from './text.tsx'
 
 const flashCookie = '__Host-svc_flash'
 
@@ -48,10 +49,11 @@ export function takeFlash(c: Context): Flash | undefined {
 export function FlashMessage({ flash: message }: { flash: Flash | undefined }) {
   if (!message) return null
   const { kind, text, undo } = message
+  const { t, fixed } = useTexts()
   return (
     <div class={`message toast ${kind}`} role={kind === 'bad' ? 'alert' : 'status'}>
-      <p>{text}</p>
-      {undo !== undefined && <PostButton action={safePath(undo)} class="compact" text="Undo" />}
+      <p>{fixed(text)}</p>
+      {undo !== undefined && <PostButton action={safePath(undo)} class="compact" text={t('Undo')} />}
     </div>
   )
 }

@@ -1,4 +1,5 @@
 import { majorUnits } from '../../../lib/money.ts'
+import { useTexts } from './text.tsx'
 
 const locale = 'en-US'
 const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: 'UTC' })
@@ -53,7 +54,7 @@ export function Time({ at }: { at: Date | string }) {
   const moment = new Date(at)
   return (
     <time class="number" datetime={moment.toISOString()} title={moment.toISOString()}>
-      {timeFormat.format(moment)}
+      {useTexts().time(moment)}
     </time>
   )
 }
@@ -62,7 +63,7 @@ export function Time({ at }: { at: Date | string }) {
 export function LocalTime({ at }: { at: Date }) {
   return (
     <time class="number" datetime={at.toISOString()} title={at.toISOString()} data-local>
-      {formatTime(at)}
+      {`${useTexts().time(at)} UTC`}
     </time>
   )
 }
@@ -70,7 +71,7 @@ export function LocalTime({ at }: { at: Date }) {
 export function Day({ at }: { at: Date | string }) {
   return (
     <time class="number" datetime={new Date(at).toISOString()}>
-      {formatDate(at)}
+      {useTexts().day(at)}
     </time>
   )
 }

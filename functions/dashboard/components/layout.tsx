@@ -1,8 +1,9 @@
 import type { Context } from 'hono'
 import { html } from 'hono/html'
-import { type Child, createContext, type PropsWithChildren, useContext } from 'hono/jsx'
+import type { Child, PropsWithChildren } from 'hono/jsx'
 import { may } from '../../../lib/access/roles.ts'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
+import { languages } from '../../../lib/languages.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { proxyPath } from '../../../lib/programs/proxy-path.ts'
 import { assets } from './assets.ts'
@@ -24,12 +25,15 @@ import {
 } from './navigation.tsx'
 import { withFormTokens } from './once.ts'
 import type { ProgramContext } from './page.ts'
+import { RequestContext, useRequest } from './request.ts'
+import { bdi, Text, useTexts } from './text.tsx'
 
 const productName = 'Partner Tracking'
 
 function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<PageProps, 'title' | 'refreshSeconds'>>) {
+  const { language } = useTexts()
   return (
-    <html lang="en">
+    <html lang={language} dir={languages[language].dir}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -71,15 +75,6 @@ function Brand() {
   )
 }
 
-const RequestContext = createContext<Context | undefined>(undefined)
-
-/** Returns the context of the page's request. */
-export function useRequest(): Context {
-  const c = useContext(RequestContext)
-  if (!c) throw new Error('a page is rendered without a request')
-  return c
-}
-
 /** Renders a page. A page is one of the `…Page` components. */
 export async function renderPage(c: Context, page: Child): Promise<Response> {
   const document = await html`<!doctype html>${(
@@ -114,6 +109,7 @@ export function PlainPage({
   below,
   children,
 }: PropsWithChildren<PageProps & { below?: Child }>) {
+  const { t } = useTexts()
   return (
     <Document title={title}>
       <div class="centre">
@@ -133,7 +129,7 @@ export function PlainPage({
           {below}
         </main>
         <footer class="small">
-          <a href="/docs">Documentation</a> · <a href="/api/v1/reference">API reference</a>
+          <a href="/docs">{t('Documentation')}</a> · <a href="/api/v1/reference">{t('API reference')}</a>
         </footer>
       </div>
     </Document>
@@ -142,19 +138,18 @@ export function PlainPage({
 
 /** Shown on every page until the person opens the mailed link. */
 function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
+  const { t, fixed } = useTexts()
   return (
-    <section class="message warn row apart" aria-label="Your e-mail address">
+    <section class="message warn row apart" aria-label={t('Your e-mail address')}>
       <p>
         {canSend ? (
-          <>
-            Confirm your e-mail address: we sent a link to <strong>{email}</strong>.
-          </>
+          <Text of="Confirm your e-mail address: we sent a link to {email}." email={<strong>{email}</strong>} />
         ) : (
-          mailIsMissing
+          fixed(mailIsMissing)
         )}{' '}
-        Until then, you can't invite anybody.
+        {t("Until then, you can't invite anybody.")}
       </p>
-      {canSend && <PostButton action="/account/verification" class="compact" text="Send again" />}
+      {canSend && <PostButton action="/account/verification" class="compact" text={t('Send again')} />}
     </section>
   )
 }
@@ -177,7 +172,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
   return (
     <Document title={title} refreshSeconds={refreshSeconds}>
       <a class="skip" href="#main">
-        Skip to content
+        {useTexts().t('Skip to content')}
       </a>
       <div class="frame">
         <aside>
@@ -269,14 +264,19 @@ function TestBanner() {
 
 /** Shown on a partner's pages if a program refuses clicks on their links. */
 function ClosedPrograms({ programs }: { programs: NonNullable<Viewer['partner']>['closed'] }) {
+  const { t } = useTexts()
   return (
     <>
       {programs.map(({ name, hasEnded }) => (
         <p class="message warn">
           <strong>
-            <bdi>{name}</bdi> has {hasEnded ? 'ended your partnership' : 'deactivated you as a partner'}.
+            {hasEnded ? (
+              <Text of="<bdi>{name}</bdi> has ended your partnership." name={name} bdi={bdi} />
+            ) : (
+              <Text of="<bdi>{name}</bdi> has deactivated you as a partner." name={name} bdi={bdi} />
+            )}
           </strong>{' '}
-          Clicks on your links there are refused. You keep your earnings.
+          {t('Clicks on your links there are refused. You keep your earnings.')}
         </p>
       ))}
     </>
@@ -288,12 +288,13 @@ const useViewer = (): Viewer => useRequest().get('viewer')
 /** A page of the partner's account. `current` is a path below it. */
 export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
   const viewer = useViewer()
+  const texts = useTexts()
   return (
     <Frame
       {...page}
       viewer={viewer}
-      label={`Partner: ${viewer.partner?.name ?? viewer.user.name}`}
-      groups={partnerNav(viewer)}
+      label={texts.t('Partner: {name}', { name: viewer.partner?.name ?? viewer.user.name })}
+      groups={partnerNav(viewer, texts)}
       banner={<ClosedPrograms programs={viewer.partner?.closed ?? []} />}
       {...(page.current !== undefined && { current: `/partner${page.current}` })}
     />
@@ -304,7 +305,7 @@ export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
 export function AccountPage(page: PropsWithChildren<PageProps>) {
   const viewer = useViewer()
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
-  const groups = [{ items: [...programs, { href: '/docs', label: 'Documentation' }] }]
+  const groups = [{ items: [...programs, { href: '/docs', label: useTexts().t('Documentation') }] }]
   return <Frame {...page} viewer={viewer} label={viewer.user.name} groups={groups} />
 }
 

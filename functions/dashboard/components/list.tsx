@@ -4,12 +4,10 @@ import { noteExport, noteWorkspaceExport } from '../../../lib/access/audit-log.t
 import type { Action } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import type { Part, Totals } from '../../../lib/keyset.ts'
-import { formatMoney } from '../../../lib/money.ts'
 import { addressOf, cut, positiveInteger } from './address.ts'
 import { Badge, Empty, LinkButton, Segments, type Tone } from './blocks.tsx'
 import { Field, Hidden } from './fields.tsx'
 import { emptyForm, FormContext } from './form.ts'
-import { formatNumber } from './format.tsx'
 import { AccountPage, PartnerPage, ProgramPage } from './layout.tsx'
 import {
   type createPages,
@@ -22,6 +20,7 @@ import {
   type WorkspaceContext,
 } from './page.ts'
 import { type Column, type Sorting, Table } from './table.tsx'
+import { english, type PageTexts, useTexts } from './text.tsx'
 
 const pageSize = 50
 
@@ -120,6 +119,8 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   current: string
   /** The plural of a row's name, such as `payouts`. */
   rows: string
+  /** The number of rows with their name, if the list is not only in English. */
+  counted?: (count: number) => string
   /** The filters in the address. */
   query?: Query
   /** The states that filter the rows. */
@@ -160,7 +161,11 @@ function unknownFilters(c: Context, query: Query): string[] {
 export function refuseUnknownFilters(c: Context, query: Query): void {
   const [unknown] = unknownFilters(c, query)
   if (unknown === undefined) return
-  throw new ApiError('invalid_request', `The filter ${unknown} doesn't exist here. Go back and choose another filter.`)
+  const texts: PageTexts = c.get('texts') ?? english
+  throw new ApiError(
+    'invalid_request',
+    texts.t("The filter {filter} doesn't exist here. Go back and choose another filter.", { filter: unknown }),
+  )
 }
 
 /** Renders the page of a list. */
@@ -196,11 +201,14 @@ async function renderList<Row, Cursor, More>(
       {actions}
     </>
   )
+  const texts: PageTexts = c.get('texts') ?? english
+  const counted = list.counted ?? ((count) => countedRows(count, list.rows))
   return c.render(
     <Page title={title} heading={heading ?? title} current={current} lead={lead} actions={besideHeading}>
       {unknown.length > 0 && (
         <p class="message warn" role="alert">
-          The filter {unknown.join(', ')} is unknown here and not applied. <a href={address}>Show all {list.rows}</a>
+          {texts.t('The filter {filter} is unknown here and not applied.', { filter: unknown.join(', ') })}{' '}
+          <a href={address}>{texts.t('Show all')}</a>
         </p>
       )}
       {(what ?? choices ?? states) && (
@@ -212,8 +220,8 @@ async function renderList<Row, Cursor, More>(
       {above}
       <List
         page={page}
-        empty={isFiltered ? noneFits(address, list.rows) : empty}
-        position={totals.length > 0 && <Sums totals={totals} rows={list.rows} />}
+        empty={isFiltered ? noneFits(address, texts) : empty}
+        position={totals.length > 0 && <Sums totals={totals} counted={counted} />}
         sorting={
           sorts && { sort: query['sort'] ?? 'newest', addressBy: (sort) => addressOf(address, { ...query, sort }) }
         }
@@ -237,16 +245,17 @@ function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProp
   const labels = columns.flatMap((column) =>
     column && column.label && column.label !== 'Select' ? [column.label] : [],
   )
+  const { t, fixed } = useTexts()
   return (
     <details class="switcher">
-      <summary class="button">Columns</summary>
+      <summary class="button">{t('Columns')}</summary>
       <div class="menu">
         {labels.slice(1).map((label) => {
           const isHidden = hidden.includes(label)
           const next = isHidden ? hidden.filter((one) => one !== label) : [...hidden, label]
           return (
             <a href={addressOf(address, { ...query, hide: next.join(',') })} class="check" aria-current={!isHidden}>
-              {label}
+              {fixed(label)}
             </a>
           )
         })}
@@ -257,13 +266,16 @@ function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProp
 
 const countOf = (totals: Totals[]) => totals.reduce((all, { rows }) => all + rows, 0)
 
+const countedRows = (count: number, rows: string) =>
+  `${english.number(count)} ${count === 1 ? rows.replace(/s$/, '') : rows}`
+
 /** The number of all rows of a list, and the sum of their amounts in each currency. */
-function Sums({ totals, rows }: { totals: Totals[]; rows: string }) {
-  const count = countOf(totals)
-  const sums = totals.flatMap(({ cents, currency }) => (currency === null ? [] : [formatMoney(cents, currency)]))
+function Sums({ totals, counted }: { totals: Totals[]; counted: (count: number) => string }) {
+  const { money } = useTexts()
+  const sums = totals.flatMap(({ cents, currency }) => (currency === null ? [] : [money(cents, currency)]))
   return (
     <>
-      {formatNumber(count)} {count === 1 ? rows.replace(/s$/, '') : rows}
+      {counted(countOf(totals))}
       {sums.length > 0 && <strong>{` ${sums.join(' + ')}`}</strong>}
     </>
   )
@@ -312,7 +324,7 @@ export function workspaceList<Row, Cursor = number, More = undefined>(
 }
 
 export function ExportLink({ href }: { href: string }) {
-  return <LinkButton href={href} text="Export CSV" />
+  return <LinkButton href={href} text={useTexts().t('Export CSV')} />
 }
 
 export const searchIn = (c: Context) => cut((c.req.query('q') ?? '').trim(), 100) || undefined
@@ -385,32 +397,35 @@ export function asDays({ from, to }: ReturnType<typeof daysIn>) {
 }
 
 /** Searches, filters and sorts a list. */
-export function Find({ address, query, what, sorts, sortLabel = 'Order', choices = [] }: FindProps) {
+export function Find({ address, query, what, sorts, sortLabel, choices = [] }: FindProps) {
+  const { t } = useTexts()
   const own = new Set(['q', 'sort', ...choices.map(({ name }) => name)])
   const kept = Object.entries(query).filter(([name, value]) => value && !own.has(name))
   return (
     <FormContext.Provider value={emptyForm}>
       <form method="get" action={address} role="search" class="row end inline find">
         <Hidden fields={Object.fromEntries(kept)} />
-        {what && <Field name="q" type="search" label="Search" placeholder={what} value={query['q']} />}
+        {what && <Field name="q" type="search" label={t('Search')} placeholder={what} value={query['q']} />}
         {choices.map((choice) => (
           <Field {...choice} value={query[choice.name]} />
         ))}
-        {sorts && <Field name="sort" label={sortLabel} options={Object.entries(sorts)} value={query['sort']} />}
-        <button type="submit">Show</button>
-        {Object.values(query).some(Boolean) && <LinkButton href={address} text="Clear" />}
+        {sorts && (
+          <Field name="sort" label={sortLabel ?? t('Order')} options={Object.entries(sorts)} value={query['sort']} />
+        )}
+        <button type="submit">{t('Show')}</button>
+        {Object.values(query).some(Boolean) && <LinkButton href={address} text={t('Clear')} />}
       </form>
     </FormContext.Provider>
   )
 }
 
-/** The states of a list's rows with their display names. */
+/** The states of a list's rows with their English names, which the pages translate. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
 
 /** The state of a row. */
 export function StateBadge<Status extends string>({ states, status }: { states: States<Status>; status: Status }) {
   const { name, tone } = states[status]
-  return <Badge tone={tone}>{name}</Badge>
+  return <Badge tone={tone}>{useTexts().fixed(name)}</Badge>
 }
 
 /** Reads the state from the query. Returns undefined for all states. */
@@ -423,14 +438,15 @@ export function stateIn<Status extends string>(c: Context, states: States<Status
 /** Links that filter a list by state. */
 function StateFilter({ address, query, states }: { address: string; query: Query; states: States<string> }) {
   const { status: current, ...others } = query
+  const { t, fixed } = useTexts()
   return (
     <Segments
-      label="State"
+      label={t('State')}
       items={[
-        { href: addressOf(address, others), text: 'All', current: current === undefined },
+        { href: addressOf(address, others), text: t('All'), current: current === undefined },
         ...Object.entries(states).map(([status, { name }]) => ({
           href: addressOf(address, { ...others, status }),
-          text: name,
+          text: fixed(name),
           current: status === current,
         })),
       ]}
@@ -439,8 +455,8 @@ function StateFilter({ address, query, states }: { address: string; query: Query
 }
 
 /** The message of a list if no row matches. */
-export function noneFits(address: string, what: string): ListProps<never>['empty'] {
-  return { title: 'No results', text: <a href={address}>Show all {what}</a> }
+export function noneFits(address: string, { t }: PageTexts = english): ListProps<never>['empty'] {
+  return { title: t('No results'), text: <a href={address}>{t('Show all')}</a> }
 }
 
 /** Streams all rows of a list as a CSV file, page by page. If a query fails, the download fails too. */
@@ -486,13 +502,14 @@ export function Pager({
   older,
   children,
 }: PropsWithChildren<{ newer?: string | undefined; older?: string | undefined }>) {
+  const { t } = useTexts()
   if (!newer && !older && !children) return null
   return (
     <div class="row apart">
       <p class="muted small">{children}</p>
       <div class="row">
-        {newer && <LinkButton class="compact" href={newer} rel="prev" text="Newer" />}
-        {older && <LinkButton class="compact" href={older} rel="next" text="Older" />}
+        {newer && <LinkButton class="compact" href={newer} rel="prev" text={t('Newer')} />}
+        {older && <LinkButton class="compact" href={older} rel="next" text={t('Older')} />}
       </div>
     </div>
   )

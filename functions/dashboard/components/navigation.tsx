@@ -2,6 +2,7 @@ import { type Action, may } from '../../../lib/access/roles.ts'
 import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
 import { Segments } from './blocks.tsx'
 import { Icon, type IconName } from './icon.tsx'
+import { type PageTexts, useTexts } from './text.tsx'
 
 export interface NavItem {
   href: string
@@ -113,35 +114,35 @@ export function DataSwitch({ program, current }: { program: ViewerProgram; curre
   )
 }
 
-export function partnerNav(viewer: Viewer): NavGroup[] {
+export function partnerNav(viewer: Viewer, { t }: PageTexts): NavGroup[] {
   return [
     {
       items: [
-        { href: '/partner', label: 'Earnings', icon: 'earnings', isTab: true },
-        { href: '/partner/links', label: 'Links', icon: 'links', isTab: true },
-        { href: '/partner/campaigns', label: 'Campaigns', icon: 'campaigns' },
-        { href: '/partner/postbacks', label: 'Postbacks', icon: 'webhooks' },
+        { href: '/partner', label: t('Earnings'), icon: 'earnings', isTab: true },
+        { href: '/partner/links', label: t('Links'), icon: 'links', isTab: true },
+        { href: '/partner/campaigns', label: t('Campaigns'), icon: 'campaigns' },
+        { href: '/partner/postbacks', label: t('Postbacks'), icon: 'webhooks' },
         {
           href: '/partner/notifications',
-          label: 'Notifications',
+          label: t('Notifications'),
           icon: 'notifications',
           count: viewer.partner?.unread ?? 0,
         },
       ],
     },
     {
-      label: 'Money',
+      label: t('Money'),
       items: [
-        { href: '/partner/commissions', label: 'Commissions', icon: 'commissions', isTab: true },
-        { href: '/partner/payouts', label: 'Payouts', icon: 'payouts', isTab: true },
-        { href: '/partner/documents', label: 'Documents', icon: 'docs' },
+        { href: '/partner/commissions', label: t('Commissions'), icon: 'commissions', isTab: true },
+        { href: '/partner/payouts', label: t('Payouts'), icon: 'payouts', isTab: true },
+        { href: '/partner/documents', label: t('Documents'), icon: 'docs' },
       ],
     },
     {
-      label: 'Programs',
+      label: t('Programs'),
       items: [
-        { href: '/partner/invitations', label: 'Invitations', icon: 'invitations', count: viewer.invitations },
-        { href: '/partner/applications', label: 'Applications', icon: 'applications' },
+        { href: '/partner/invitations', label: t('Invitations'), icon: 'invitations', count: viewer.invitations },
+        { href: '/partner/applications', label: t('Applications'), icon: 'applications' },
       ],
     },
   ]
@@ -149,23 +150,24 @@ export function partnerNav(viewer: Viewer): NavGroup[] {
 
 /** The menu of the person's programs, workspaces, partner account and own account. */
 export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
+  const { t } = useTexts()
   return (
     <details class="switcher">
       <summary>
         <span>{label}</span>
       </summary>
       <div class="menu">
-        {viewer.programs.length > 0 && <span class="label muted small">Programs</span>}
+        {viewer.programs.length > 0 && <span class="label muted small">{t('Programs')}</span>}
         {viewer.programs.map((program) => (
           <a href={`/programs/${program.id}`}>{program.name}</a>
         ))}
         {viewer.workspaces.some(({ role }) => may([role], 'program:create')) && (
-          <a href="/programs/new">New program…</a>
+          <a href="/programs/new">{t('New program…')}</a>
         )}
         {viewer.workspaces.some(({ role }) => may([role], 'member:manage')) && (
           <>
             <hr />
-            <span class="label muted small">Members</span>
+            <span class="label muted small">{t('Members')}</span>
             {viewer.workspaces
               .filter(({ role }) => may([role], 'member:manage'))
               .map((workspace) => (
@@ -176,20 +178,20 @@ export function Switcher({ viewer, label }: { viewer: Viewer; label: string }) {
         {viewer.partner && (
           <>
             <hr />
-            <a href="/partner">Partner: {viewer.partner.name ?? viewer.user.name}</a>
+            <a href="/partner">{t('Partner: {name}', { name: viewer.partner.name ?? viewer.user.name })}</a>
           </>
         )}
         {!viewer.partner && viewer.invitations > 0 && (
           <>
             <hr />
-            <a href="/partner/invitations">Invitations</a>
+            <a href="/partner/invitations">{t('Invitations')}</a>
           </>
         )}
         <hr />
         <span class="label muted small">{viewer.user.email}</span>
-        <a href="/account">Your account</a>
+        <a href="/account">{t('Your account')}</a>
         <form method="post" action="/sign-out" class="stack">
-          <button type="submit">Sign out</button>
+          <button type="submit">{t('Sign out')}</button>
         </form>
       </div>
     </details>
@@ -235,11 +237,12 @@ interface NavigationProps {
 
 /** Links to the other pages. Phones show four of them as tabs and all of them behind "More". */
 export function Navigation({ groups, current }: NavigationProps) {
+  const { t } = useTexts()
   const tabs = groups.flatMap(({ items }) => items.filter(({ isTab }) => isTab))
   if (groups.length === 0) return null
   return (
     <>
-      <nav aria-label="Main" id="navigation" popover="auto">
+      <nav aria-label={t('Main')} id="navigation" popover="auto">
         <ul>
           {groups.map(({ label, items }) => (
             <>
@@ -253,7 +256,7 @@ export function Navigation({ groups, current }: NavigationProps) {
           ))}
         </ul>
       </nav>
-      <nav aria-label="Tabs" class="tabs">
+      <nav aria-label={t('Tabs')} class="tabs">
         <ul>
           {tabs.map((item) => (
             <NavLink item={item} current={current} />
@@ -261,7 +264,7 @@ export function Navigation({ groups, current }: NavigationProps) {
           <li>
             <button type="button" popovertarget="navigation">
               <Icon name="menu" />
-              More
+              {t('More')}
             </button>
           </li>
         </ul>
@@ -279,7 +282,7 @@ function NavLink({ item: { href, label, icon, count = 0 }, current }: { item: Na
         {count > 0 && (
           <span class="badge warn">
             {count > 99 ? '99+' : count}
-            <span class="hidden"> unread</span>
+            <span class="hidden"> {useTexts().t('unread')}</span>
           </span>
         )}
       </a>

@@ -9,6 +9,7 @@ import type { TurnstileEnv } from '../../../lib/access/turnstile.ts'
 import type { AuthEnv } from '../../../lib/access/sign-in.ts'
 import type { Database } from '../../../lib/database.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import { chooseLanguage, type Language } from '../../../lib/languages.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import type { AddressEnv } from '../../../lib/notifications/public-address.ts'
 import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
@@ -16,6 +17,7 @@ import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secret
 import type { ImportEnv } from '../../../lib/moving/read-service.ts'
 import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
 import type { RefusedVariables } from './form.ts'
+import type { PageTexts } from './text.tsx'
 
 export interface DashboardEnv
   extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, AddressEnv, TurnstileEnv, ImportEnv {
@@ -26,6 +28,8 @@ interface Variables extends RefusedVariables {
   requestId: string
   db: Database
   viewer: Viewer | undefined
+  /** In the reader's language on the pages for partners, and in English on all others. */
+  texts: PageTexts
   /** Resources that a page loads from other hosts: an image, and the script of the challenge. */
   loads?: { image?: string; isChallenged?: boolean }
 }
@@ -59,6 +63,13 @@ export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
   c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))
   await next()
 })
+
+/** Chooses the language of a page: the person's, then the program's, then the browser's. */
+export function languageOf(c: PageContext, programLanguage?: string | null): Language {
+  const partner = c.get('viewer')?.partner
+  const choices = [partner?.language, programLanguage ?? partner?.programLanguage]
+  return chooseLanguage(choices, c.req.header('accept-language'))
+}
 
 /** Requires a signed-in person. Redirects other people to the sign-in page, which returns here afterwards. */
 export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {

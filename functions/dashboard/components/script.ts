@@ -10,7 +10,7 @@ document.addEventListener('click', async (event) => {
   if (!button) return
   await navigator.clipboard.writeText(button.dataset.copy)
   const label = button.textContent
-  button.textContent = 'Copied'
+  button.textContent = button.dataset.copied ?? 'Copied'
   setTimeout(() => { button.textContent = label }, 1500)
 })
 
@@ -20,8 +20,11 @@ for (const button of document.querySelectorAll('[data-share]')) {
   button.addEventListener('click', () => navigator.share({ url: button.dataset.share }).catch(() => {}))
 }
 
+// The page's language, in the variant of the reader's browser.
+const { lang } = document.documentElement
+const locale = navigator.languages.find((one) => one.split('-')[0] === lang) ?? lang
 for (const time of document.querySelectorAll('time[data-local]')) {
-  const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+  const format = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
   time.textContent = format.format(new Date(time.dateTime))
 }
 

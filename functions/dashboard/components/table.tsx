@@ -1,8 +1,9 @@
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { Card } from './blocks.tsx'
+import { useTexts } from './text.tsx'
 
 export interface Column<Row> {
-  /** A column without a label contains the actions on a row. */
+  /** The English label, which the table translates. A column without a label contains the actions on a row. */
   label?: string
   cell: (row: Row) => Child
   right?: boolean
@@ -40,6 +41,8 @@ export function Table<Row>({
   sorting?: Sorting | undefined
 }) {
   const shown = columns.filter((column) => column !== false)
+  const { t, fixed } = useTexts()
+  const labelOf = (label: string | undefined) => label && fixed(label)
   const hasTitle = shown.some(({ phone }) => phone === 'title')
   return (
     <table class={hasTitle ? 'lines-on-phone' : 'cards-on-phone'}>
@@ -53,9 +56,9 @@ export function Table<Row>({
               aria-sort={sorts && sorting && directionOf(sorts, sorting)}
             >
               {sorts && sorting ? (
-                <SortLink sorts={sorts} sorting={sorting} label={label} />
+                <SortLink sorts={sorts} sorting={sorting} label={labelOf(label)} />
               ) : (
-                (label ?? <span class="hidden">Actions</span>)
+                (labelOf(label) ?? <span class="hidden">{t('Actions')}</span>)
               )}
             </th>
           ))}
@@ -65,7 +68,7 @@ export function Table<Row>({
         {rows.map((row) => (
           <tr>
             {shown.map((column) => (
-              <td data-label={column.label ?? ''} class={classOf(column)}>
+              <td data-label={labelOf(column.label) ?? ''} class={classOf(column)}>
                 {column.cell(row)}
               </td>
             ))}
@@ -108,7 +111,7 @@ interface TableCardProps<Row> {
 
 /** A card with a short table. */
 export function TableCard<Row>(props: PropsWithChildren<TableCardProps<Row>>) {
-  const { title, aside, none = 'None yet.', children, ...table } = props
+  const { title, aside, none = useTexts().t('None yet.'), children, ...table } = props
   return (
     <Card title={title} aside={aside}>
       {table.rows.length === 0 ? <p class="muted">{none}</p> : <Table {...table} />}

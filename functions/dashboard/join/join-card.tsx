@@ -3,6 +3,7 @@ import { answerLengths, type JoinPage, selfBillingClause } from '../../../lib/pr
 import { Card } from '../components/blocks.tsx'
 import { Field, FieldError, Form, Hidden } from '../components/fields.tsx'
 import { useForm } from '../components/form.ts'
+import { useTexts } from '../components/text.tsx'
 import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {
@@ -18,31 +19,32 @@ interface JoinCardProps {
 /** The public join card of a program: its text, its questions and its terms. */
 export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
   const { program_name: name, logo_url: logo, intro, questions, terms, self_billing: bills, version } = page
+  const { t } = useTexts()
   const fields = (
     <>
       <Hidden fields={{ version: String(version) }} />
-      <Field name="name" label="Your name" autocomplete="name" maxlength={80} value={applicant?.name} required />
+      <Field name="name" label={t('Your name')} autocomplete="name" maxlength={80} value={applicant?.name} required />
       {applicant ? (
         <p class="muted">
-          You apply with your account, {applicant.email}.
+          {t('You apply with your account, {email}.', { email: applicant.email })}
           <br />
-          Not yours? Sign out first.
+          {t('Not yours? Sign out first.')}
         </p>
       ) : (
         <Field
           name="email"
-          label="E-mail"
+          label={t('E-mail')}
           type="email"
           autocomplete="email"
           maxlength={320}
-          hint="We’ll send you a link to confirm it."
+          hint={t('We’ll send you a link to confirm it.')}
           required
         />
       )}
       {questions.map(({ label, type, required }, index) => (
         <Field
           name={`answer_${index}`}
-          label={required ? label : `${label} (optional)`}
+          label={required ? label : t('{label} (optional)', { label })}
           maxlength={answerLengths[type]}
           {...(type === 'long' && { rows: 5 })}
           {...(required && { required })}
@@ -53,7 +55,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
         <>
           <div class="cf-turnstile" data-sitekey={siteKey} data-response-field-name={turnstileField}></div>
           <noscript>
-            <p class="message warn">Enable JavaScript to apply: the robot check needs it.</p>
+            <p class="message warn">{t('Enable JavaScript to apply: the robot check needs it.')}</p>
           </noscript>
           <script src={`${turnstileOrigin}/turnstile/v0/api.js`} async defer></script>
         </>
@@ -65,17 +67,17 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
       {logo !== null && (
         <img class="logo" src={logo} alt="" referrerpolicy="no-referrer" decoding="async" height="64" />
       )}
-      <h1 dir="auto">Become a partner of {name}</h1>
+      <h1 dir="auto">{t('Become a partner of {name}', { name })}</h1>
       {intro !== null && <PlainText text={intro} />}
       {action === undefined ? (
         <div class="stack">
           {fields}
           <button type="button" class="primary wide-button" disabled>
-            Apply
+            {t('Apply')}
           </button>
         </div>
       ) : (
-        <Form action={action} submit="Apply" layout="wide">
+        <Form action={action} submit={t('Apply')} layout="wide">
           {fields}
         </Form>
       )}
@@ -85,11 +87,12 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
 
 function Terms({ terms }: { terms: string }) {
   const { errors } = useForm()
+  const { t } = useTexts()
   const error = errors['terms']
   return (
     <div class="field">
       <details class="more" open={terms.length < 600}>
-        <summary>Terms</summary>
+        <summary>{t('Terms')}</summary>
         <PlainText text={terms} />
       </details>
       <label class="row">
@@ -103,7 +106,7 @@ function Terms({ terms }: { terms: string }) {
           aria-invalid={error ? 'true' : undefined}
           aria-describedby={error ? 'terms-error' : undefined}
         />
-        <span>I accept the terms.</span>
+        <span>{t('I accept the terms.')}</span>
       </label>
       <FieldError name="terms" />
     </div>

@@ -24,7 +24,8 @@ import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
-import { createPages, type PageContext } from '../components/page.ts'
+import { createPages, languageOf, type PageContext } from '../components/page.ts'
+import { bdi, type PageTexts, Text, textsIn, useTexts } from '../components/text.tsx'
 import { JoinCard } from './join-card.tsx'
 import { Answers, PlainText } from './plain-text.tsx'
 
@@ -47,6 +48,7 @@ const noPage = "There is no page with this name, or the program doesn't accept a
 async function pageOf(c: PageContext) {
   const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? '')
   if (!page) throw new ApiError('not_found', noPage)
+  c.set('texts', textsIn(languageOf(c, page.language)))
   return page
 }
 
@@ -56,7 +58,7 @@ pages.get('/join/:slug', async (c) => {
   const siteKey = c.env.TURNSTILE_SITE_KEY || undefined
   c.set('loads', { ...(page.logo_url !== null && { image: page.logo_url }), isChallenged: siteKey !== undefined })
   return c.render(
-    <PlainPage title={`Become a partner of ${page.program_name}`} heading={null}>
+    <PlainPage title={c.get('texts').t('Become a partner of {name}', { name: page.program_name })} heading={null}>
       <JoinCard page={page} action={`/join/${page.slug}`} applicant={applicantOf(c)} siteKey={siteKey} />
     </PlainPage>,
   )
@@ -64,14 +66,18 @@ pages.get('/join/:slug', async (c) => {
 
 pages.get('/join/:slug/sent', async (c) => {
   const { program_name: name } = await pageOf(c)
+  const { t } = c.get('texts')
   return c.render(
-    <PlainPage title="Check your e-mail">
+    <PlainPage title={t('Check your e-mail')}>
       <p>
-        We sent you an e-mail about your application to <bdi>{name}</bdi>. Open the link in it to confirm your
-        application.
+        <Text
+          of="We sent you an e-mail about your application to <bdi>{name}</bdi>. Open the link in it to confirm your application."
+          name={name}
+          bdi={bdi}
+        />
       </p>
       <p class="muted small">
-        If it doesn't arrive within a few minutes, check your spam folder, and then apply again.
+        {t("If it doesn't arrive within a few minutes, check your spam folder, and then apply again.")}
       </p>
     </PlainPage>,
   )
@@ -126,16 +132,18 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   c.executionCtx.waitUntil(sendSoon(c.env, applied.outbox))
   if (applied.outcome === 'changed') return await refuseForm(c, back, { problem: changed })
   if (['closed', 'unverified'].includes(applied.outcome)) throw new ApiError('not_found', noPage)
-  if (applied.outcome === 'network') throw new ApiError('rate_limited', `Your network has sent ${enough}`)
-  if (['source', 'workspace'].includes(applied.outcome))
-    throw new ApiError('rate_limited', `This program has received ${enough}`)
-  if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name))
+  if (applied.outcome === 'network') throw new ApiError('rate_limited', enoughOfNetwork)
+  if (['source', 'workspace'].includes(applied.outcome)) throw new ApiError('rate_limited', enoughOfProgram)
+  if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name, c.get('texts')))
   // Send the mail after the response. The response must not reveal who has the address.
   c.executionCtx.waitUntil(notifyApplicant(c, { to, programName: page.program_name }, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)
 })
 
-const enough = 'the most applications for today. Sign in to apply with your account, or try again tomorrow.'
+const enoughOfNetwork =
+  'Your network has sent the most applications for today. Sign in to apply with your account, or try again tomorrow.'
+const enoughOfProgram =
+  'This program has received the most applications for today. Sign in to apply with your account, or try again tomorrow.'
 const changed = 'The questions or the terms have changed. Read them again, then apply.'
 
 async function notifyApplicant(
@@ -150,28 +158,34 @@ async function notifyApplicant(
 }
 
 /** The message to an applicant with an account. */
-function ownOutcome({ outcome, againAt }: Applied, programName: string): string {
-  if (outcome === 'approved') return `You are now a partner of ${programName}. Your link is on the Links page.`
-  if (outcome === 'partner') return `You are already a partner of ${programName}.`
+function ownOutcome({ outcome, againAt }: Applied, name: string, { t, day }: PageTexts): string {
+  if (outcome === 'approved') return t('You are now a partner of {name}. Your link is on the Links page.', { name })
+  if (outcome === 'partner') return t('You are already a partner of {name}.', { name })
   if (outcome === 'rejected')
-    return `${programName} did not accept your earlier application. You can apply again from ${againAt?.toISOString().slice(0, 10)}.`
-  return `Your application to ${programName} is waiting for review. You will get an e-mail when it is approved.`
+    return t('{name} did not accept your earlier application. You can apply again from {day}.', {
+      name,
+      day: againAt === null ? '' : day(againAt),
+    })
+  return t('Your application to {name} is waiting for review. You will get an e-mail when it is approved.', { name })
 }
 
 pages.get('/application', async (c) => {
   const token = tokenInQuery(c)
   const application = await findApplication(c.get('db'), token)
+  if (application) c.set('texts', textsIn(languageOf(c, application.language)))
+  const { t } = c.get('texts')
   return c.render(
-    <PlainPage title="Your application" heading={null}>
+    <PlainPage title={t('Your application')} heading={null}>
       <Card>
         {application ? (
           <OneApplication application={application} token={token} />
         ) : (
           <>
-            <h1>This link no longer works</h1>
+            <h1>{t('This link no longer works')}</h1>
             <p>
-              The application wasn't confirmed within a week, was withdrawn, or you confirmed another one. You can apply
-              again.
+              {t(
+                "The application wasn't confirmed within a week, was withdrawn, or you confirmed another one. You can apply again.",
+              )}
             </p>
           </>
         )}
@@ -183,29 +197,30 @@ pages.get('/application', async (c) => {
 function OneApplication({ application, token }: { application: ConfirmableApplication; token: string }) {
   const { program_name: program, status, name, email, answers, terms } = application
   const here = `?token=${encodeURIComponent(token)}`
+  const { t } = useTexts()
   return (
     <>
       <h1>
-        Your application to <bdi>{program}</bdi>
+        <Text of="Your application to <bdi>{name}</bdi>" name={program} bdi={bdi} />
       </h1>
       <State status={status} program={program} />
-      <Facts facts={{ Name: name, 'E-mail': email }} />
+      <Facts facts={{ [t('Name')]: name, [t('E-mail')]: email }} />
       <Answers answers={answers} />
       {terms !== null && (
         <details class="more">
-          <summary>The terms that you accept</summary>
+          <summary>{t('The terms that you accept')}</summary>
           <PlainText text={terms} />
         </details>
       )}
       {status === 'unverified' && (
-        <PostButton action={`/application${here}`} class="primary wide-button" text="Yes, I apply" />
+        <PostButton action={`/application${here}`} class="primary wide-button" text={t('Yes, I apply')} />
       )}
       {(status === 'unverified' || status === 'waiting') && (
         <PostButton
           action={`/application/withdraw${here}`}
           class="danger"
-          confirm="Withdraw the application? We will delete all its data."
-          text={status === 'unverified' ? "This wasn't me. Delete it" : 'Withdraw and delete it'}
+          confirm={t('Withdraw the application? We will delete all its data.')}
+          text={status === 'unverified' ? t("This wasn't me. Delete it") : t('Withdraw and delete it')}
         />
       )}
     </>
@@ -213,11 +228,13 @@ function OneApplication({ application, token }: { application: ConfirmableApplic
 }
 
 function State({ status, program }: { status: string; program: string }) {
+  const { t } = useTexts()
+  const name = program
   const texts: Record<string, string> = {
-    unverified: "It hasn't been sent yet. Is this your application?",
-    waiting: `It is waiting for review by ${program}. You will get an e-mail when it is approved.`,
-    approved: 'It was approved, and we sent you an e-mail about your links.',
-    rejected: `${program} did not accept it. You can apply again thirty days after the decision.`,
+    unverified: t("It hasn't been sent yet. Is this your application?"),
+    waiting: t('It is waiting for review by {name}. You will get an e-mail when it is approved.', { name }),
+    approved: t('It was approved, and we sent you an e-mail about your links.'),
+    rejected: t('{name} did not accept it. You can apply again thirty days after the decision.', { name }),
   }
   return <p>{texts[status]}</p>
 }

@@ -7,6 +7,7 @@ import { byId, List, readPage, StateBadge, type States } from '../components/lis
 import { createPages, requireViewer } from '../components/page.ts'
 import { Answers, PlainText } from '../join/plain-text.tsx'
 import { PartnerOrAccountPage } from '../components/layout.tsx'
+import { Text } from '../components/text.tsx'
 
 /** A person's own applications with their status, answers and accepted terms. */
 export const pages = createPages()
@@ -21,16 +22,17 @@ const states: States<OwnApplication['status']> = {
 }
 
 pages.get(address, requireViewer, async (c) => {
+  const { t } = c.get('texts')
   const page = await readPage(c, byId, (part) => listApplicationsOf(c.get('db'), c.get('viewer').user, part))
   return c.render(
     <PartnerOrAccountPage
-      title="Applications"
+      title={t('Applications')}
       current="/applications"
-      lead="Programs that you applied to, and the terms that you accepted."
+      lead={t('Programs that you applied to, and the terms that you accepted.')}
     >
       <List
         page={page}
-        caption="Your applications, newest first"
+        caption={t('Your applications, newest first')}
         columns={[
           {
             label: 'Program',
@@ -46,8 +48,8 @@ pages.get(address, requireViewer, async (c) => {
           { label: 'State', cell: ({ status }) => <StateBadge states={states} status={status} /> },
         ]}
         empty={{
-          title: 'No applications',
-          text: 'Applications with this address appear here once they are confirmed.',
+          title: t('No applications'),
+          text: t('Applications with this address appear here once they are confirmed.'),
         }}
       />
     </PartnerOrAccountPage>,
@@ -59,24 +61,27 @@ pages.get(`${address}/:programId/:applicationId`, requireViewer, async (c) => {
   const of = { programId: idInPath(c, 'programId', missing), applicationId: idInPath(c, 'applicationId', missing) }
   const [application] = await listApplicationsOf(c.get('db'), c.get('viewer').user, { limit: 1, of })
   if (!application) throw new ApiError('not_found', missing)
+  const { t } = c.get('texts')
   const { program_name: name, status, applied_at: at, answers, terms, terms_version: version } = application
   return c.render(
     <PartnerOrAccountPage
-      title={`Application to ${name}`}
+      title={t('Application to {name}', { name })}
       current="/applications"
       heading={name}
       lead={
-        <>
-          You applied <Day at={at} />. <StateBadge states={states} status={status} />
-        </>
+        <Text
+          of="You applied {day}. {state}"
+          day={<Day at={at} />}
+          state={<StateBadge states={states} status={status} />}
+        />
       }
     >
-      <Card title="Your answers">
+      <Card title={t('Your answers')}>
         <Answers answers={answers} />
-        {answers.length === 0 && <p class="muted">Your name and your address.</p>}
+        {answers.length === 0 && <p class="muted">{t('Your name and your address.')}</p>}
       </Card>
       {terms !== null && (
-        <Card title={`The terms that you accepted, version ${version}`}>
+        <Card title={t('The terms that you accepted, version {version}', { version: String(version) })}>
           <PlainText text={terms} />
         </Card>
       )}

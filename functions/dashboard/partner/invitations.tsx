@@ -12,6 +12,7 @@ import { Day } from '../components/format.tsx'
 import { byId, List, readPage } from '../components/list.tsx'
 import { createPages, requireViewer, type ViewerContext } from '../components/page.ts'
 import { PartnerOrAccountPage } from '../components/layout.tsx'
+import { useTexts } from '../components/text.tsx'
 
 /** Program invitations to a person's verified address, to accept or decline. They show only the programs' names. */
 export const pages = createPages()
@@ -20,26 +21,29 @@ const address = '/partner/invitations'
 
 pages.get(address, requireViewer, async (c) => {
   const { email, emailVerified } = c.get('viewer').user
+  const { t } = c.get('texts')
   const page = await readPage(c, byId, async (part) =>
     emailVerified ? await listPartnerInvitations(c.get('db'), email, part) : [],
   )
   return c.render(
     <PartnerOrAccountPage
-      title="Invitations"
+      title={t('Invitations')}
       current="/invitations"
-      lead={`Programs that have invited ${email} to become a partner.`}
+      lead={t('Programs that have invited {email} to become a partner.', { email })}
     >
       <List
         page={page}
-        caption="Open invitations, newest first"
+        caption={t('Open invitations, newest first')}
         columns={[
           { label: 'Program', cell: ({ program_name: name }) => <strong>{name}</strong> },
           { label: 'Until', cell: ({ expires_at: at }) => <Day at={at} /> },
           { cell: (invitation) => <Answers invitation={invitation} /> },
         ]}
         empty={{
-          title: 'No open invitations',
-          text: "Programs can't see anything about you until you accept. The list only shows invitations to your confirmed address.",
+          title: t('No open invitations'),
+          text: t(
+            "Programs can't see anything about you until you accept. The list only shows invitations to your confirmed address.",
+          ),
         }}
       />
     </PartnerOrAccountPage>,
@@ -48,19 +52,20 @@ pages.get(address, requireViewer, async (c) => {
 
 function Answers({ invitation }: { invitation: PartnerInvitation }) {
   const { program_id: programId, id, program_name: name } = invitation
+  const { t } = useTexts()
   return (
     <div class="row right">
       <PostButton
         action={`${address}/${programId}/${id}/accept`}
         class="compact primary"
-        label={`Accept ${name}`}
-        text="Accept"
+        label={t('Accept {name}', { name })}
+        text={t('Accept')}
       />
       <PostButton
         action={`${address}/${programId}/${id}/decline`}
         class="compact"
-        label={`Decline ${name}`}
-        text="Decline"
+        label={t('Decline {name}', { name })}
+        text={t('Decline')}
       />
     </div>
   )

@@ -1,10 +1,16 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { shownHost } from '../../../lib/hosts.ts'
+import { languageCodes, languageOptions } from '../../../lib/languages.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
-import { endPartnership, type ProgramOfPartner, setPartnerName } from '../../../lib/programs/partnerships.ts'
+import {
+  endPartnership,
+  type ProgramOfPartner,
+  setPartnerLanguage,
+  setPartnerName,
+} from '../../../lib/programs/partnerships.ts'
 import { nameField } from '../../../lib/names.ts'
 import { Card, Copy } from '../components/blocks.tsx'
 import { Field, Form, optionsOf, PostButton } from '../components/fields.tsx'
@@ -14,6 +20,7 @@ import { counted } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { Pager } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
+import { useTexts } from '../components/text.tsx'
 import { programNamed, readPrograms } from './money.ts'
 
 /** A partner's links in each program. */
@@ -35,6 +42,7 @@ pages.get('/partner/links', requirePartner, async (c) => {
       <Pager {...page} />
       {open.length > 0 && <NewLink programs={open} />}
       <OwnName name={c.get('partner').name ?? ''} />
+      <OwnLanguage language={c.get('partner').language} />
     </PartnerPage>,
   )
 })
@@ -102,6 +110,24 @@ function OwnName({ name }: { name: string }) {
   )
 }
 
+/** The person's choice of a language. */
+function OwnLanguage({ language }: { language: string | null }) {
+  const { t } = useTexts()
+  return (
+    <Card title={t('Your language')}>
+      <Form action="/partner/language" submit={t('Save')} layout="inline">
+        <Field
+          name="language"
+          label={t('Language')}
+          value={language ?? ''}
+          options={[['', t('Of the program or your browser')], ...languageOptions]}
+          hint={t('Applies to these pages and to our e-mails.')}
+        />
+      </Form>
+    </Card>
+  )
+}
+
 function NewLink({ programs }: { programs: ProgramOfPartner[] }) {
   return (
     <Card title="Create a link">
@@ -147,6 +173,13 @@ const profileForm = z.object({ name: nameField('Enter your name.') })
 pages.post('/partner/name', requirePartner, form(profileForm, '/partner/links'), async (c) => {
   await setPartnerName(c.get('db'), c.get('viewer').user.id, c.req.valid('form').name)
   return redirectWith(c, '/partner/links', 'Your name was saved.')
+})
+
+const languageForm = z.object({ language: z.union([z.literal(''), z.enum(languageCodes)]) })
+
+pages.post('/partner/language', requirePartner, form(languageForm, '/partner/links'), async (c) => {
+  await setPartnerLanguage(c.get('db'), c.get('viewer').user.id, c.req.valid('form').language || null)
+  return redirectWith(c, '/partner/links', 'Your language was saved.')
 })
 
 pages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {

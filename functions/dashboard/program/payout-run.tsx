@@ -198,7 +198,7 @@ function Payments({ page, programId, address, decides }: PartProps<Payout> & { d
           cell: (payout) => <PayoutDecisions payout={payout} address={`/programs/${programId}/payouts`} />,
         },
       ]}
-      empty={noneFits(address, 'payments')}
+      empty={noneFits(address)}
     />
   )
 }
@@ -219,7 +219,7 @@ function ExcludedPartners({ page, programId, address }: PartProps<ExcludedPartne
           cell: ({ payable_cents: cents, currency }) => formatMoney(cents, currency),
         },
       ]}
-      empty={noneFits(addressOf(address, { part: excludedPart }), 'excluded partners')}
+      empty={noneFits(addressOf(address, { part: excludedPart }))}
       position={
         <>
           Their current balances are under <a href={`/programs/${programId}/payouts/due`}>Due now</a>. You can record a

@@ -144,7 +144,7 @@ function Runs({ programId, page, query, sums }: RunsProps) {
       ]}
       empty={
         query['q']
-          ? noneFits(payoutsOf(programId), 'payout runs')
+          ? noneFits(payoutsOf(programId))
           : { title: 'No payout runs yet', text: 'The first run pays every partner who is due.' }
       }
     />

@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import { shownHost } from '../../../lib/hosts.ts'
+import { languageOptions } from '../../../lib/languages.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { optionalName } from '../../../lib/names.ts'
 import { type ProgramSettings, programSettings } from '../../../lib/programs/programs.ts'
@@ -35,6 +36,13 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
         required
       />
       <Field name="currency" label="Currency" value={settings.currency} options={currencyOptions} />
+      <Field
+        name="language"
+        label="Language for partners"
+        value={settings.language ?? ''}
+        options={[['', 'The language of their browser'], ...languageOptions]}
+        hint="The language of their pages and e-mails, unless they choose one."
+      />
       <details class="more" open={useForm() !== emptyForm}>
         <summary>Attribution, holds and leads</summary>
         <div class="fields">
@@ -156,6 +164,7 @@ function readSettings(values: Record<string, string>): unknown {
     hold_days: decimalToInteger(values['hold_days'] ?? '', 0),
     commission_duration_months: months.trim() === '' ? null : decimalToInteger(months, 0),
     attribute_known_customers: values['attribute_known_customers'] === 'yes',
+    language: values['language'] || null,
     review_rules: 'review_shown' in values ? reviewRules.filter((rule) => `review_${rule}` in values) : undefined,
   }
 }

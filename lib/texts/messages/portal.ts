@@ -1,0 +1,5 @@
+import { frame } from './frame.ts'
+import { join } from './join.ts'
+
+/** All messages of the pages for partners. */
+export const portal = { ...frame, ...join }
