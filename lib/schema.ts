@@ -56,6 +56,7 @@ export interface AcceptedTerms {
   partner_id: Int8;
   program_id: Int8;
   version: number;
+  withdrawn_at: Timestamp | null;
 }
 
 export interface Accounts {
@@ -623,7 +624,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -1830,6 +1831,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_document_id: number | null; because: string | null }
     row: { void_document: boolean | null }
   }
+  withdraw_self_billing: {
+    arguments: { of_program_id: number | null; of_user_id: string | null }
+    row: { withdraw_self_billing: unknown | null }
+  }
   write_audit: {
     arguments: { of_workspace_id: string | null; of_program_id: number | null; of_action: string | null; of_subject: string | null; of_subject_user_id: string | null; of_details: string | null }
     row: { write_audit: unknown | null }
@@ -1959,6 +1964,7 @@ export const functionCalls: {
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
   undo_import_rows: { text: 'select undo_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   void_document: { text: 'select void_document($1, $2, $3)', names: ['of_program_id', 'of_document_id', 'because'] },
+  withdraw_self_billing: { text: 'select withdraw_self_billing($1, $2)', names: ['of_program_id', 'of_user_id'] },
   write_audit: { text: 'select write_audit($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_program_id', 'of_action', 'of_subject', 'of_subject_user_id', 'of_details'] },
   write_daily_notifications: { text: 'select * from write_daily_notifications($1)', names: ['moment'] },
   write_notifications: { text: 'select * from write_notifications($1, $2, $3)', names: ['program_ids', 'outbox_ids', 'reading_roles'] },

@@ -30,7 +30,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -59,6 +59,7 @@ create table accepted_terms (
   partner_id bigint not null,
   version integer not null,
   accepted_at timestamp with time zone not null default now(),
+  withdrawn_at timestamp with time zone,
   constraint accepted_terms_pkey PRIMARY KEY (program_id, partner_id, version),
   constraint accepted_terms_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id),
   constraint accepted_terms_program_id_version_fkey FOREIGN KEY (program_id, version) REFERENCES program_terms(program_id, version)
@@ -11687,7 +11688,7 @@ CREATE OR REPLACE FUNCTION public.self_billing_terms(of_program_id bigint, of_pa
  RETURNS integer
  LANGUAGE sql
  STABLE
-RETURN (SELECT max(t.version) AS max FROM program_terms t WHERE ((t.program_id = self_billing_terms.of_program_id) AND t.self_billing AND ((EXISTS (SELECT FROM accepted_terms a WHERE ((a.program_id = t.program_id) AND (a.partner_id = self_billing_terms.of_partner_id) AND (a.version = t.version)))) OR (EXISTS (SELECT FROM applications a WHERE ((a.program_id = t.program_id) AND (a.partner_id = self_billing_terms.of_partner_id) AND (a.terms_version = t.version) AND (a.status = 'approved'::text)))))))
+RETURN (SELECT max(t.version) AS max FROM (program_terms t LEFT JOIN accepted_terms a ON (((a.program_id = t.program_id) AND (a.partner_id = self_billing_terms.of_partner_id) AND (a.version = t.version)))) WHERE ((t.program_id = self_billing_terms.of_program_id) AND t.self_billing AND (a.withdrawn_at IS NULL) AND ((a.version IS NOT NULL) OR (EXISTS (SELECT FROM applications a_1 WHERE ((a_1.program_id = t.program_id) AND (a_1.partner_id = self_billing_terms.of_partner_id) AND (a_1.terms_version = t.version) AND (a_1.status = 'approved'::text)))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[])
@@ -13344,6 +13345,30 @@ begin
   sale.commission_cap_cents := (parts[1]).cap_cents;
   sale.terms_by_line := case when cardinality(parts) > 1 then parts end;
   return sale;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.withdraw_self_billing(of_program_id bigint, of_user_id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_partner_id bigint;
+  agreed integer;
+  last integer;
+begin
+  select r.id into of_partner_id from partners r where r.program_id = of_program_id and r.user_id = of_user_id for no key update;
+  loop
+    agreed := self_billing_terms(of_program_id, of_partner_id);
+    exit when agreed is null;
+    insert into accepted_terms (program_id, partner_id, version, withdrawn_at) values (of_program_id, of_partner_id, agreed, now())
+    on conflict (program_id, partner_id, version) do update set withdrawn_at = now();
+    last := coalesce(last, agreed);
+  end loop;
+  if last is not null then
+    perform write_outbox(of_program_id, 'self_billing_withdrawn', 'advertiser', of_partner_id, format('terms:%s:%s:%s', of_partner_id, last,
+      extract(epoch from now())), '{}');
+  end if;
 end $function$
 ;
 

@@ -13,7 +13,7 @@ import { checkoutSession, refund, type Shop, stripeEvent } from '../lib/local/st
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveCommissions, rejectCommission } from '../lib/money/commissions.ts'
-import { askPayout, payPayout } from '../lib/money/payouts.ts'
+import { askPayout, payPayout, returnPayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, keepWebhooks, transfer } from './support/ledger.ts'
 import type { PlanNode } from './support/plans.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -51,6 +51,20 @@ async function reportPayment(programId: number) {
   }
 }
 
+/** Lets the program issue documents about its payments to a partner. */
+async function billItself(programId: number, partnerId: number) {
+  const party = "'A GmbH', 'Weg 1', 'DE'"
+  await sql.query(
+    `with person as (insert into users (id, name, email) values ('user ' || $2::bigint, 'Ann', 'ann' || $2::bigint || '@example.com') returning id),
+    partner as (update partners set user_id = person.id from person where partners.id = $2),
+    payee as (insert into payee_details (user_id, legal_name, address, country) select id, ${party} from person),
+    issuer as (insert into program_billing (program_id, legal_name, address, country, series) values ($1, ${party}, 'SB')),
+    terms as (insert into program_terms (program_id, version, text, self_billing) values ($1, 1, 'Terms', true) returning program_id)
+    insert into accepted_terms (program_id, partner_id, version) select program_id, $2, 1 from terms`,
+    [programId, partnerId],
+  )
+}
+
 /** Creates a program with at least one row of every kind. */
 async function createHistory() {
   const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
@@ -73,7 +87,12 @@ async function createHistory() {
   await createAdjustment(db, programId, { partnerId, amountCents: 300, note: 'Bonus' }, randomUUID(), [])
   const ask = (amountCents: number) =>
     askPayout(db, { programId, partnerId, currency: 'usd', amountCents, requestId: randomUUID() })
+  await billItself(programId, partnerId)
   await payPayout(db, programId, await ask(200), 200, transfer)
+  const inYen = { programId, partnerId, currency: 'jpy', amountCents: 800, requestId: randomUUID() }
+  const returned = await askPayout(db, inYen)
+  await payPayout(db, programId, returned, 800, transfer)
+  await returnPayout(db, programId, returned, 'returned', 'Account closed')
   await ask(900)
   await program.refund(refunded.id, 500)
   await program.refund(refunded.id, 300, 'failed')
@@ -199,6 +218,18 @@ const corruptions: Record<string, string[]> = {
   'a paid payout has its entry': [
     "update payouts set status = 'paid', decided_at = now(), reference = 't', paid_on = now() where status = 'requested' and program_id = $1",
   ],
+  'a document has the partner': [
+    "update documents set amount_cents = 1 where kind = 'invoice' and program_id = $1",
+    "update documents set lines = '[]' where program_id = $1",
+    "update documents set reference = 'other' where program_id = $1",
+    "delete from documents where kind = 'credit_note' and program_id = $1",
+    "delete from balance_entries where cause = 'payout_returned' and program_id = $1",
+  ],
+  'the documents of a series': [
+    'delete from documents where number = 1 and program_id = $1',
+    'update document_series set last_number = 4 where program_id = $1',
+  ],
+  'a payment to a partner who had': ['delete from documents where number > 1 and program_id = $1'],
   'a payout has the outcome that': [
     `with connection as (
       insert into payout_connections (id, program_id, provider, livemode) values ('pay_' || repeat('a', 43), $1, 'paypal', true) returning id
@@ -403,8 +434,9 @@ test('the audit finds a broken foreign key anywhere in the database', async () =
 
 const copyOf: [column: string, copy: string][] = [
   [`a.attname in ('program_id', 'endpoint_id')`, 'c.%I'],
-  [`a.atttypid = 'bigint'::regtype and a.attname ~ '^(.*_)?id$'`, 'c.%I + n * 1000000'],
+  [`a.atttypid = 'bigint'::regtype and a.attname ~ '^((.*_)?id|number)$'`, 'c.%I + n * 1000000'],
   [`a.atttypid = 'uuid'::regtype`, 'gen_random_uuid()'],
+  [`t.relname = 'partners' and a.attname = 'user_id'`, 'n || c.%I'],
   [`a.attname in ('click_id', 'customer_key', 'transaction_id', 'code', 'email')`, 'n || c.%I'],
   [
     `t.relname = 'outbox' and a.attname = 'cause'`,

@@ -3,6 +3,7 @@ import { jsPDF } from 'jspdf'
 import { expect, test } from 'vitest'
 import documents from '../functions/documents.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
+import { findDifferences } from '../lib/commands/audit.ts'
 import { call } from '../lib/database.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
@@ -19,6 +20,7 @@ import {
   saveBilling,
   savePayee,
   voidDocument,
+  withdrawSelfBilling,
 } from '../lib/money/documents.ts'
 import { erasePayee, readPayee as readErasedPayee } from '../lib/money/payees.ts'
 import { createPayoutRun, payByHand, payPayoutRun, readPayoutRun, reopenPayoutRun } from '../lib/money/payout-runs.ts'
@@ -118,6 +120,36 @@ test('a payment without details or consent gets its document later, once it has 
   await acceptTerms(db, people[0]?.userId ?? '', programId, 1)
   expect([await issueMissingDocuments(db, programId), await issueMissingDocuments(db, programId)]).toEqual([1, 0])
   expect(await list()).toMatchObject([{ partner_id: first, kind: 'invoice', amount_cents: 1000 }])
+})
+
+test('a partner who withdrew the agreement gets no document until they agree again, and the advertiser is notified', async () => {
+  const { programId, partnerIds, people, credit, pay, list } = await createBilling(1)
+  const [[partnerId = 0], userId = ''] = [partnerIds, people[0]?.userId]
+  await sql.query('delete from accepted_terms where partner_id = $1', [partnerId])
+  await sql.query(
+    `insert into applications (program_id, source, name, email, status, verified_at, decided_at, partner_id, terms_version)
+    values ($1, 'api', 'Ada', 'ada@example.com', 'approved', now(), now(), $2, 1)`,
+    [programId, partnerId],
+  )
+  await changeJoinPage(db, programId, { self_billing: false })
+  await pay(partnerId, 100)
+  // The program no longer offers self-billing, but the agreement applies.
+  expect((await readPayee(db, userId)).programs).toMatchObject([{ id: programId, self_billing: false, accepted: 1 }])
+  for (let time = 0; time < 2; time++) await withdrawSelfBilling(db, userId, programId)
+  await pay(partnerId, 100)
+  expect(await issueMissingDocuments(db, programId)).toBe(0)
+  const notified = `select audience, partner_id::int from outbox where program_id = $1 and kind = 'self_billing_withdrawn'`
+  expect((await sql.query(notified, [programId])).rows).toEqual([{ audience: 'advertiser', partner_id: partnerId }])
+  expect((await readPayee(db, userId)).programs).toEqual([])
+  await changeJoinPage(db, programId, { self_billing: true })
+  await acceptTerms(db, userId, programId, 3)
+  await credit(partnerId)
+  await pay(partnerId, 300)
+  expect((await list()).map(({ number, amount_cents }) => [number, amount_cents])).toEqual([
+    [1, 100],
+    [2, 300],
+  ])
+  expect(await findDifferences(sql, programId)).toEqual([])
 })
 
 test('terms with a different self-billing agreement are a new version', async () => {

@@ -4,6 +4,8 @@ import * as z from 'zod/mini'
 import { Database } from '../lib/database.ts'
 import { balancesOf } from '../lib/money/balances.ts'
 import { commissionTotals, earningsByDay, listCommissions } from '../lib/money/commission-list.ts'
+import { listDocuments } from '../lib/money/documents.ts'
+import { listYearlyPayments } from '../lib/money/tax-forms.ts'
 import { listPayoutLines } from '../lib/money/payout-lines.ts'
 import { listStatementEntries, readStatementTotals } from '../lib/money/statements.ts'
 import { listPayouts } from '../lib/money/payouts.ts'
@@ -187,6 +189,9 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
       ),
     readStatementTotals: () =>
       readStatementTotals(db, { programId: 1, userId: 'user' }, { ...january, currency: 'eur' }),
+    'listDocuments of a program': () => listDocuments(db, { programId: 1 }, { limit: 25, before: 99, search: 'SB-1' }),
+    'listDocuments of a partner': () => listDocuments(db, { userId: 'user' }, { limit: 25 }),
+    listYearlyPayments: () => listYearlyPayments(db, 1, 2026),
     'listPayouts of a partner': () => listPayouts(db, { userId: 'user' }, { limit: 25 }),
   },
   events: {

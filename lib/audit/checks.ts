@@ -320,6 +320,47 @@ where ($1::bigint is null or e.program_id = $1) and e.created_at >= greatest(not
 `,
   },
   {
+    name: `a document has the partner, amount, lines, reference and day of its payment, and a payment that came back has a credit note`,
+    query: `-- a document has the partner, amount, lines, reference and day of its payment, and a payment that came back has a credit note
+with payment as (
+  select program_id, payout_id, amount_cents, cause = 'payout_returned' as is_return,
+    row_number() over (partition by program_id, payout_id, cause order by entry_number) as payment_number
+  from balance_entries where payout_id is not null and ($1::bigint is null or program_id = $1)
+)
+select d.program_id, format('document %s-%s', d.series, d.number) as subject,
+  format('%s of %s with lines of %s, %s on %s%s', d.kind, d.amount_cents, l.cents, d.reference, d.paid_on, case when c.id is not null then ', with a credit note' end) as found,
+  format('payment of %s, %s on %s%s', -p.amount_cents, w.reference, w.paid_on, case when r.payout_id is not null then ', came back' end) as expected
+from documents d
+join payouts w on w.program_id = d.program_id and w.id = d.payout_id
+left join payment p on p.program_id = d.program_id and p.payout_id = d.payout_id and p.payment_number = d.payment_number and not p.is_return
+left join payment r on r.program_id = d.program_id and r.payout_id = d.payout_id and r.payment_number = d.payment_number and r.is_return
+left join payment later on later.program_id = d.program_id and later.payout_id = d.payout_id and later.payment_number = d.payment_number + 1
+  and not later.is_return
+left join documents c on c.program_id = d.program_id and c.corrects_id = d.id
+left join documents i on i.program_id = d.program_id and i.id = d.corrects_id
+cross join lateral (select sum((one->>'amount_cents')::bigint) as cents from jsonb_array_elements(d.lines) one) l
+where ($1::bigint is null or d.program_id = $1) and (
+  -p.amount_cents is distinct from d.amount_cents or l.cents is distinct from d.amount_cents or w.partner_id <> d.partner_id
+  -- A reopened run loses its reference and day, and its next payment has others.
+  or w.paid_on is not null and later.payout_id is null and (d.reference, d.paid_on) <> (w.reference, w.paid_on)
+  or case when d.kind = 'credit_note' then r.payout_id is null or (i.payout_id, i.payment_number, i.lines) is distinct from (d.payout_id, d.payment_number, d.lines)
+    when d.voided_at is null then (r.payout_id is not null) <> (c.id is not null)
+    else c.id is not null end
+)
+`,
+  },
+  {
+    name: `the documents of a series are numbered without gaps, including void ones`,
+    query: `-- the documents of a series are numbered without gaps, including void ones
+select s.program_id, 'series ' || s.series as subject, format('%s documents from %s to %s', count(d.id), min(d.number), max(d.number)) as found,
+  '1 to ' || s.last_number as expected
+from document_series s left join documents d on d.program_id = s.program_id and d.series = s.series
+where $1::bigint is null or s.program_id = $1
+group by s.program_id, s.series, s.last_number
+having count(d.id) <> s.last_number or min(d.number) <> 1 or max(d.number) <> s.last_number
+`,
+  },
+  {
     name: `clicks whose events were dropped are in the totals of their days`,
     query: `-- clicks whose events were dropped are in the totals of their days
 select program_id, 'clicks of dropped months' as subject, coalesce(t.clicks, 0)::text as found, coalesce(d.clicks, 0)::text as expected
@@ -703,6 +744,27 @@ select w.program_id, format('payout run %s payout %s', r.id, w.id) as subject, w
   'decided on' as expected
 from payout_runs r join payouts w on w.program_id = r.program_id and w.payout_run_id = r.id
 where ($1::bigint is null or w.program_id = $1) and r.paid_at is not null and w.decided_at is null
+`,
+  },
+  {
+    name: `a payment to a partner who had a document before has one too, unless they withdrew their agreement`,
+    query: `-- a payment to a partner who had a document before has one too, unless they withdrew their agreement
+with first as (
+  select d.program_id, d.partner_id, min(d.issued_at) as issued_at from documents d
+  join partners r on r.program_id = d.program_id and r.id = d.partner_id
+  join payee_details y on y.user_id = r.user_id
+  where ($1::bigint is null or d.program_id = $1) and self_billing_terms(d.program_id, d.partner_id) is not null
+  group by 1, 2
+)
+select e.program_id, format('payout %s', e.payout_id) as subject, 'no document' as found, 'a document' as expected
+from first f
+join balance_entries e on e.program_id = f.program_id and e.partner_id = f.partner_id and e.cause = 'payout_paid' and e.created_at > f.issued_at
+left join documents d on d.program_id = e.program_id and d.payout_id = e.payout_id and d.kind = 'invoice'
+  and d.payment_number = coalesce(e.correction_number, 0) + 1
+left join lateral (
+  select max(a.accepted_at) as accepted_at from accepted_terms a where a.program_id = f.program_id and a.partner_id = f.partner_id
+) a on true
+where d.id is null and e.created_at > coalesce(a.accepted_at, '-infinity')
 `,
   },
   {

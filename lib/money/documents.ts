@@ -3,7 +3,8 @@ import * as z from 'zod/mini'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
-import { kysely } from '../kysely.ts'
+import { kysely, now } from '../kysely.ts'
+import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { checkVatNumber, type Party, partyFields } from './document-parties.ts'
 
 /** The program's details on its documents. `series` begins their numbers. */
@@ -62,7 +63,10 @@ export async function savePayee(db: Database, userId: string, payee: z.output<ty
   )
 }
 
-/** Reads a person's details, and the terms with self-billing of their programs. `accepted` is the newest accepted version of these. */
+/**
+ * Reads a person's details, and the programs that use self-billing, or that the person agreed it with. `accepted` is the newest accepted
+ * version of the terms with self-billing.
+ */
 export async function readPayee(db: Database, userId: string) {
   const [[details], programs] = await db.batch([
     kysely
@@ -77,10 +81,10 @@ export async function readPayee(db: Database, userId: string) {
       .innerJoin('program_terms as t', (join) =>
         join.onRef('t.program_id', '=', 'j.program_id').onRef('t.version', '=', 'j.terms_version'),
       )
-      .select(['g.id', 'g.name', 't.version', 't.text'])
+      .select(['g.id', 'g.name', 't.version', 't.text', 't.self_billing'])
       .select(sql<number | null>`self_billing_terms(p.program_id, p.id)`.as('accepted'))
       .where('p.user_id', '=', userId)
-      .where('t.self_billing', '=', true)
+      .where(sql<boolean>`(t.self_billing or self_billing_terms(p.program_id, p.id) is not null)`)
       .where('g.deleted_at', 'is', null)
       .orderBy('g.id')
       .limit(100),
@@ -103,11 +107,23 @@ export async function acceptTerms(db: Database, userId: string, programId: numbe
           .where('p.program_id', '=', programId)
           .where('j.terms_version', '=', version),
       )
-      .onConflict((conflict) => conflict.columns(['program_id', 'partner_id', 'version']).doUpdateSet({ version }))
+      .onConflict((conflict) =>
+        conflict.columns(['program_id', 'partner_id', 'version']).doUpdateSet({ accepted_at: now, withdrawn_at: null }),
+      )
       .returning('version'),
   )
   if (accepted.length === 0)
     throw new ApiError('conflict', 'The terms have changed. Read them again, then accept them.')
+}
+
+/**
+ * Withdraws a partner's agreement to self-billing. Their next payments in the program get no document, and the advertiser is notified.
+ * Does nothing without an agreement. Returns the messages to send.
+ */
+export async function withdrawSelfBilling(db: Database, userId: string, programId: number): Promise<RelayMessage[]> {
+  const statement = call('withdraw_self_billing', { of_program_id: programId, of_user_id: userId })
+  const [, [written]] = await retryOnce(() => db.batch([statement, writtenMessages()]))
+  return messagesAbout({ program_id: programId, ...written })
 }
 
 export type DocumentRow = InferResult<ReturnType<typeof documentsStatement>>[number]

@@ -66,6 +66,8 @@ export function textOf(
       return `The payment processor reports ${amount}${sale}, in another currency than your server. The sale and the commission of ${partner} were corrected.`
     case 'sale_currency_differs':
       return `Review by hand: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
+    case 'self_billing_withdrawn':
+      return `${partner} withdrew the agreement to self-billing. Your next payments to them get no document, so ask them for invoices.`
     case 'payment_ignored':
       return `Review by hand: a processor event about a customer of ${partner} was not recorded${sale}.${why} See it under Processor events.`
     case 'balance_negative':

@@ -166,6 +166,35 @@ from "partners" as "p"
 inner join "programs" as "g" on "g"."id" = "p"."program_id"
 where "p"."program_id" = $16 and "p"."user_id" = $17;
 
+-- listDocuments of a program
+select "d"."program_id", "g"."name" as "program_name", "d"."id", "d"."series", "d"."number", "d"."kind", "d"."payout_id", "d"."partner_id", "d"."currency", "d"."amount_cents", "d"."issued_at", "d"."voided_at", "d"."void_reason", "c"."number" as "credit_note", d.payee->>'legal_name' as "payee_name"
+from "documents" as "d"
+inner join "programs" as "g" on "g"."id" = "d"."program_id"
+left join "documents" as "c" on "c"."program_id" = "d"."program_id" and "c"."corrects_id" = "d"."id"
+where "d"."program_id" = $1 and (d.payee->>'legal_name' ilike $2 or d.series || '-' || d.number ilike $3) and "d"."id" < $4
+order by "d"."id" desc
+limit $5;
+
+-- listDocuments of a partner
+select "d"."program_id", "g"."name" as "program_name", "d"."id", "d"."series", "d"."number", "d"."kind", "d"."payout_id", "d"."partner_id", "d"."currency", "d"."amount_cents", "d"."issued_at", "d"."voided_at", "d"."void_reason", "c"."number" as "credit_note", d.payee->>'legal_name' as "payee_name"
+from "documents" as "d"
+inner join "programs" as "g" on "g"."id" = "d"."program_id"
+left join "documents" as "c" on "c"."program_id" = "d"."program_id" and "c"."corrects_id" = "d"."id"
+inner join "partners" as "p" on "p"."program_id" = "d"."program_id" and "p"."id" = "d"."partner_id"
+where "p"."user_id" = $1
+order by "d"."id" desc
+limit $2;
+
+-- listYearlyPayments
+select "p"."id" as "partner_id", "p"."name" as "partner_name", "d"."legal_name", "d"."country", "d"."vat_id", "f"."kind" as "tax_form", "f"."tax_id_hint", "f"."expires_on", "w"."currency", cast(count(*) as integer) as "payments", cast(sum("w"."amount_cents") as bigint) as "paid_cents"
+from "payouts" as "w"
+inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
+left join "payee_details" as "d" on "d"."user_id" = "p"."user_id"
+left join "tax_forms" as "f" on "f"."user_id" = "p"."user_id"
+where "w"."program_id" = $1 and "w"."status" = $2 and "w"."paid_on" >= make_date($3::integer, 1, 1) and "w"."paid_on" < make_date($4::integer + 1, 1, 1)
+group by "p"."id", "p"."name", "d"."user_id", "f"."user_id", "w"."currency"
+order by "p"."id", "w"."currency";
+
 -- listPayouts of a partner
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
 from "payouts" as "w"

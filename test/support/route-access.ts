@@ -212,6 +212,7 @@ export const routes = {
     'POST /partner/documents/details',
     'POST /partner/documents/tax-form',
     'POST /partner/documents/:programId/terms',
+    'POST /partner/documents/:programId/withdraw',
     'POST /partner/payouts/:programId/:payoutId/cancel',
     'POST /partner/payout',
     'POST /partner/language',

@@ -1,7 +1,15 @@
 import * as z from 'zod/mini'
 import { formatMoney } from '../../../lib/money.ts'
+import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { selfBillingClause } from '../../../lib/programs/join-page.ts'
-import { acceptTerms, listDocuments, payeeForm, readPayee, savePayee } from '../../../lib/money/documents.ts'
+import {
+  acceptTerms,
+  listDocuments,
+  payeeForm,
+  readPayee,
+  savePayee,
+  withdrawSelfBilling,
+} from '../../../lib/money/documents.ts'
 import { countries } from '../../../lib/money/document-parties.ts'
 import { readTaxForm, saveTaxForm, taxFormForm, taxFormNames } from '../../../lib/money/tax-forms.ts'
 import { checkPassword, OwnPassword } from '../account/credentials.tsx'
@@ -79,7 +87,7 @@ pages.get(address, requirePartner, async (c) => {
   )
 })
 
-function SelfBilling({ terms: { id, name, version, text, accepted } }: { terms: Terms }) {
+function SelfBilling({ terms: { id, name, version, text, self_billing: isOffered, accepted } }: { terms: Terms }) {
   return (
     <Card
       title={`Self-billing by ${name}`}
@@ -90,9 +98,14 @@ function SelfBilling({ terms: { id, name, version, text, accepted } }: { terms: 
         <summary>Terms, version {version}</summary>
         <PlainText text={text} />
       </details>
-      {accepted !== version && (
+      {isOffered && accepted !== version && (
         <Form action={`${address}/${id}/terms`} submit="Accept these terms" layout="inline">
           <Hidden fields={{ version: String(version) }} />
+        </Form>
+      )}
+      {accepted !== null && (
+        <Form action={`${address}/${id}/withdraw`} submit="Withdraw agreement" layout="inline">
+          <p class="muted small">If you withdraw it, you send this program your own invoices for its next payments.</p>
         </Form>
       )}
     </Card>
@@ -178,4 +191,10 @@ pages.post(`${address}/:programId/terms`, requirePartner, form(termsForm, addres
   const programId = idInPath(c, 'programId', 'You are not a partner of this program.')
   await acceptTerms(c.get('db'), c.get('viewer').user.id, programId, Number(c.req.valid('form').version))
   return redirectWith(c, address, 'You accepted the terms. Documents are issued for the next payments.')
+})
+
+pages.post(`${address}/:programId/withdraw`, requirePartner, async (c) => {
+  const programId = idInPath(c, 'programId', 'You are not a partner of this program.')
+  await sendSoon(c.env, await withdrawSelfBilling(c.get('db'), c.get('viewer').user.id, programId))
+  return redirectWith(c, address, 'You withdrew your agreement. The program was notified.')
 })

@@ -27,6 +27,28 @@ begin
   return issued;
 end $$;
 
+-- Withdraws a partner's agreement to self-billing, and notifies the advertiser. The partner's next payments get no document. Does nothing
+-- without an agreement.
+create or replace function withdraw_self_billing(of_program_id bigint, of_user_id text) returns void language plpgsql as $$
+declare
+  of_partner_id bigint;
+  agreed integer;
+  last integer;
+begin
+  select r.id into of_partner_id from partners r where r.program_id = of_program_id and r.user_id = of_user_id for no key update;
+  loop
+    agreed := self_billing_terms(of_program_id, of_partner_id);
+    exit when agreed is null;
+    insert into accepted_terms (program_id, partner_id, version, withdrawn_at) values (of_program_id, of_partner_id, agreed, now())
+    on conflict (program_id, partner_id, version) do update set withdrawn_at = now();
+    last := coalesce(last, agreed);
+  end loop;
+  if last is not null then
+    perform write_outbox(of_program_id, 'self_billing_withdrawn', 'advertiser', of_partner_id, format('terms:%s:%s:%s', of_partner_id, last,
+      extract(epoch from now())), '{}');
+  end if;
+end $$;
+
 -- Voids an invoice, unless a credit note has corrected it. The document keeps its number. Returns whether it is void. Null if the program has
 -- no such invoice.
 create or replace function void_document(of_program_id bigint, of_document_id bigint, because text) returns boolean language plpgsql as $$

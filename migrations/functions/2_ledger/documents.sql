@@ -6,15 +6,13 @@ return country = any (
   '{AT,BE,BG,CY,CZ,DE,DK,EE,ES,FI,FR,GR,HR,HU,IE,IT,LT,LU,LV,MT,NL,PL,PT,RO,SE,SI,SK}'
 );
 
--- The newest accepted terms of a partner that contain the agreement to self-billing, or null.
+-- The newest accepted terms of a partner that contain the agreement to self-billing. Null if they withdrew it.
 create or replace function self_billing_terms(of_program_id bigint, of_partner_id bigint) returns integer language sql stable
 return (
   select max(t.version) from program_terms t
-  where t.program_id = of_program_id and t.self_billing and (
-    exists (
-      select from accepted_terms a
-      where a.program_id = t.program_id and a.partner_id = of_partner_id and a.version = t.version
-    ) or exists (
+  left join accepted_terms a on a.program_id = t.program_id and a.partner_id = of_partner_id and a.version = t.version
+  where t.program_id = of_program_id and t.self_billing and a.withdrawn_at is null and (
+    a.version is not null or exists (
       select from applications a
       where a.program_id = t.program_id and a.partner_id = of_partner_id and a.terms_version = t.version and a.status = 'approved'
     )
