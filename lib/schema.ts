@@ -1673,11 +1673,11 @@ export interface DatabaseFunctions {
   }
   preview_rule: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; ended_id: number | null; added: string | null; from_time: Date | null; until: Date | null }
-    row: { partner_id: number | null; partner_name: string | null; currency: string | null; brought_cents: number | null; now_cents: number | null; then_cents: number | null }
+    row: { partner_id: number | null; partner_name: string | null; currency: string | null; actual_cents: number | null; now_cents: number | null; then_cents: number | null }
   }
   preview_rules: {
     arguments: { of_program_id: number | null; of_group_id: number | null; of_partner_id: number | null; rules: string | null; from_time: Date | null; until: Date | null }
-    row: { partner_id: number | null; partner_name: string | null; currency: string | null; brought_cents: number | null; now_cents: number | null; then_cents: number | null }
+    row: { partner_id: number | null; partner_name: string | null; currency: string | null; actual_cents: number | null; now_cents: number | null; then_cents: number | null }
   }
   proxy_key_numbers: {
     arguments: { of_program_id: number | null }

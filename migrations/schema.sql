@@ -4594,7 +4594,7 @@ RETURN CASE WHEN ((base_cents = 0) OR (sale_date > months_after(first_purchase_d
 ;
 
 CREATE OR REPLACE FUNCTION public.commissions_by_rules(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
- RETURNS TABLE(of_partner_id bigint, of_currency text, brought_cents bigint, cents bigint)
+ RETURNS TABLE(of_partner_id bigint, of_currency text, actual_cents bigint, cents bigint)
  LANGUAGE plpgsql
  STABLE
 AS $function$
@@ -4623,7 +4623,7 @@ begin
         'terms_among', jsonb_build_object('rules_version', p.rules_version, 'group_id', r.group_id, 'commission_bp', p.commission_bp,
           'commission_months', p.commission_duration_months)))) t
     )
-    select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as brought_cents,
+    select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as actual_cents,
       t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
     from sold s
     join customers u on u.program_id = of_program_id and u.id = s.customer_id
@@ -4646,7 +4646,7 @@ begin
         and s.sale_date < from_time;
     end if;
     of_partner_id := sold.partner_id;
-    brought_cents := sold.brought_cents;
+    actual_cents := sold.actual_cents;
     cents := case when sold.commission_bp is null then 0
       when sold.terms_by_line is not null then (
         select sum(l.commission_cents) from commissions_of_lines(sold.commission_base_cents, sold.terms_by_line, sold.sale_date,
@@ -4658,10 +4658,10 @@ begin
     return next;
   end loop;
   return query
-    select l.partner_id, p.currency::text, l.brought_cents,
+    select l.partner_id, p.currency::text, l.actual_cents,
       case when r.closed_at is null then l.leads * coalesce(t.lead_commission_cents, p.lead_commission_cents) else 0 end
     from (
-      select u.partner_id, count(*) as leads, coalesce(sum(c.amount_cents), 0)::bigint as brought_cents
+      select u.partner_id, count(*) as leads, coalesce(sum(c.amount_cents), 0)::bigint as actual_cents
       from customers u left join commissions c on c.program_id = u.program_id and c.customer_id = u.id and c.kind = 'lead'
       where u.program_id = of_program_id and u.signup_date >= from_time and u.signup_date < until
       group by u.partner_id
@@ -4672,7 +4672,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.commissions_of_lines(base_cents bigint, parts line_terms[], sale_date timestamp with time zone, first_purchase_date timestamp with time zone, brought_cents bigint)
+CREATE OR REPLACE FUNCTION public.commissions_of_lines(base_cents bigint, parts line_terms[], sale_date timestamp with time zone, first_purchase_date timestamp with time zone, earlier_cents bigint)
  RETURNS TABLE(part line_terms, part_cents bigint, commission_cents bigint)
  LANGUAGE plpgsql
  STABLE
@@ -4687,8 +4687,8 @@ begin
     part_cents := div(base_cents * weight, all_weight)::bigint - shared_cents;
     shared_cents := shared_cents + part_cents;
     commission_cents := commission_of(part_cents, part.commission_bp, part.fixed_cents, part.commission_months, sale_date, first_purchase_date,
-      part.cap_cents - brought_cents);
-    brought_cents := brought_cents + commission_cents;
+      part.cap_cents - earlier_cents);
+    earlier_cents := earlier_cents + commission_cents;
     return next;
   end loop;
 end $function$
@@ -10035,7 +10035,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.preview_rule(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamp with time zone, until timestamp with time zone)
- RETURNS TABLE(partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
+ RETURNS TABLE(partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint)
  LANGUAGE sql
 AS $function$
   select * from preview_rules(of_program_id, of_group_id, of_partner_id,
@@ -10044,7 +10044,7 @@ $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.preview_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamp with time zone, until timestamp with time zone)
- RETURNS TABLE(partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
+ RETURNS TABLE(partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint)
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -10052,8 +10052,8 @@ declare
   would jsonb;
 begin
   perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
-  select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.brought_cents, x.cents)) into was from (
-    select c.of_partner_id, c.of_currency, sum(c.brought_cents) as brought_cents, sum(c.cents) as cents
+  select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.actual_cents, x.cents)) into was from (
+    select c.of_partner_id, c.of_currency, sum(c.actual_cents) as actual_cents, sum(c.cents) as cents
     from commissions_by_rules(of_program_id, from_time, until) c group by c.of_partner_id, c.of_currency
   ) x;
   begin

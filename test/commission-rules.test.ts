@@ -465,11 +465,11 @@ test('the explanation shows the rule and the whole calculation, including the ca
   const asPartner = { programId: world.programId, transaction_id: 'in_0', test: false, withCustomer: false }
   expect((await explainSale(db, asPartner)).rule?.text).toBe("The rule of the partner's group.")
   const rate = '1.4% of $27.50 is $0.39, rounded half up from 38.5 minor units. With $5.00 for each sale it is $5.39.'
-  const cap = 'All sales of a customer may bring $10.00, and the ones before it brought'
+  const cap = 'All sales of a customer can earn $10.00 together. Earlier sales earned'
   expect(texts).toEqual([
     `${rate} By the rule of the group Gold.`,
-    `${rate} ${cap} $5.39: it earns $4.61. By the rule of the group Gold.`,
-    `${rate} ${cap} $10.00: it earns nothing. By the rule of the group Gold.`,
+    `${rate} ${cap} $5.39, so this sale earns $4.61. By the rule of the group Gold.`,
+    `${rate} ${cap} $10.00, so this sale earns nothing. By the rule of the group Gold.`,
     "1.4% of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns only the percentage.",
   ])
 })
@@ -517,7 +517,7 @@ test("a preview counts signups by today's groups, without closed partners", asyn
   )
   const leads = Number(rows[0]?.leads)
   expect(await look()).toMatchObject({
-    totals: [{ brought_cents: 2100 + leads * 100, now_cents: 2100 + leads * 100, then_cents: 1100 + leads * 700 }],
+    totals: [{ actual_cents: 2100 + leads * 100, now_cents: 2100 + leads * 100, then_cents: 1100 + leads * 700 }],
     partners: [{ partner_id: world.partnerId }],
   })
   await movePartners(db, world.programId, [world.partnerIds[1] ?? 0], world.groupId)

@@ -414,11 +414,11 @@ test('deleting an old import keeps the imported data, and erasing a customer emp
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
   await call('POST', `/${id}/apply`)
-  const brought = await contents(sql, shop.programId)
+  const imported = await contents(sql, shop.programId)
   await sql.query(`update imports set created_at = now() - interval '731 days' where id = $1`, [id])
   expect(await deleteOldImports(db)).toBe(1)
   expect((await call('GET', `/${id}`)).status).toBe(404)
-  expect(await contents(sql, shop.programId)).toBe(brought)
+  expect(await contents(sql, shop.programId)).toBe(imported)
 
   const { import_id: next } = (await call('POST', '', { source: 'rewardful', files })).body
   const rowsOfCustomer = `select from import_rows r where r.import_id = $1 and r::text ~ 'user-1|cus_moved'`

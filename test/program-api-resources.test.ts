@@ -67,7 +67,7 @@ test('rules can be previewed and changed, and a removed group moves its partners
   )
   const month = new Date().toISOString().slice(0, 7)
   const rules = [{ sale_type: 'payment', commission_bp: 5000 }]
-  const amounts = { currency: 'usd', brought_cents: 1800, now_cents: 1800, then_cents: 4500 }
+  const amounts = { currency: 'usd', actual_cents: 1800, now_cents: 1800, then_cents: 4500 }
   for (const whose of [{}, { partner_id: seller.partnerId }]) {
     expect((await post('/api/v1/rules/preview', { ...whose, rules, month }, own)).body).toMatchObject({
       success: true,

@@ -119,7 +119,7 @@ const taken = refused(
   },
   { name: 'Gold' },
 )
-const amounts = () => ({ currency: currency(), brought_cents: cents(), now_cents: cents(), then_cents: cents() })
+const amounts = () => ({ currency: currency(), actual_cents: cents(), now_cents: cents(), then_cents: cents() })
 const preview = () =>
   z.object({
     month: z.string(),
@@ -130,11 +130,11 @@ const previewFields = {
   month: 'The calendar month of the preview, in UTC.',
   totals: 'One entry per currency of the month’s sales.',
   partners: 'Up to a hundred partners with different amounts, largest difference first.',
-  brought_cents: 'The month’s commissions under the rules at that time, before refunds.',
+  actual_cents: 'The month’s commissions under the rules at that time, before refunds.',
   now_cents: 'Commissions under the current rules and the partners’ current groups.',
   then_cents: 'Commissions under the changed rules.',
 }
-const previewExample = { currency: 'usd', brought_cents: 10000, now_cents: 10000, then_cents: 20000 }
+const previewExample = { currency: 'usd', actual_cents: 10000, now_cents: 10000, then_cents: 20000 }
 const everybodysExample = { ...ruleExample, product_id: 'prod_NWjs8kKbJWmuuc', commission_bp: 1000 }
 
 const rulesSent = [{ commission_bp: 3000, lifetime_cap_cents: 50000, commission_duration_months: 12 }]

@@ -469,7 +469,7 @@ function commissionText(
   const capped =
     cap === null || left >= uncapped
       ? ''
-      : ` All sales of a customer may bring ${money(cap)}, and the ones before it brought ${money(cap - (sale.left_cents ?? 0))}: ${left === 0 ? 'it earns nothing' : `it earns ${money(left)}`}.`
+      : ` All sales of a customer can earn ${money(cap)} together. Earlier sales earned ${money(cap - (sale.left_cents ?? 0))}, so this sale earns ${left === 0 ? 'nothing' : money(left)}.`
   return `${ofBase}${withFixed}${capped}${by}`
 }
 

@@ -72,7 +72,7 @@ export interface RulePreview {
 interface PreviewedAmounts {
   currency: string
   /** The commissions by the rules at that time. */
-  brought_cents: number
+  actual_cents: number
   /** The commissions by the current rules, and by the changed rules. */
   now_cents: number
   then_cents: number
@@ -101,10 +101,10 @@ export async function previewRules(
       })
   const rows = await db.query(statement).catch(refuse)
   const preview: RulePreview = { month: of, totals: [], partners: [] }
-  for (const { partner_id, partner_name: name, currency, brought_cents, now_cents, then_cents } of rows) {
+  for (const { partner_id, partner_name: name, currency, actual_cents, now_cents, then_cents } of rows) {
     const amounts = {
       currency: currency ?? '',
-      brought_cents: brought_cents ?? 0,
+      actual_cents: actual_cents ?? 0,
       now_cents: now_cents ?? 0,
       then_cents: then_cents ?? 0,
     }

@@ -269,7 +269,7 @@ async function seedNotices(sql: pg.Client, programId: number): Promise<void> {
     `insert into processor_events (account_id, event_id, event_type, program_id, livemode, outcome, reason, fact, event_created_at, received_at,
       last_received_at)
     select 'acct_bench', 'evt_' || n, 'invoice.paid', $1, true, case n % 3 when 0 then 'recorded' else 'ignored' end,
-      case n % 3 when 0 then null else 'Nobody is known to have brought this customer.' end, '{}', at, at, at
+      case n % 3 when 0 then null else 'No partner is known to have referred this customer.' end, '{}', at, at, at
     from (select n, now() - (${noticeCount} - n) * interval '6 minutes' as at from generate_series(1, ${noticeCount}) n) e`,
     [programId],
   )

@@ -282,9 +282,9 @@ export async function playMonth(
   }
   async function preview(holder: Holder, rules: CommissionRule[], month: string): Promise<Previewed[]> {
     const { totals, partners } = await previewRules(db, programId, holderOf(holder), rules, month)
-    const rowOf = ({ currency, brought_cents, now_cents, then_cents }: (typeof totals)[number]) => ({
+    const rowOf = ({ currency, actual_cents, now_cents, then_cents }: (typeof totals)[number]) => ({
       currency,
-      earnedSoFar: brought_cents,
+      earnedSoFar: actual_cents,
       now: now_cents,
       would: then_cents,
     })

@@ -150,7 +150,7 @@ select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixe
   select json_agg(json_build_object('rule_id', (l.part).rule_id, 'product_id', k.product_id, 'commission_bp', (l.part).commission_bp,
     'fixed_cents', coalesce((l.part).fixed_cents, 0), 'base_cents', l.part_cents, 'commission_cents', l.commission_cents)
     order by l.place)
-  from commissions_of_lines(s.commission_base_cents, s.terms_by_line, s.sale_date, c.first_purchase_date, brought_before(s))
+  from commissions_of_lines(s.commission_base_cents, s.terms_by_line, s.sale_date, c.first_purchase_date, earlier_commissions(s))
   with ordinality l (part, part_cents, commission_cents, place)
   left join commission_rules k on k.program_id = s.program_id and k.id = (l.part).rule_id
   where s.terms_by_line is not null

@@ -446,12 +446,12 @@ export interface ApiOperations {
       success: true
       preview: {
         month: string
-        totals: { currency: string; brought_cents: number; now_cents: number; then_cents: number }[]
+        totals: { currency: string; actual_cents: number; now_cents: number; then_cents: number }[]
         partners: {
           partner_id: number
           name: string
           currency: string
-          brought_cents: number
+          actual_cents: number
           now_cents: number
           then_cents: number
         }[]

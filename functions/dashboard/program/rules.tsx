@@ -351,13 +351,12 @@ function Preview({ program: { id: programId, currency }, preview, rule, isEnd, a
       <dl class="cards">
         <Metric label="Under today's rules" value={money(own?.now_cents)} />
         <Metric label={isEnd ? 'Without this rule' : 'With this rule'} value={money(own?.then_cents)} />
-        <Metric label="Actual commissions" value={money(own?.brought_cents)} />
+        <Metric label="Actual commissions" value={money(own?.actual_cents)} />
       </dl>
       {others.map((other) => (
         <p class="muted small">
           In {other.currency.toUpperCase()}: {money(other.now_cents, other.currency)} under today's rules,{' '}
-          {money(other.then_cents, other.currency)} with the change, {money(other.brought_cents, other.currency)}{' '}
-          actual.
+          {money(other.then_cents, other.currency)} with the change, {money(other.actual_cents, other.currency)} actual.
         </p>
       ))}
       <p class="muted small">

@@ -96,7 +96,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
   ].filter((place) => place && Object.values(place).some((value) => value !== null))
   const { program_id, click_id, customer_key } = places.find((place) => place?.program_id) ?? places[0] ?? noMetadata
   const subscriptionId = details?.subscription ?? paid.subscription
-  const brought = paidOfInvoice(paid)
+  const sums = paidOfInvoice(paid)
   const paymentIds = [
     paid.id,
     paid.payment_intent,
@@ -124,9 +124,9 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     ...discountFacts(object, paid.id),
     sale: {
       transaction_id: paid.id,
-      amount_cents: brought.amount,
+      amount_cents: sums.amount,
       amount_source: 'invoice',
-      commission_base_cents: brought.untaxed,
+      commission_base_cents: sums.untaxed,
       currency: paid.currency,
       sale_type: subscriptionId === null ? 'payment' : 'subscription',
       is_recurring: paid.billing_reason === 'subscription_cycle',

@@ -15,9 +15,9 @@ return case when base_cents = 0 or sale_date > months_after(first_purchase_date,
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
 -- Computes the commissions of the parts of a sale with separate terms. The shares of the base are rounded down so that they add up to it, and the
--- last part gets the rest. `brought_cents` are the customer's earlier commissions, which count against each cap.
+-- last part gets the rest. `earlier_cents` are the customer's earlier commissions, which count against each cap.
 create or replace function commissions_of_lines(
-  base_cents bigint, parts line_terms[], sale_date timestamptz, first_purchase_date timestamptz, brought_cents bigint
+  base_cents bigint, parts line_terms[], sale_date timestamptz, first_purchase_date timestamptz, earlier_cents bigint
 ) returns table (part line_terms, part_cents bigint, commission_cents bigint) language plpgsql stable as $$
 declare
   all_weight numeric := (select sum(p.weight) from unnest(parts) p);
@@ -29,8 +29,8 @@ begin
     part_cents := div(base_cents * weight, all_weight)::bigint - shared_cents;
     shared_cents := shared_cents + part_cents;
     commission_cents := commission_of(part_cents, part.commission_bp, part.fixed_cents, part.commission_months, sale_date, first_purchase_date,
-      part.cap_cents - brought_cents);
-    brought_cents := brought_cents + commission_cents;
+      part.cap_cents - earlier_cents);
+    earlier_cents := earlier_cents + commission_cents;
     return next;
   end loop;
 end $$;

@@ -94,7 +94,7 @@ end $$;
 -- Returns the commissions of a period's sales and leads by the current rules, with partners in their current groups, and their original
 -- commissions: before reversals, by partner and currency.
 create or replace function commissions_by_rules(of_program_id bigint, from_time timestamptz, until timestamptz)
-returns table (of_partner_id bigint, of_currency text, brought_cents bigint, cents bigint) language plpgsql stable as $$
+returns table (of_partner_id bigint, of_currency text, actual_cents bigint, cents bigint) language plpgsql stable as $$
 declare
   sold record;
   of_customer_id bigint;
@@ -120,7 +120,7 @@ begin
         'terms_among', jsonb_build_object('rules_version', p.rules_version, 'group_id', r.group_id, 'commission_bp', p.commission_bp,
           'commission_months', p.commission_duration_months)))) t
     )
-    select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as brought_cents,
+    select s.*, u.first_purchase_date, coalesce(c.amount_cents, 0) as actual_cents,
       t.commission_bp, t.commission_fixed_cents, t.commission_months, t.commission_cap_cents, t.terms_by_line
     from sold s
     join customers u on u.program_id = of_program_id and u.id = s.customer_id
@@ -143,7 +143,7 @@ begin
         and s.sale_date < from_time;
     end if;
     of_partner_id := sold.partner_id;
-    brought_cents := sold.brought_cents;
+    actual_cents := sold.actual_cents;
     cents := case when sold.commission_bp is null then 0
       when sold.terms_by_line is not null then (
         select sum(l.commission_cents) from commissions_of_lines(sold.commission_base_cents, sold.terms_by_line, sold.sale_date,
@@ -155,10 +155,10 @@ begin
     return next;
   end loop;
   return query
-    select l.partner_id, p.currency::text, l.brought_cents,
+    select l.partner_id, p.currency::text, l.actual_cents,
       case when r.closed_at is null then l.leads * coalesce(t.lead_commission_cents, p.lead_commission_cents) else 0 end
     from (
-      select u.partner_id, count(*) as leads, coalesce(sum(c.amount_cents), 0)::bigint as brought_cents
+      select u.partner_id, count(*) as leads, coalesce(sum(c.amount_cents), 0)::bigint as actual_cents
       from customers u left join commissions c on c.program_id = u.program_id and c.customer_id = u.id and c.kind = 'lead'
       where u.program_id = of_program_id and u.signup_date >= from_time and u.signup_date < until
       group by u.partner_id
@@ -169,20 +169,20 @@ begin
 end $$;
 
 -- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. There is
--- one row for each currency (without a partner) and one for each partner, largest changes first. `brought_cents` are the original
+-- one row for each currency (without a partner) and one for each partner, largest changes first. `actual_cents` are the original
 -- commissions, `now_cents` the commissions by the current rules, and `then_cents` those with the change. It saves the rules normally, and
 -- rolls them back before it ends.
 create or replace function preview_rules(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
-) returns table (partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint)
+) returns table (partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint)
 language plpgsql as $$
 declare
   was jsonb;
   would jsonb;
 begin
   perform refuse_unknown_holder(of_program_id, of_group_id, of_partner_id);
-  select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.brought_cents, x.cents)) into was from (
-    select c.of_partner_id, c.of_currency, sum(c.brought_cents) as brought_cents, sum(c.cents) as cents
+  select jsonb_agg(jsonb_build_array(x.of_partner_id, x.of_currency, x.actual_cents, x.cents)) into was from (
+    select c.of_partner_id, c.of_currency, sum(c.actual_cents) as actual_cents, sum(c.cents) as cents
     from commissions_by_rules(of_program_id, from_time, until) c group by c.of_partner_id, c.of_currency
   ) x;
   begin
@@ -197,14 +197,14 @@ begin
   end;
   return query
     with changes as (
-      select (w->>0)::bigint as id, w->>1 as of_currency, (w->>2)::bigint as brought, (w->>3)::bigint as now_is, (v->>2)::bigint as then_is
+      select (w->>0)::bigint as id, w->>1 as of_currency, (w->>2)::bigint as actual, (w->>3)::bigint as now_is, (v->>2)::bigint as then_is
       from jsonb_array_elements(was) w join jsonb_array_elements(would) v on v->0 = w->0 and v->1 = w->1
     ),
     summed as (
-      select c.id, c.of_currency, sum(c.brought)::bigint as brought, sum(c.now_is)::bigint as now_is, sum(c.then_is)::bigint as then_is
+      select c.id, c.of_currency, sum(c.actual)::bigint as actual, sum(c.now_is)::bigint as now_is, sum(c.then_is)::bigint as then_is
       from changes c group by grouping sets ((c.of_currency), (c.id, c.of_currency))
     )
-    select s.id, r.name::text, s.of_currency, s.brought, s.now_is, s.then_is
+    select s.id, r.name::text, s.of_currency, s.actual, s.now_is, s.then_is
     from summed s left join partners r on r.program_id = of_program_id and r.id = s.id
     where s.id is null or s.then_is <> s.now_is
     order by s.id is not null, abs(s.then_is - s.now_is) desc, s.of_currency, s.id
@@ -214,7 +214,7 @@ end $$;
 -- The rows of a partner or product for which one rule ends, another begins, or both.
 create or replace function preview_rule(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamptz, until timestamptz
-) returns table (partner_id bigint, partner_name text, currency text, brought_cents bigint, now_cents bigint, then_cents bigint) language sql
+) returns table (partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint) language sql
 as $$
   select * from preview_rules(of_program_id, of_group_id, of_partner_id,
     rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)

@@ -67,7 +67,7 @@ begin
 end $$;
 
 -- The commissions of a customer's sales before this one, before reversals. They count against caps.
-create or replace function brought_before(sale sales) returns bigint language sql stable
+create or replace function earlier_commissions(sale sales) returns bigint language sql stable
 return coalesce((
   select sum(c.amount_cents)::bigint from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
   where s.program_id = (sale).program_id and s.customer_id = (sale).customer_id and not s.is_test and s.currency = (sale).currency
@@ -77,7 +77,7 @@ return coalesce((
 -- The maximum that a sale may earn under its cap. Null without a cap.
 create or replace function left_under_cap(sale sales) returns bigint language plpgsql stable as $$
 begin
-  return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - brought_before(sale) end;
+  return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - earlier_commissions(sale) end;
 end $$;
 
 -- The commission of a sale by its own terms.
@@ -89,7 +89,7 @@ begin
   end if;
   return (
     select sum(l.commission_cents)
-    from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, brought_before(sale)) l
+    from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, earlier_commissions(sale)) l
   );
 end $$;
 

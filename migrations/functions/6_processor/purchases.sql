@@ -210,7 +210,7 @@ language plpgsql as $$
 declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (answer->>'invoice_id'), null);
   is_paid boolean := event.fact->>'sale' is not null;
-  brought_nothing boolean := coalesce((event.fact#>>'{sale,amount_cents}')::bigint = 0, false);
+  is_free boolean := coalesce((event.fact#>>'{sale,amount_cents}')::bigint = 0, false);
   found_program record;
   found_buyer record;
 begin
@@ -226,7 +226,7 @@ begin
   if (found_program.program).id is null and (not is_paid or event.fact->>'program_id' is not null) then
     event := leave_without_program(event, ids);
     return;
-  elsif (found_program.program).id is null or brought_nothing then
+  elsif (found_program.program).id is null or is_free then
     event := correct_known_purchase(event, ids);
     return;
   elsif lacks_invoice(event, answer) then

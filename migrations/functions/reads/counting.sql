@@ -39,7 +39,7 @@ create or replace function campaign_groupings() returns text[] language sql immu
 return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
 -- The link that led a customer to this partner, or null if a code gave the customer to a partner other than the link's.
-create or replace function link_that_brought(c customers, of_partner_id bigint) returns bigint language sql immutable
+create or replace function referring_link(c customers, of_partner_id bigint) returns bigint language sql immutable
 return case when (c).partner_id = of_partner_id then (c).link_id end;
 
 -- Adds running totals of quarters to those of a day. Most additions belong to the latest quarter or to a later one.
@@ -204,7 +204,7 @@ begin
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
-    cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, o.origin) v
+    cross join lateral values_grouped_by(f.partner_id, referring_link(c, f.partner_id), f.code_id, o.origin) v
     cross join lateral figures_of(f) m
   ));
   return cardinality(taken);

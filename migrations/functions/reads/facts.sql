@@ -214,14 +214,14 @@ declare
   unwanted constant text[] := campaign_unwanted(filters);
 begin
   return query
-  select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device',
+  select f.at, f.partner_id::text, referring_link(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device',
     o.origin->>'referrer', o.origin->>'page', o.origin, f.metric, f.amount
   from figures_of_days(of_program_id, from_time, until, days, of_currency, metrics) f
   join customers c on c.program_id = of_program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = of_program_id and known.customer_id = f.customer_id
   cross join lateral (select coalesce(known.origin, origin_of_customer(c, c.last_click_at)) as origin) o
   where (not filters ? 'partner' or f.partner_id = (filters->>'partner')::bigint)
-    and (not filters ? 'link' or link_that_brought(c, f.partner_id) is not distinct from (filters->>'link')::bigint)
+    and (not filters ? 'link' or referring_link(c, f.partner_id) is not distinct from (filters->>'link')::bigint)
     and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')

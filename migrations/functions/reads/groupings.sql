@@ -105,7 +105,7 @@ create or replace function uncounted_amounts(of_program_id bigint, from_time tim
   from uncounted_figures f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = f.program_id and known.customer_id = f.customer_id
-  cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id,
+  cross join lateral values_grouped_by(f.partner_id, referring_link(c, f.partner_id), f.code_id,
     coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
   cross join lateral figures_of(f) m
   where f.program_id = of_program_id and f.at >= from_time and f.at < until

@@ -76,7 +76,7 @@ function asRules(text: string): unknown {
 
 function previewed({ preview }: ApiOperations['previewRules']['answer']): string {
   const rowOf = (name: string, of: (typeof preview.totals)[number]) =>
-    [name, ...[of.brought_cents, of.now_cents, of.then_cents].map((cents) => money(cents, of.currency))].map(plain)
+    [name, ...[of.actual_cents, of.now_cents, of.then_cents].map((cents) => money(cents, of.currency))].map(plain)
   if (preview.totals.length === 0) return `There were no sales in ${preview.month}.`
   return table(
     ['PARTNER', 'EARNED', 'CURRENT RULES', 'NEW RULES'],
