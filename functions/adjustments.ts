@@ -18,9 +18,11 @@ app.get(all, withKey('read'), accept('query', adjustmentsQuery, known), async (c
 
 app.post(all, limitBody, withKey('manage'), accept('json', newAdjustment, known), withIdempotency, async (c) => {
   const [programId, requestId] = [c.get('programId'), c.get('requestId')]
-  const asked = asNewAdjustment(c.req.valid('json'))
+  const adjustmentRequest = asNewAdjustment(c.req.valid('json'))
   const outbox: RelayMessage[] = []
-  const adjustment = await createOnce(() => createAdjustment(c.get('db'), programId, asked, requestId, outbox))
+  const adjustment = await createOnce(() =>
+    createAdjustment(c.get('db'), programId, adjustmentRequest, requestId, outbox),
+  )
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
   return c.json({ success: true, adjustment: asAdjustment(adjustment) }, 201)
 })

@@ -48,9 +48,9 @@ app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known
   if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
   const { name, email, answers = [], terms_version: terms = null } = c.req.valid('json')
   const [db, programId, token] = [c.get('db'), c.get('programId'), newToken()]
-  const given = answers.filter(({ answer }) => answer !== '')
+  const answered = answers.filter(({ answer }) => answer !== '')
   const created = await createOnce(() =>
-    applyByKey(db, { programId, name, email, answers: given, seen: { terms } }, token),
+    applyByKey(db, { programId, name, email, answers: answered, seen: { terms } }, token),
   )
   if (created.token_hash === (await hexHash(token))) {
     c.executionCtx.waitUntil(

@@ -28,7 +28,7 @@ app.patch(all, limitBody, withKey('manage'), accept('json', commissionDecisions,
   const outbox: RelayMessage[] = []
   const decided = await decideCommissions(db, programId, ids, reason, outbox, c.env.EMAIL_HASH_KEY)
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  const unknown_ids = ids.filter((asked) => !decided.commissions.some(({ id }) => id === asked))
+  const unknown_ids = ids.filter((requestedId) => !decided.commissions.some(({ id }) => id === requestedId))
   return c.json({ success: true, changed: decided.changed, data: decided.commissions.map(asCommission), unknown_ids })
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'PATCH'))

@@ -37,7 +37,7 @@ app.on('POST', paths, limitDelivery, async (c) => {
   const about = { event_id, type: event_type, outcome, reason }
   console.log(JSON.stringify({ function: 'connection-webhook', processor, ...about }))
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+  countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
   return c.json({ success: true, outcome, reason })
 })
 for (const path of paths) app.all(path, onlyMethods('POST'))

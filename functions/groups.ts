@@ -32,8 +32,8 @@ app.get(all, withKey('read'), accept('query', groupsQuery, known), async (c) => 
 })
 
 app.post(all, limitBody, withKey('manage'), accept('json', newGroup, known), withIdempotency, async (c) => {
-  const { name, rules: given = [] } = c.req.valid('json')
-  const group = await createOnce(() => createGroup(c.get('db'), c.get('programId'), { name, rules: given }))
+  const { name, rules: newRules = [] } = c.req.valid('json')
+  const group = await createOnce(() => createGroup(c.get('db'), c.get('programId'), { name, rules: newRules }))
   return c.json({ success: true, group: asGroup(group) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

@@ -51,12 +51,20 @@ app.post(
   withIdempotency,
   async (c) => {
     const programId = c.get('programId')
-    const asked = asNewImport(c.req.valid('json'))
-    const importId = await createImport(c.get('db'), c.env, programId, asked.source, asked.access, asked.parts)
+    const importRequest = asNewImport(c.req.valid('json'))
+    const importId = await createImport(
+      c.get('db'),
+      c.env,
+      programId,
+      importRequest.source,
+      importRequest.access,
+      importRequest.parts,
+    )
     // The request has used up its token. The rest of the work is safe to repeat without a token.
     const db = openDatabase(c.env).actingByKey(c.get('key'))
-    if (asked.access) await continueImport(db, c.env, { programId, importId, seconds })
-    else if (asked.parts === undefined) await importFiles(db, c.env, programId, importId, { ...asked, seconds })
+    if (importRequest.access) await continueImport(db, c.env, { programId, importId, seconds })
+    else if (importRequest.parts === undefined)
+      await importFiles(db, c.env, programId, importId, { ...importRequest, seconds })
     const planned = await readImport(db, programId, importId)
     c.executionCtx.waitUntil(continueImport(db, c.env, { programId, importId, seconds: secondsAfterwards }))
     return c.json({ success: true, ...asImport(planned) }, 201)

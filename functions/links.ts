@@ -16,10 +16,10 @@ app.get(all, withKey('read'), accept('query', linksQuery, known), async (c) => {
 })
 
 app.post(all, limitBody, withKey('manage'), accept('json', newLink, known), withIdempotency, async (c) => {
-  const { code = null, page_url = null, partner_id: partnerId, ...given } = c.req.valid('json')
+  const { code = null, page_url = null, partner_id: partnerId, ...fields } = c.req.valid('json')
   requireOwnPage(page_url, c.get('key').domain)
-  const asked = { ...given, code, pageUrl: page_url, partnerId, programId: c.get('programId') }
-  const link = await createOnce(() => addLink(c.get('db'), asked))
+  const settings = { ...fields, code, pageUrl: page_url, partnerId, programId: c.get('programId') }
+  const link = await createOnce(() => addLink(c.get('db'), settings))
   return c.json({ success: true, link: asLink(link) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

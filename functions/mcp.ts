@@ -18,8 +18,8 @@ app.post('/mcp', limitBody, withKey('read'), async (c) => {
   }
   const key = c.get('key')
   const caller = { db: c.get('db'), key, request: c.req.raw, env: c.env }
-  return await serveMcp(c.req.raw, key.scopes, (tool, given, client) =>
-    callTool(caller, tool, given, client).catch((error: unknown) => {
+  return await serveMcp(c.req.raw, key.scopes, (tool, args, client) =>
+    callTool(caller, tool, args, client).catch((error: unknown) => {
       throw error instanceof EndpointRefusal ? error : asApiError(error, c)
     }),
   )

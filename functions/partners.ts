@@ -16,9 +16,9 @@ app.get(all, withKey('read'), accept('query', partnersQuery, known), async (c) =
 })
 
 app.post(all, limitBody, withKey('manage'), accept('json', newPartner, known), withIdempotency, async (c) => {
-  const { code = null, ...given } = c.req.valid('json')
-  const asked = { ...given, code, programId: c.get('programId') }
-  const partner = await createOnce(async () => (await addPartner(c.get('db'), asked)).partner)
+  const { code = null, ...fields } = c.req.valid('json')
+  const settings = { ...fields, code, programId: c.get('programId') }
+  const partner = await createOnce(async () => (await addPartner(c.get('db'), settings)).partner)
   return c.json({ success: true, partner: asPartner(partner) }, 201)
 })
 app.all(all, onlyMethods('GET', 'HEAD', 'POST'))

@@ -9,8 +9,8 @@ const path = '/api/v1/performance'
 
 app.get(path, withKey('read'), accept('query', groupedQuery, known), async (c) => {
   const query = c.req.valid('query')
-  const asked = asGroupsQuery(query)
-  return c.json(asGrouped(query, asked, await readGroups(c.get('db'), c.get('programId'), asked)))
+  const groupsQuery = asGroupsQuery(query)
+  return c.json(asGrouped(query, groupsQuery, await readGroups(c.get('db'), c.get('programId'), groupsQuery)))
 })
 app.all(path, onlyMethods('GET', 'HEAD'))
 

@@ -45,7 +45,7 @@ app.on('POST', paths, limitEvent, async (c) => {
     }),
   )
   c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+  countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
   return c.json({ success: true, outcome, reason })
 })
 for (const path of paths) app.all(path, onlyMethods('POST'))

@@ -27,8 +27,8 @@ app.all(one, onlyMethods('GET', 'HEAD'))
 app.get(why, withKey('read'), accept('param', salePath, known), accept('query', saleQuery, known), async (c) => {
   const { test = false } = c.req.valid('query')
   const { transaction_id } = c.req.valid('param')
-  const asked = { programId: c.get('programId'), transaction_id, test, withCustomer: true }
-  return c.json({ success: true, explanation: await explainSale(c.get('db'), asked) })
+  const request = { programId: c.get('programId'), transaction_id, test, withCustomer: true }
+  return c.json({ success: true, explanation: await explainSale(c.get('db'), request) })
 })
 app.all(why, onlyMethods('GET', 'HEAD'))
 

@@ -104,7 +104,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       // If the proxy does not know the address, all its visitors look like one visitor.
       if (visitor?.address !== '') click.visitor = visitorHash(c.env.PROXY_SECRET, visitorAddress(c))
       const recorded = await recordClick(db, click, clickIdOrNull(body.existing_click_id))
-      countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+      countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
       return c.json({ success: true, ...recorded, ...ignoredFields(body) })
     },
   )

@@ -65,7 +65,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
     async (c) => {
       const body = c.req.valid('json')
       const db = openDatabase(c.env)
-      countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+      countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
       if (isFromBrowser(c)) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)

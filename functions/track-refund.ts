@@ -33,7 +33,7 @@ for (const path of ['/', '/api/v1/track/refund']) {
     )
     // The messages are already in the outbox. If sending fails here, the relay sends them.
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-    countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+    countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
     return c.json({ success: true, ...applied, ...ignoredFields(body) })
   })
   app.all(path, onlyMethods('POST'))

@@ -45,7 +45,7 @@ for (const path of paths) {
       c.get('requestId'),
     )
     if (outbox.length > 0) c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-    countSoon(c.env, (asked) => c.executionCtx.waitUntil(asked))
+    countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
     return c.json({ success: true, ...recorded, ...ignoredFields(body) })
   })
   app.all(path, onlyMethods('POST'))

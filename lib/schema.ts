@@ -640,11 +640,11 @@ export interface OwedBalances {
 }
 
 export interface OwnAccountCodes {
-  asked_by: string;
   code: string;
   expires_at: Timestamp;
   needs_livemode: boolean;
   program_id: Int8;
+  requested_by: string;
 }
 
 export interface PartnerCodes {

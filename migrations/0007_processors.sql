@@ -174,7 +174,7 @@ create index processor_connect_states_expires_idx on processor_connect_states (e
 create table own_account_codes (
   program_id bigint primary key references programs (id) on delete cascade,
   code text not null constraint own_account_codes_code_key unique check (length(code) = 43),
-  asked_by text not null references users (id) on delete cascade,
+  requested_by text not null references users (id) on delete cascade,
   -- If the deployment has a live key, a test mode event is not enough proof.
   needs_livemode boolean not null,
   expires_at timestamptz not null

@@ -932,14 +932,14 @@ CREATE INDEX outbox_undelivered_idx ON public.outbox USING btree (created_at, pr
 create table own_account_codes (
   program_id bigint not null,
   code text not null,
-  asked_by text not null,
+  requested_by text not null,
   needs_livemode boolean not null,
   expires_at timestamp with time zone not null,
   constraint own_account_codes_pkey PRIMARY KEY (program_id),
   constraint own_account_codes_code_key UNIQUE (code),
   constraint own_account_codes_code_check CHECK ((length(code) = 43)),
-  constraint own_account_codes_asked_by_fkey FOREIGN KEY (asked_by) REFERENCES users(id) ON DELETE CASCADE,
-  constraint own_account_codes_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+  constraint own_account_codes_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE,
+  constraint own_account_codes_requested_by_fkey FOREIGN KEY (requested_by) REFERENCES users(id) ON DELETE CASCADE
 );
 
 create table partner_codes (
@@ -2458,10 +2458,10 @@ begin
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
     -- Amounts from the API stay unchanged.
-    if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
+    if given.amount_source in ('charge', 'intent') and event.fact#>>'{requested,total}' is not null then
       given.amount_source := 'session';
-      given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
-        (event.fact#>>'{asked,total}')::bigint);
+      given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{requested,untaxed}')::bigint,
+        (event.fact#>>'{requested,total}')::bigint);
     end if;
     perform record_sale(given, true);
     perform settle_reversals(sale_of_payments(event.account_id, false, ids));
@@ -2819,30 +2819,30 @@ CREATE OR REPLACE FUNCTION public.apply_ownership(event processor_events)
  LANGUAGE plpgsql
 AS $function$
 declare
-  asked own_account_codes;
+  own_code own_account_codes;
 begin
-  select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
-  if asked.program_id is null then
+  select c.* into own_code from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
+  if own_code.program_id is null then
     return with_outcome(event, 'ignored', 'unknown_code');
   end if;
-  event.program_id := asked.program_id;
+  event.program_id := own_code.program_id;
   if event.account_id <> 'platform' then
     return with_outcome(event, 'ignored', 'code_of_connected_account');
   end if;
-  if asked.needs_livemode and not event.livemode then
+  if own_code.needs_livemode and not event.livemode then
     return with_outcome(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
     select from workspace_members m join programs p on p.workspace_id = m.workspace_id
-    where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
+    where p.id = own_code.program_id and m.user_id = own_code.requested_by and m.role = 'owner' and m.removed_at is null
   ) then
     return with_outcome(event, 'ignored', 'code_of_former_owner');
   end if;
-  perform set_config('svc.actor', asked.asked_by, true);
-  if not connect_processor(asked.program_id, event.account_id, event.livemode) then
+  perform set_config('svc.actor', own_code.requested_by, true);
+  if not connect_processor(own_code.program_id, event.account_id, event.livemode) then
     return with_outcome(event, 'ignored', 'account_taken');
   end if;
-  delete from own_account_codes c where c.program_id = asked.program_id;
+  delete from own_account_codes c where c.program_id = own_code.program_id;
   return with_outcome(event, 'recorded', null);
 end $function$
 ;
@@ -2965,7 +2965,7 @@ AS $function$
 declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (answer->>'invoice_id'), null);
   is_paid boolean := event.fact->>'sale' is not null;
-  brought_nothing boolean := coalesce((event.fact#>>'{sale,amount_cents}')::bigint = 0, false);
+  is_free boolean := coalesce((event.fact#>>'{sale,amount_cents}')::bigint = 0, false);
   found_program record;
   found_buyer record;
 begin
@@ -2981,7 +2981,7 @@ begin
   if (found_program.program).id is null and (not is_paid or event.fact->>'program_id' is not null) then
     event := leave_without_program(event, ids);
     return;
-  elsif (found_program.program).id is null or brought_nothing then
+  elsif (found_program.program).id is null or is_free then
     event := correct_known_purchase(event, ids);
     return;
   elsif lacks_invoice(event, answer) then
@@ -3308,7 +3308,7 @@ CREATE OR REPLACE FUNCTION public.ask_for_payout_address(of_program_id bigint)
  LANGUAGE plpgsql
 AS $function$
 declare
-  asked integer := 0;
+  partner_count integer := 0;
   due record;
   of_cause text;
 begin
@@ -3323,10 +3323,10 @@ begin
     ) then
       perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
-      asked := asked + 1;
+      partner_count := partner_count + 1;
     end if;
   end loop;
-  return asked;
+  return partner_count;
 end $function$
 ;
 
@@ -3335,7 +3335,7 @@ CREATE OR REPLACE FUNCTION public.ask_for_tax_forms(of_program_id bigint)
  LANGUAGE plpgsql
 AS $function$
 declare
-  asked integer := 0;
+  partner_count integer := 0;
   due record;
   of_cause text;
 begin
@@ -3350,10 +3350,10 @@ begin
     ) then
       perform write_outbox(of_program_id, 'tax_form_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
-      asked := asked + 1;
+      partner_count := partner_count + 1;
     end if;
   end loop;
-  return asked;
+  return partner_count;
 end $function$
 ;
 
@@ -3840,7 +3840,7 @@ CREATE OR REPLACE FUNCTION public.audit_webhook_endpoint()
 AS $function$
 declare
   act text := case
-    when tg_op = 'INSERT' then 'made'
+    when tg_op = 'INSERT' then 'created'
     when new.deleted_at is not null and old.deleted_at is null then 'deleted'
     when new.disabled_at is not null and old.disabled_at is null then 'disabled'
     when new.disabled_at is null and old.disabled_at is not null then 'enabled'
@@ -3850,7 +3850,7 @@ declare
 begin
   if act is not null then
     perform write_program_audit(new.program_id, 'webhook.' || act, coalesce(new.url, 'svc listen'),
-      case when act in ('made', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
+      case when act in ('created', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
   end if;
   return null;
 end $function$
@@ -4011,13 +4011,6 @@ begin
     end if;
   end loop;
 end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.brought_before(sale sales)
- RETURNS bigint
- LANGUAGE sql
- STABLE
-RETURN COALESCE((SELECT (sum((c.amount_cents)::bigint))::bigint AS sum FROM (sales s JOIN commissions c ON (((c.program_id = s.program_id) AND (c.sale_id = s.id)))) WHERE ((s.program_id = (brought_before.sale).program_id) AND (s.customer_id = (brought_before.sale).customer_id) AND (NOT s.is_test) AND ((s.currency)::text = ((brought_before.sale).currency)::text) AND (ROW(s.sale_date, s.id) < ROW((brought_before.sale).sale_date, (brought_before.sale).id)))), (0)::bigint)
 ;
 
 CREATE OR REPLACE FUNCTION public.buyer_names(fact jsonb)
@@ -5270,7 +5263,7 @@ begin
     from unnest(taken) f
     join customers c on c.program_id = f.program_id and c.id = f.customer_id
     join customer_origins o on o.program_id = f.program_id and o.customer_id = f.customer_id
-    cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id, o.origin) v
+    cross join lateral values_grouped_by(f.partner_id, referring_link(c, f.partner_id), f.code_id, o.origin) v
     cross join lateral figures_of(f) m
   ));
   return cardinality(taken);
@@ -5518,7 +5511,7 @@ begin
     outcome := 'known';
     return;
   end if;
-  outcome := 'made';
+  outcome := 'created';
   insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
   perform from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;
@@ -5631,7 +5624,7 @@ declare
   run_id bigint;
   locked_partner_ids bigint[];
   locked_currencies text[];
-  made integer;
+  payout_count integer;
 begin
   select array_agg(l.partner_id), array_agg(l.currency) into locked_partner_ids, locked_currencies
   from (
@@ -5657,8 +5650,8 @@ begin
   from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.exclusion_reason is null
   order by d.partner_id, d.currency;
-  get diagnostics made = row_count;
-  update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
+  get diagnostics payout_count = row_count;
+  update payout_runs r set payments = payout_count where r.program_id = of_program_id and r.id = run_id;
   return run_id;
 end $function$
 ;
@@ -6078,6 +6071,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.earlier_commissions(sale sales)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN COALESCE((SELECT (sum((c.amount_cents)::bigint))::bigint AS sum FROM (sales s JOIN commissions c ON (((c.program_id = s.program_id) AND (c.sale_id = s.id)))) WHERE ((s.program_id = (earlier_commissions.sale).program_id) AND (s.customer_id = (earlier_commissions.sale).customer_id) AND (NOT s.is_test) AND ((s.currency)::text = ((earlier_commissions.sale).currency)::text) AND (ROW(s.sale_date, s.id) < ROW((earlier_commissions.sale).sale_date, (earlier_commissions.sale).id)))), (0)::bigint)
+;
+
 CREATE OR REPLACE FUNCTION public.earlier_payments(payout payouts)
  RETURNS integer
  LANGUAGE sql
@@ -6097,7 +6097,7 @@ begin
   end if;
   return (
     select sum(l.commission_cents)
-    from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, brought_before(sale)) l
+    from commissions_of_lines(sale.commission_base_cents, sale.terms_by_line, sale.sale_date, first_purchase_date, earlier_commissions(sale)) l
   );
 end $function$
 ;
@@ -6722,14 +6722,14 @@ declare
   unwanted constant text[] := campaign_unwanted(filters);
 begin
   return query
-  select f.at, f.partner_id::text, link_that_brought(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device',
+  select f.at, f.partner_id::text, referring_link(c, f.partner_id)::text, f.code_id::text, o.origin->>'country', o.origin->>'device',
     o.origin->>'referrer', o.origin->>'page', o.origin, f.metric, f.amount
   from figures_of_days(of_program_id, from_time, until, days, of_currency, metrics) f
   join customers c on c.program_id = of_program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = of_program_id and known.customer_id = f.customer_id
   cross join lateral (select coalesce(known.origin, origin_of_customer(c, c.last_click_at)) as origin) o
   where (not filters ? 'partner' or f.partner_id = (filters->>'partner')::bigint)
-    and (not filters ? 'link' or link_that_brought(c, f.partner_id) is not distinct from (filters->>'link')::bigint)
+    and (not filters ? 'link' or referring_link(c, f.partner_id) is not distinct from (filters->>'link')::bigint)
     and (not filters ? 'code' or f.code_id is not distinct from (filters->>'code')::bigint)
     and (not filters ? 'country' or o.origin->>'country' is not distinct from filters->>'country')
     and (not filters ? 'device' or o.origin->>'device' is not distinct from filters->>'device')
@@ -7933,14 +7933,14 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.keep_answer(made jsonb)
+CREATE OR REPLACE FUNCTION public.keep_answer(created_row jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
 AS $function$
 begin
-  update idempotency_keys k set answer = made
+  update idempotency_keys k set answer = created_row
   where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
-  return made;
+  return created_row;
 end $function$
 ;
 
@@ -8161,7 +8161,7 @@ CREATE OR REPLACE FUNCTION public.keep_session(of_program_id bigint, buyer_id bi
 AS $function$
 begin
   insert into processor_sessions as kept (program_id, session_id, customer_id, asked_total, asked_untaxed)
-  values (of_program_id, fact->>'session_id', buyer_id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
+  values (of_program_id, fact->>'session_id', buyer_id, (fact#>>'{requested,total}')::bigint, (fact#>>'{requested,untaxed}')::bigint)
   on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
 end $function$
 ;
@@ -8209,9 +8209,9 @@ CREATE OR REPLACE FUNCTION public.known_of_past(of_account_id text, past_objects
  STABLE
 AS $function$
   with objects as (
-    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(past_objects) with ordinality o (said, place)
+    select (o.place - 1)::integer as place, o.fact from jsonb_array_elements(past_objects) with ordinality o (fact, place)
   ), named as (
-    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
+    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.fact->'payment_ids') i (id)
   ), pointed_to as (
     select n.place, n.id from named n union
     select n.place, p.transaction_id from named n join processor_payments p on p.account_id = of_account_id and p.payment_id = n.id
@@ -8224,11 +8224,11 @@ AS $function$
   join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
   union
   select o.place, not m.livemode from objects o join processor_customer_metadata m
-    on m.account_id = of_account_id and m.processor_customer_id = o.said->>'processor_customer_id'
+    on m.account_id = of_account_id and m.processor_customer_id = o.fact->>'processor_customer_id'
     and (m.program_id is not null or m.click_id is not null)
   union
   select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
-  where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
+  where (known_buyer(of_account_id, mode.is_test, o.fact)).id is not null
 $function$
 ;
 
@@ -8400,7 +8400,7 @@ CREATE OR REPLACE FUNCTION public.left_under_cap(sale sales)
  STABLE
 AS $function$
 begin
-  return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - brought_before(sale) end;
+  return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - earlier_commissions(sale) end;
 end $function$
 ;
 
@@ -8439,13 +8439,6 @@ AS $function$
     s.amount)::grouped_figure)
   from summed s left join beyond b using (program_id, grouping_name, day, value)
 $function$
-;
-
-CREATE OR REPLACE FUNCTION public.link_that_brought(c customers, of_partner_id bigint)
- RETURNS bigint
- LANGUAGE sql
- IMMUTABLE
-RETURN CASE WHEN ((c).partner_id = of_partner_id) THEN (c).link_id ELSE NULL::bigint END
 ;
 
 CREATE OR REPLACE FUNCTION public.links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint)
@@ -10068,14 +10061,14 @@ begin
   end;
   return query
     with changes as (
-      select (w->>0)::bigint as id, w->>1 as of_currency, (w->>2)::bigint as brought, (w->>3)::bigint as now_is, (v->>2)::bigint as then_is
+      select (w->>0)::bigint as id, w->>1 as of_currency, (w->>2)::bigint as actual, (w->>3)::bigint as now_is, (v->>2)::bigint as then_is
       from jsonb_array_elements(was) w join jsonb_array_elements(would) v on v->0 = w->0 and v->1 = w->1
     ),
     summed as (
-      select c.id, c.of_currency, sum(c.brought)::bigint as brought, sum(c.now_is)::bigint as now_is, sum(c.then_is)::bigint as then_is
+      select c.id, c.of_currency, sum(c.actual)::bigint as actual, sum(c.now_is)::bigint as now_is, sum(c.then_is)::bigint as then_is
       from changes c group by grouping sets ((c.of_currency), (c.id, c.of_currency))
     )
-    select s.id, r.name::text, s.of_currency, s.brought, s.now_is, s.then_is
+    select s.id, r.name::text, s.of_currency, s.actual, s.now_is, s.then_is
     from summed s left join partners r on r.program_id = of_program_id and r.id = s.id
     where s.id is null or s.then_is <> s.now_is
     order by s.id is not null, abs(s.then_is - s.now_is) desc, s.of_currency, s.id
@@ -10738,6 +10731,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.referring_link(c customers, of_partner_id bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN ((c).partner_id = of_partner_id) THEN (c).link_id ELSE NULL::bigint END
+;
+
 CREATE OR REPLACE FUNCTION public.refill_capped_refunds(sale sales, commission commissions)
  RETURNS sales
  LANGUAGE plpgsql
@@ -10828,7 +10828,7 @@ begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
     or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then
-    raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
+    raise exception 'adjustments never change' using errcode = 'restrict_violation';
   end if;
   return new;
 end $function$
@@ -12664,7 +12664,7 @@ AS $function$
   from uncounted_figures f
   join customers c on c.program_id = f.program_id and c.id = f.customer_id
   left join customer_origins known on known.program_id = f.program_id and known.customer_id = f.customer_id
-  cross join lateral values_grouped_by(f.partner_id, link_that_brought(c, f.partner_id), f.code_id,
+  cross join lateral values_grouped_by(f.partner_id, referring_link(c, f.partner_id), f.code_id,
     coalesce(known.origin, origin_of_customer(c, f.clicked_at))) v
   cross join lateral figures_of(f) m
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
@@ -13164,7 +13164,7 @@ CREATE OR REPLACE FUNCTION public.with_customer_metadata(of_account_id text, of_
  STABLE
 AS $function$
 declare
-  said processor_customer_metadata;
+  metadata processor_customer_metadata;
 begin
   if fact->>'named_by' = 'customer' then
     fact := fact || jsonb_build_object('program_id', fact->'own_program_id', 'click_id', null, 'customer_key', null, 'named_by', null);
@@ -13172,13 +13172,13 @@ begin
   if fact->>'click_id' is not null or fact->>'customer_key' is not null then
     return fact;
   end if;
-  select m.* into said from processor_customer_metadata m
+  select m.* into metadata from processor_customer_metadata m
   where m.account_id = of_account_id and m.livemode = of_livemode and m.processor_customer_id = fact->>'processor_customer_id';
-  if num_nonnulls(said.program_id, said.click_id, said.customer_key) = 0 or (fact->>'program_id')::bigint <> said.program_id then
+  if num_nonnulls(metadata.program_id, metadata.click_id, metadata.customer_key) = 0 or (fact->>'program_id')::bigint <> metadata.program_id then
     return fact;
   end if;
-  return fact || jsonb_build_object('program_id', coalesce(said.program_id, (fact->>'program_id')::bigint), 'click_id', said.click_id,
-    'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
+  return fact || jsonb_build_object('program_id', coalesce(metadata.program_id, (fact->>'program_id')::bigint), 'click_id', metadata.click_id,
+    'customer_key', metadata.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $function$
 ;
 

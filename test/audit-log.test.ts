@@ -51,7 +51,7 @@ async function credited(): Promise<number> {
   await approveCommissions(service, programId, [commissionId])
   return commissionId
 }
-async function asked(): Promise<number> {
+async function requestPayout(): Promise<number> {
   await credited()
   return await askPayout(service, {
     programId,
@@ -164,7 +164,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
       await changeEndpoint(db, {}, programOwner(programId), id, { enabled: true })
       await deleteEndpoint(db, programOwner(programId), id)
     },
-    ['made', 'changed', 'tested', 'sent_again', 'secret_rotated', 'disabled', 'enabled', 'deleted'].map((act) => [
+    ['created', 'changed', 'tested', 'sent_again', 'secret_rotated', 'disabled', 'enabled', 'deleted'].map((act) => [
       `webhook.${act}`,
       'https://hooks.example.com/',
     ]),
@@ -246,7 +246,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   [
     'a payout is refused',
     async () => {
-      const payout = await asked()
+      const payout = await requestPayout()
       return () => refusePayout(db, programId, payout, 'no')
     },
     [['payout.refused', expect.stringMatching(/^\d+$/), { amount_cents: 100 }]],
@@ -254,7 +254,7 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
   [
     'a payout is paid',
     async () => {
-      const payout = await asked()
+      const payout = await requestPayout()
       return () => payPayout(db, programId, payout, 100, transfer)
     },
     [['payout.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }]],

@@ -226,7 +226,7 @@ test("a manual commission and a deduction are added on a partner's page, and the
   expect(rows.map(({ amount_cents: cents }) => Number(cents))).toEqual([1250, -300, 1250, 1250])
   const asPartner = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
   const payouts = await (await fetch(`${stack.baseUrl}/partner/payouts.csv`, { headers: asPartner })).text()
-  expect(payouts).toMatch(/^id,asked,program,status,currency,amount,requested,decided,reference,paid_on,reason\b/)
+  expect(payouts).toMatch(/^id,created,program,status,currency,amount,requested,decided,reference,paid_on,reason\b/)
   for (const path of ['/partner/adjustments', '/partner/adjustments.csv']) {
     const headers = { cookie: `${sessionCookie}=${encodeURIComponent(sandbox.partnerToken)}` }
     const text = await (await fetch(stack.baseUrl + path, { headers })).text()

@@ -47,7 +47,7 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
   const acts = entries.filter(({ subject }) => subject === asked.url)
   expect(acts.map((entry) => [entry.actor, entry.action])).toEqual(
     expect.arrayContaining(
-      ['made', 'disabled', 'enabled', 'secret_rotated', 'deleted'].map((act) => [actor, `webhook.${act}`]),
+      ['created', 'disabled', 'enabled', 'secret_rotated', 'deleted'].map((act) => [actor, `webhook.${act}`]),
     ),
   )
 })

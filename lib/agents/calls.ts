@@ -32,7 +32,7 @@ const fieldsOf = z.record(z.string(), z.unknown())
  * Runs a tool. A read returns its endpoint's response. A change returns a plan. A later call with the plan's confirmation applies it.
  * Records each call in the audit log with the client's name. Throws an `ApiError` or an `EndpointRefusal` for a refused call.
  */
-export async function callTool(caller: Caller, name: string, given: Arguments, client: string): Promise<ToolAnswer> {
+export async function callTool(caller: Caller, name: string, args: Arguments, client: string): Promise<ToolAnswer> {
   const tool = toolFor(name, caller.key.scopes)
   if (!tool) {
     throw new ApiError(
@@ -40,10 +40,10 @@ export async function callTool(caller: Caller, name: string, given: Arguments, c
       `This API key can't use the tool ${name.slice(0, 100).toWellFormed()}. List the tools that it can use.`,
     )
   }
-  const { confirmation, ...rest } = given
+  const { confirmation, ...rest } = args
   const isPlan = !tool.isRead && confirmation === undefined
   await noteAgentCall(caller.db, caller.key.programId, { tool: name, client, is_plan: isPlan })
-  if (tool.isRead) return await send(caller, tool, given)
+  if (tool.isRead) return await send(caller, tool, args)
   if (isPlan) return await plan(caller, tool, rest)
   const state = await checkConfirmation(secretOf(caller), name, rest, String(confirmation))
   if (state === 'expired') {
@@ -67,30 +67,30 @@ const secretOf = ({ request }: Caller) => request.headers.get('authorization') ?
  * Sends a tool's request to its function, with the caller's key and address. The confirmation serves as the idempotency key, so a repeated
  * call creates only one object.
  */
-async function send(caller: Caller, tool: AgentTool, given: Arguments, confirmation?: string): Promise<ToolAnswer> {
+async function send(caller: Caller, tool: AgentTool, args: Arguments, confirmation?: string): Promise<ToolAnswer> {
   const { headers, url } = caller.request
   const sent = new Headers({ authorization: secretOf(caller) })
   const address = headers.get('cf-connecting-ip')
   if (address !== null) sent.set('cf-connecting-ip', address)
   if (confirmation !== undefined && tool.operation.idempotent) sent.set('idempotency-key', confirmation)
-  const response = await caller.env[tool.binding].fetch(requestOf(tool, given, url, sent))
+  const response = await caller.env[tool.binding].fetch(requestOf(tool, args, url, sent))
   const answer = fieldsOf.parse(await response.json())
   if (!response.ok) throw new EndpointRefusal(answer)
   return answer
 }
 
 /** Plans a change: the current item, the change of each field, and the names of the partner and group. Changes nothing. */
-async function plan(caller: Caller, tool: AgentTool, given: Arguments): Promise<ToolAnswer> {
+async function plan(caller: Caller, tool: AgentTool, args: Arguments): Promise<ToolAnswer> {
   const { summary, body, parameters = [] } = tool.operation
   const inPath = new Set(parameters.flatMap((parameter) => Object.keys(parameter.fields)))
   const [paths, changes] = [true, false].map((isPath) =>
-    Object.fromEntries(Object.entries(given).filter(([field]) => inPath.has(field) === isPath)),
+    Object.fromEntries(Object.entries(args).filter(([field]) => inPath.has(field) === isPath)),
   )
   if (body) parse(body.schema, changes, 'json')
   const read = readOf(tool)
   const answered = read && (await send(caller, read, paths ?? {}))
   const item = fieldsOf.safeParse(Object.values(answered ?? {}).find((value) => typeof value === 'object')).data
-  const names = await namesOf(caller, given)
+  const names = await namesOf(caller, args)
   return {
     plan: {
       summary,
@@ -102,7 +102,7 @@ async function plan(caller: Caller, tool: AgentTool, given: Arguments): Promise<
       })),
       ...(Object.keys(names).length > 0 && { names }),
     },
-    confirmation: await confirmationOf(secretOf(caller), tool.name, given),
+    confirmation: await confirmationOf(secretOf(caller), tool.name, args),
     next: 'Nothing has changed. If the person agrees, call the tool again with the same arguments and this confirmation.',
   }
 }
@@ -110,10 +110,10 @@ async function plan(caller: Caller, tool: AgentTool, given: Arguments): Promise<
 const named = z.object({ name: z.string() })
 
 /** Looks up the names of the partner and the group that a change refers to. */
-async function namesOf(caller: Caller, given: Arguments): Promise<Record<string, string>> {
+async function namesOf(caller: Caller, args: Arguments): Promise<Record<string, string>> {
   const names: Record<string, string> = {}
   for (const thing of ['partner', 'group']) {
-    const id = given[`${thing}_id`]
+    const id = args[`${thing}_id`]
     const read = toolFor(`get_${thing}`, caller.key.scopes)
     if (!read || id === undefined || id === null) continue
     const answer = await send(caller, read, { [`${thing}_id`]: id })

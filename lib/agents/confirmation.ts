@@ -17,22 +17,22 @@ async function sign(secret: string, text: string): Promise<string> {
 export async function confirmationOf(
   secret: string,
   tool: string,
-  given: object,
+  args: object,
   expiresAt = Math.floor(Date.now() / 1000) + lifeSeconds,
 ): Promise<string> {
-  return `${expiresAt}.${await sign(secret, `${expiresAt} ${tool} ${canonicalJson(given)}`)}`
+  return `${expiresAt}.${await sign(secret, `${expiresAt} ${tool} ${canonicalJson(args)}`)}`
 }
 
 /** Checks the token of a plan: `expired` after 15 minutes, `different` if it belongs to other arguments. */
 export async function checkConfirmation(
   secret: string,
   tool: string,
-  given: object,
+  args: object,
   confirmation: string,
 ): Promise<'valid' | 'expired' | 'different'> {
   const [, expiresAt] = /^(\d{1,12})\.[0-9a-f]{64}$/.exec(confirmation) ?? []
   if (expiresAt === undefined) return 'different'
   // A comparison in constant time would protect nothing, because the caller knows the key.
-  if ((await confirmationOf(secret, tool, given, Number(expiresAt))) !== confirmation) return 'different'
+  if ((await confirmationOf(secret, tool, args, Number(expiresAt))) !== confirmation) return 'different'
   return Number(expiresAt) < Date.now() / 1000 ? 'expired' : 'valid'
 }

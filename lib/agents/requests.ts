@@ -22,8 +22,8 @@ function segmentOf(name: string, value: string): string {
  * Builds the program API request of a tool. Arguments outside the path and the query become its body. Throws
  * `invalid_request` if an argument cannot be part of the path.
  */
-export function requestOf({ operation }: AgentTool, given: Arguments, baseUrl: string, headers: HeadersInit): Request {
-  const rest = { ...given }
+export function requestOf({ operation }: AgentTool, args: Arguments, baseUrl: string, headers: HeadersInit): Request {
+  const rest = { ...args }
   const take = (name: string): string => {
     const value = rest[name]
     delete rest[name]

@@ -37,7 +37,7 @@ function refusalOf(error: unknown): ToolAnswer {
 export async function serveMcp(
   request: Request,
   scopes: readonly string[],
-  call: (tool: string, given: Arguments, client: string) => Promise<ToolAnswer>,
+  call: (tool: string, args: Arguments, client: string) => Promise<ToolAnswer>,
 ): Promise<Response> {
   const createServer = () => {
     const server = new Server({ name: 'svc', version: '1' }, { capabilities: { tools: {} }, instructions })

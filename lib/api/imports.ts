@@ -105,7 +105,7 @@ export function asNewImport({
   parts: number | undefined
 } {
   const encoder = new TextEncoder()
-  const given = Array.isArray(files)
+  const decoded = Array.isArray(files)
     ? files.map(({ name, content, content_base64, table }) => ({
         name,
         table,
@@ -118,7 +118,7 @@ export function asNewImport({
     if (table !== undefined && typeof chosen !== 'string') mappings[table] = headingsOf(chosen)
     else if (typeof chosen === 'string') Object.assign(mappings, headingsOf({ [name]: chosen }))
   }
-  return { source, files: given, mappings, access: key === undefined ? undefined : { key, account }, parts }
+  return { source, files: decoded, mappings, access: key === undefined ? undefined : { key, account }, parts }
 }
 
 const fields = new Set<string>(Object.values(tables).flat())
@@ -130,8 +130,8 @@ function headingsOf(chosen: Record<string, string>): Partial<Record<Field, strin
 const fromBase64 = (encoded: string) => Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0))
 
 /** Renders an import. */
-export function asImport({ id: importId, create, update, skip, error, rows, done, ...given }: Import) {
-  const { created_at: created, planned_at: planned, applied_at: applied, undone_at: undone, ...shown } = given
+export function asImport({ id: importId, create, update, skip, error, rows, done, ...rest }: Import) {
+  const { created_at: created, planned_at: planned, applied_at: applied, undone_at: undone, ...shown } = rest
   return {
     import_id: importId,
     ...shown,
@@ -146,8 +146,8 @@ export function asImport({ id: importId, create, update, skip, error, rows, done
 }
 
 /** Renders a row without the hashes of addresses. */
-export function asImportRow({ fields: given, is_applied: applied, id: rowId, ...shown }: ImportRow) {
-  const { email_hash: _, mailbox_hash: _mailbox, ...visible } = given
+export function asImportRow({ fields: stored, is_applied: applied, id: rowId, ...shown }: ImportRow) {
+  const { email_hash: _, mailbox_hash: _mailbox, ...visible } = stored
   return { row_id: rowId, ...shown, applied, fields: visible }
 }
 

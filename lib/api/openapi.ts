@@ -158,8 +158,8 @@ function describedParameters({ parameters = [] }: Pick<Operation, 'parameters'>)
 }
 
 function parametersOf(operation: Operation): Json[] {
-  const given = describedParameters(operation)
-  return operation.idempotent ? [...given, idempotencyKey] : given
+  const allParameters = describedParameters(operation)
+  return operation.idempotent ? [...allParameters, idempotencyKey] : allParameters
 }
 
 /**
@@ -167,20 +167,23 @@ function parametersOf(operation: Operation): Json[] {
  * name occurs twice.
  */
 export function inputSchema({ body: sent, parameters = [] }: Operation) {
-  const given = describedParameters({ parameters })
+  const allParameters = describedParameters({ parameters })
   const ofBody = sent && described(schemaOf(sent.schema, 'input'), sent.fields)
   return {
     type: 'object' as const,
     properties: {
       ...Object.fromEntries(
-        given.map(({ name, description, schema }) => [
+        allParameters.map(({ name, description, schema }) => [
           name,
           { ...(typeof schema === 'object' && schema), description },
         ]),
       ),
       ...ofBody?.properties,
     },
-    required: [...given.filter(({ required }) => required).map(({ name }) => name), ...(ofBody?.required ?? [])],
+    required: [
+      ...allParameters.filter(({ required }) => required).map(({ name }) => name),
+      ...(ofBody?.required ?? []),
+    ],
     additionalProperties: false,
   }
 }

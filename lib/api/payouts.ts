@@ -33,7 +33,7 @@ export const payoutDecision = z
     paid_on: z.optional(
       z.iso
         .date(aDay)
-        .check(z.refine((given) => transferDay(given) !== null, 'must be a day that has begun, from 2000 on')),
+        .check(z.refine((typed) => transferDay(typed) !== null, 'must be a day that has begun, from 2000 on')),
     ),
     reason: z.optional(noteField()),
   })

@@ -44,9 +44,9 @@ const dayIn = z.optional(z.iso.date('must be a day as YYYY-MM-DD').check(z.regex
 const metricsIn = z.pipe(
   z.string(),
   z.transform((list: string, context): Metric[] => {
-    const asked = list.split(',')
-    const known = allMetrics.filter((metric) => asked.includes(metric))
-    if (known.length === new Set(asked).size) return known.toSorted((a, b) => asked.indexOf(a) - asked.indexOf(b))
+    const names = list.split(',')
+    const known = allMetrics.filter((metric) => names.includes(metric))
+    if (known.length === new Set(names).size) return known.toSorted((a, b) => names.indexOf(a) - names.indexOf(b))
     const message = `must be a comma-separated list of ${allMetrics.join(', ')}`
     context.issues.push({ code: 'custom', message, input: list })
     return z.NEVER
@@ -125,14 +125,14 @@ export function asGroupsQuery(query: Query): GroupsQuery {
 }
 
 /** Renders the response: the query, the total, and the groups. */
-export function asGrouped(query: Query, asked: GroupsQuery, { currency: ofMoney, total, groups }: Groups) {
+export function asGrouped(query: Query, groupsQuery: GroupsQuery, { currency: ofMoney, total, groups }: Groups) {
   return {
     success: true,
-    group_by: asked.groupBy ?? null,
-    from: asked.from,
-    to: asked.to,
+    group_by: groupsQuery.groupBy ?? null,
+    from: groupsQuery.from,
+    to: groupsQuery.to,
     time_zone: query.time_zone ?? 'UTC',
-    interval: asked.interval ?? null,
+    interval: groupsQuery.interval ?? null,
     currency: ofMoney,
     total,
     data: groups,

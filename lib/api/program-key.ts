@@ -60,8 +60,8 @@ export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId
       },
     )
   }
-  const asked = new TextEncoder().encode(`${c.req.method} ${c.req.path}\n${await c.req.text()}`)
-  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', asked))
+  const content = new TextEncoder().encode(`${c.req.method} ${c.req.path}\n${await c.req.text()}`)
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', content))
   const token = sent ?? `request ${c.get('requestId')}`
   c.set('db', openDatabase(c.env).actingByKey(c.get('key'), { token, hash }))
   await next()

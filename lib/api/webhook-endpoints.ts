@@ -41,10 +41,10 @@ export const endpointChanges = z.strictObject({
 const deliveryId = () =>
   z.pipe(
     z.string(),
-    z.transform((given: string, context) => {
-      const messageId = messageOfWebhookId(given)
+    z.transform((value: string, context) => {
+      const messageId = messageOfWebhookId(value)
       if (messageId !== undefined) return messageId
-      context.issues.push({ code: 'custom', message: 'must be an id such as evt_1', input: given })
+      context.issues.push({ code: 'custom', message: 'must be an id such as evt_1', input: value })
       return z.NEVER
     }),
   )

@@ -31,20 +31,20 @@ export async function checkSecrets(
   environment: Record<string, string | undefined>,
   replaced: string | undefined,
 ): Promise<void> {
-  const given: Fingerprints = new Map(storedWith.map((name) => [name, fingerprintOf(environment[name] ?? '')]))
+  const current: Fingerprints = new Map(storedWith.map((name) => [name, fingerprintOf(environment[name] ?? '')]))
   await withClient(databaseUrl, 'svc-secrets', async (client) => {
     // Existing rows win, including rows of a process that starts at the same moment.
     await client.query(
       `insert into secret_fingerprints (name, fingerprint)
-      select name, decode(hex, 'hex') from unnest($1::text[], $2::text[]) as given (name, hex) on conflict do nothing`,
-      [[...given.keys()], [...given.values()]],
+      select name, decode(hex, 'hex') from unnest($1::text[], $2::text[]) as current (name, hex) on conflict do nothing`,
+      [[...current.keys()], [...current.values()]],
     )
     const noted = await readFingerprints(client)
-    const differing = refuseOthers(noted, given, replaced)
+    const differing = refuseOthers(noted, current, replaced)
     for (const name of differing) {
       await client.query(
         `update secret_fingerprints set fingerprint = decode($2, 'hex'), noted_at = now() where name = $1`,
-        [name, given.get(name)],
+        [name, current.get(name)],
       )
     }
   })
@@ -54,8 +54,8 @@ export async function checkSecrets(
  * Returns the names of the secrets that differ from `noted` because somebody replaced them on purpose.
  * @throws if a secret differs without being named.
  */
-export function refuseOthers(noted: Fingerprints, given: Fingerprints, replaced: string | undefined): string[] {
-  const differing = [...given].filter(([name, hex]) => (noted.get(name) ?? hex) !== hex)
+export function refuseOthers(noted: Fingerprints, current: Fingerprints, replaced: string | undefined): string[] {
+  const differing = [...current].filter(([name, hex]) => (noted.get(name) ?? hex) !== hex)
   const accepted = new Set(replaced?.split(/[\s,]+/))
   const named = differing.map(([name, hex]) => `${name}:${hex.slice(0, namedLength)}`)
   if (named.some((text) => !accepted.has(text))) {

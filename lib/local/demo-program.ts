@@ -43,9 +43,9 @@ async function applyAs(
   person: { name: string; email: string; userId?: string; answers: string[] },
   confirms = true,
 ): Promise<number> {
-  const { name, email, userId = null, answers } = person
-  const [place = '', reason = ''] = answers
-  const given = [
+  const { name, email, userId = null, answers: texts } = person
+  const [place = '', reason = ''] = texts
+  const answers = [
     { question: where, answer: place },
     { question: why, answer: reason },
   ].filter(({ answer }) => answer !== '')
@@ -55,7 +55,7 @@ async function applyAs(
     userId,
     email,
     name,
-    answers: given,
+    answers,
     seen: { version },
   })
   if (applicationId === null) throw new Error(`The application of ${name} was not taken.`)

@@ -70,9 +70,9 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   const controlToken = randomBytes(32).toString('base64url')
 
   function mayControl(request: IncomingMessage): boolean {
-    const given = Buffer.from(String(request.headers['control-token'] ?? ''))
+    const token = Buffer.from(String(request.headers['control-token'] ?? ''))
     const wanted = Buffer.from(controlToken)
-    return given.length === wanted.length && timingSafeEqual(given, wanted)
+    return token.length === wanted.length && timingSafeEqual(token, wanted)
   }
 
   function poolOf(connectionString: string): Pool {

@@ -83,10 +83,16 @@ async function startOnLoopback(options: Parameters<typeof import('fauxqs').start
   const listening: Server[] = []
   const onListen = (message: unknown) => {
     if (typeof message !== 'object' || message === null || !('server' in message) || !('options' in message)) return
-    const { server, options: asked } = message
-    if (!(server instanceof Server) || typeof asked !== 'object' || asked === null || !('host' in asked)) return
-    if (asked.host !== '0.0.0.0') return
-    asked.host = '127.0.0.1'
+    const { server, options: listenOptions } = message
+    if (
+      !(server instanceof Server) ||
+      typeof listenOptions !== 'object' ||
+      listenOptions === null ||
+      !('host' in listenOptions)
+    )
+      return
+    if (listenOptions.host !== '0.0.0.0') return
+    listenOptions.host = '127.0.0.1'
     refusePagesAt(server)
     listening.push(server)
   }

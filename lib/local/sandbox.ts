@@ -138,7 +138,7 @@ function parseNumber(text: string | undefined, factor = 1): number | undefined {
 type Arguments = ReturnType<typeof parseArgs<{ options: typeof sandboxOptions }>>['values']
 
 function settingsFrom(values: Arguments): Partial<ProgramSettings> {
-  const given = {
+  const options = {
     lead_auth_policy: values['lead-auth-policy'],
     commission_bp: parseNumber(values['commission-percent'], 100),
     hold_days: parseNumber(values['hold-days']),
@@ -149,7 +149,7 @@ function settingsFrom(values: Arguments): Partial<ProgramSettings> {
     commission_duration_months: parseNumber(values['commission-duration-months']),
     attribute_known_customers: values['attribute-known-customers'],
   } satisfies Partial<Record<keyof ProgramSettings, unknown>>
-  const settings = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+  const settings = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const parsed = z.partial(programSettings).safeParse(settings)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues

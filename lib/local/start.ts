@@ -71,11 +71,11 @@ async function start(): Promise<void> {
     stripeApiUrl: stripe?.url,
   }
   const defaults = localEnvironment(addresses, secrets)
-  const given = Object.entries(process.env).filter(
+  const overrides = Object.entries(process.env).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && (entry[0] in defaults || optionalVariables.has(entry[0])),
   )
-  const environment = { ...defaults, ...Object.fromEntries(given) }
+  const environment = { ...defaults, ...Object.fromEntries(overrides) }
   const localOnly = localOnlyEnvironment(addresses)
   const logFile = path.join(dataFolder, 'functions.log')
   const log = openLog(logFile, (problem) => console.error(color.yellow(problem)))
@@ -87,7 +87,7 @@ async function start(): Promise<void> {
     common: {
       WEBHOOK_LOOPBACK: 'on',
       ...localOnly,
-      ...Object.fromEntries(given.filter(([name]) => optionalVariables.has(name))),
+      ...Object.fromEntries(overrides.filter(([name]) => optionalVariables.has(name))),
     },
     port,
     onLog(line, level) {

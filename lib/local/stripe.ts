@@ -182,8 +182,8 @@ export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   return stripe
 }
 
-const hasText = (asked: string | null) => (body: Promotion['body']) =>
-  body['active'] === true && String(body['code']).toLowerCase() === asked?.toLowerCase()
+const hasText = (code: string | null) => (body: Promotion['body']) =>
+  body['active'] === true && String(body['code']).toLowerCase() === code?.toLowerCase()
 
 const refused = (status: number, message: string) => ({
   status,
@@ -201,16 +201,16 @@ const listPaths: ReadonlySet<string> = new Set([
 ])
 
 /** Returns a page of an account's list by Stripe's parameters: `created[gte]`, `status`, `starting_after`, `limit`. */
-function pageOf(pathname: string, objects: Record<string, unknown>[], asked: URLSearchParams) {
-  const since = Number(asked.get('created[gte]') ?? 0)
-  const status = asked.get('status')
+function pageOf(pathname: string, objects: Record<string, unknown>[], query: URLSearchParams) {
+  const since = Number(query.get('created[gte]') ?? 0)
+  const status = query.get('status')
   const newestFirst = objects
     .filter((object) => Number(object['created']) >= since)
     .filter((object) => status === null || status === 'all' || object['status'] === status)
     .toReversed()
-  const after = asked.get('starting_after')
+  const after = query.get('starting_after')
   const start = after === null ? 0 : newestFirst.findIndex((object) => object['id'] === after) + 1
-  const end = start + Number(asked.get('limit') ?? 10)
+  const end = start + Number(query.get('limit') ?? 10)
   return list(pathname, newestFirst.slice(start, end), end < newestFirst.length)
 }
 

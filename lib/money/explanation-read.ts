@@ -8,7 +8,7 @@ import { type DeliveryOfPayment, deliveriesOfPayment, idsOfPayment, isEventId } 
 export type ExplainedSale = InferResult<ReturnType<typeof saleStatement>>[number]
 
 /** The reader of the explanation: a program, or a person who is a partner in the program. */
-export interface SaleAsked {
+export interface SaleRequest {
   programId: number
   transaction_id: string
   /** Only test sales. */
@@ -24,18 +24,18 @@ export interface SaleAsked {
  */
 export async function readForExplanation(
   db: Database,
-  asked: SaleAsked,
+  request: SaleRequest,
 ): Promise<{ sale: ExplainedSale | undefined; deliveries: DeliveryOfPayment[] }> {
-  if (asked.partnerUserId !== undefined) return { sale: (await db.query(saleStatement(asked)))[0], deliveries: [] }
+  if (request.partnerUserId !== undefined) return { sale: (await db.query(saleStatement(request)))[0], deliveries: [] }
   const [[sale], deliveries] = await db.batch([
-    saleStatement(asked),
-    deliveriesOfPayment(asked.programId, asked.transaction_id, !asked.test),
+    saleStatement(request),
+    deliveriesOfPayment(request.programId, request.transaction_id, !request.test),
   ])
   return { sale, deliveries }
 }
 
 /** Any of the processor's ids of a payment identifies its sale, as in a refund. */
-function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleAsked) {
+function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleRequest) {
   const isTest = sql.lit(test)
   const query = explainedSales(programId)
     .where('s.is_test', '=', isTest)

@@ -6,7 +6,7 @@ import { reasonText } from '../processor-reasons.ts'
 import type { DeliveryOfPayment } from '../processors/webhook-events.ts'
 import { campaignIn } from '../tracking/campaign.ts'
 import type { Click, Explanation, Step } from './explanation-fields.ts'
-import { type ExplainedSale, readForExplanation, type SaleAsked } from './explanation-read.ts'
+import { type ExplainedSale, readForExplanation, type SaleRequest } from './explanation-read.ts'
 import { day, historyOf, iso, shadowText } from './sale-history.ts'
 
 /**
@@ -14,10 +14,10 @@ import { day, historyOf, iso, shadowText } from './sale-history.ts'
  * payment, or the id of one of its events. A partner sees their own sales, without the customer's data. One database request. Refuses with
  * `not_found`.
  */
-export async function explainSale(db: Database, asked: SaleAsked): Promise<Explanation> {
-  const { sale, deliveries } = await readForExplanation(db, asked)
-  if (!sale) return explainPayment(asked, deliveries)
-  return explain(sale, deliveries, asked.withCustomer)
+export async function explainSale(db: Database, request: SaleRequest): Promise<Explanation> {
+  const { sale, deliveries } = await readForExplanation(db, request)
+  if (!sale) return explainPayment(request, deliveries)
+  return explain(sale, deliveries, request.withCustomer)
 }
 
 const resolutionSchema = z.object({
@@ -239,7 +239,7 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
 })
 
 /** The ids in a sale or payment that the steps look up. */
-const given: Record<string, string> = {
+const lookedUpIds: Record<string, string> = {
   coupon: 'a code',
   click_id: 'a click id',
   email: 'an e-mail address',
@@ -250,20 +250,22 @@ const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
 
 /** Explains why the sale has no customer: either a customer was found but did not count, or the given ids are unknown. */
 function notAttributed(steps: Step[]): string {
-  const said = 'No partner: nothing identified a customer whom a partner referred.'
-  const short = steps.find(({ step, found }) => step in given && !['found', 'unknown', 'not_given'].includes(found))
-  if (short) return `${said} ${stepName(short.step)}: ${short.text}`
-  const unknown = steps.flatMap(({ step, found }) => (found === 'unknown' ? (given[step] ?? []) : []))
+  const noPartner = 'No partner: nothing identified a customer whom a partner referred.'
+  const short = steps.find(
+    ({ step, found }) => step in lookedUpIds && !['found', 'unknown', 'not_given'].includes(found),
+  )
+  if (short) return `${noPartner} ${stepName(short.step)}: ${short.text}`
+  const unknown = steps.flatMap(({ step, found }) => (found === 'unknown' ? (lookedUpIds[step] ?? []) : []))
   const why =
     unknown.length === 0
       ? 'It contained no click id, customer key or other identifier.'
       : `It named ${conjunction.format(unknown)}, ${unknown.length === 1 ? 'which the program does not know' : 'none of which the program knows'}.`
-  return `${said} ${why}`
+  return `${noPartner} ${why}`
 }
 
 /** Only the delivery log contains the payment. */
 function explainPayment(
-  { transaction_id, test, partnerUserId }: SaleAsked,
+  { transaction_id, test, partnerUserId }: SaleRequest,
   deliveries: DeliveryOfPayment[],
 ): Explanation {
   // The event with the most progress explains the most.

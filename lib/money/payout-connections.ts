@@ -24,13 +24,13 @@ export async function connectProvider(
   programId: number,
   to: { provider: ProviderName; livemode: boolean; keys: Record<string, string | undefined> },
 ): Promise<string> {
-  const { provider, livemode, keys: given } = to
+  const { provider, livemode, keys: newKeys } = to
   const [existing] = await db.query(connectionsOf(programId).where('provider', '=', provider))
   const id = existing?.id ?? `pay_${newToken()}`
   // Keys that were encrypted with a former secret of the deployment are lost.
   const keys = (existing && (await keysOf(env, id, existing.keys))) ?? {}
   for (const [name, { label, isOptional }] of Object.entries(providers[provider].keys)) {
-    const key = given[name]?.trim() || keys[name] || ''
+    const key = newKeys[name]?.trim() || keys[name] || ''
     if (key === '' && !isOptional) throw new ApiError('invalid_request', `Enter the ${label.toLowerCase()}.`)
     keys[name] = key
   }
@@ -105,10 +105,8 @@ export async function setRecipients(
 ): Promise<number> {
   const byPartner = new Map(recipients.map(({ partnerId, recipientId }) => [partnerId, recipientId]))
   if (byPartner.size === 0) return 0
-  const given = sql<{ partner_id: number; recipient_id: string }>`unnest(
-    ${[...byPartner.keys()]}::bigint[], ${[...byPartner.values()]}::text[])`.as<'given'>(
-    sql`given (partner_id, recipient_id)`,
-  )
+  const rows = sql<{ partner_id: number; recipient_id: string }>`unnest(
+    ${[...byPartner.keys()]}::bigint[], ${[...byPartner.values()]}::text[])`.as<'r'>(sql`r (partner_id, recipient_id)`)
   const stored = await db.query(
     kysely
       .insertInto('payout_recipients')
@@ -116,8 +114,8 @@ export async function setRecipients(
       .expression(
         kysely
           .selectFrom('partners as p')
-          .innerJoin(given, 'given.partner_id', 'p.id')
-          .select(['p.program_id', 'p.id', 'given.recipient_id'])
+          .innerJoin(rows, 'r.partner_id', 'p.id')
+          .select(['p.program_id', 'p.id', 'r.recipient_id'])
           .where('p.program_id', '=', programId),
       )
       .onConflict((conflict) =>

@@ -178,11 +178,11 @@ export async function listDuePage(
 export async function askForPayoutAddress(
   db: Database,
   programId: number,
-): Promise<{ asked: number; outbox: RelayMessage[] }> {
+): Promise<{ count: number; outbox: RelayMessage[] }> {
   const ask = call('ask_for_payout_address', { of_program_id: programId })
   const [[row], [written]] = await retryOnce(() => db.batch([ask, writtenMessages()]))
   return {
-    asked: row?.ask_for_payout_address ?? 0,
+    count: row?.ask_for_payout_address ?? 0,
     outbox: messagesAbout({ program_id: programId, ...written }),
   }
 }

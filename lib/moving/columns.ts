@@ -143,7 +143,7 @@ const plain = (heading: string) =>
     .trim()
 
 /** Returns the table that a file holds, by the file's name, or else by its headings. */
-export function tableOf(fileName: string, given: readonly string[]): Table {
+export function tableOf(fileName: string, fileHeadings: readonly string[]): Table {
   const name = fileName.toLowerCase()
   const byName: [RegExp, Table][] = [
     [/commission|reward|conversion|earning/, 'commissions'],
@@ -157,22 +157,22 @@ export function tableOf(fileName: string, given: readonly string[]): Table {
   const named = byName.find(([pattern]) => pattern.test(name))
   if (named) return named[1]
   const has = (table: Table, ...fields: Field[]) => {
-    const found = columnsOf(table, given)
+    const found = columnsOf(table, fileHeadings)
     return fields.every((field) => found.has(field))
   }
-  if (isTemplate(given) || (has('customers', 'processor_customer_id') && has('customers', 'partner')))
+  if (isTemplate(fileHeadings) || (has('customers', 'processor_customer_id') && has('customers', 'partner')))
     return 'customers'
   if (has('commissions', 'partner', 'amount', 'status') || has('commissions', 'partner', 'amount', 'earned_at'))
     return 'commissions'
   if (has('groups', 'name', 'commission_percent') && !has('partners', 'email')) return 'groups'
-  if (has('partners', 'email') && !given.some((heading) => /customer|user/i.test(heading))) return 'partners'
+  if (has('partners', 'email') && !fileHeadings.some((heading) => /customer|user/i.test(heading))) return 'partners'
   if (has('customers', 'customer_key', 'partner')) return 'customers'
   if (has('links', 'partner', 'link')) return 'links'
   return 'partners'
 }
 
-const isTemplate = (given: readonly string[]) => {
-  const known = new Set(given.map(plain))
+const isTemplate = (fileHeadings: readonly string[]) => {
+  const known = new Set(fileHeadings.map(plain))
   const hasAddress =
     known.has('affiliate email') || (known.has('email') && (known.has('token') || known.has('paypal email')))
   return (known.has('stripe customer id') || known.has('imported id')) && hasAddress && !known.has('affiliate id')
@@ -182,9 +182,9 @@ const isTemplate = (given: readonly string[]) => {
 export type Mapping = Partial<Record<Field, string>>
 
 /** Finds the column of each field: by the mapping, or else by its headings. Each column serves only one field. */
-export function columnsOf(table: Table, given: readonly string[], mapping: Mapping = {}): Map<Field, number> {
-  const names = given.map(plain)
-  const known = table === 'customers' && isTemplate(given) ? templateHeadings : headings[table]
+export function columnsOf(table: Table, fileHeadings: readonly string[], mapping: Mapping = {}): Map<Field, number> {
+  const names = fileHeadings.map(plain)
+  const known = table === 'customers' && isTemplate(fileHeadings) ? templateHeadings : headings[table]
   const found = new Map<Field, number>()
   const mapped = tables[table].filter((field) => mapping[field] !== undefined)
   for (const field of mapped) {

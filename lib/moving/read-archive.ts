@@ -108,10 +108,10 @@ function manifestIn(end: Uint8Array): string {
 }
 
 function checkFiles({ files }: ReadManifest): void {
-  const given = new Set(files.map(({ name }) => name))
+  const fileNames = new Set(files.map(({ name }) => name))
   const unknown = files.find(({ name }) => !names.has(name))
   if (unknown) throw new RefusedArchive(`The archive has an unknown file: ${shown(unknown.name)}.`)
-  const missing = kindNames.find((kind) => !given.has(`data/${kind}.jsonl`))
+  const missing = kindNames.find((kind) => !fileNames.has(`data/${kind}.jsonl`))
   if (missing) throw new RefusedArchive(`The archive has no file data/${missing}.jsonl. Export the program again.`)
   const rows = files.reduce((sum, file) => sum + (names.get(file.name) ? file.rows : 0), 0)
   if (rows > most.rows) throw new RefusedArchive('The archive has more than 1,000,000 rows, which is too many.')

@@ -33,7 +33,7 @@ export function row(
   fields: Record<string, unknown>,
   problem?: ReasonCode,
 ): ReadRow {
-  const given = Object.entries(fields)
+  const entries = Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== null && value !== '')
     // Codes have an index, and long values do not fit into it.
     .map(([name, value]) => [name, typeof value === 'string' ? stored(value, name === 'code' ? 200 : 2000) : value])
@@ -41,7 +41,7 @@ export function row(
     kind,
     source_id: stored(sourceId, 200) || 'none',
     origin: stored(origin, 200),
-    fields: Object.fromEntries(given),
+    fields: Object.fromEntries(entries),
     ...(problem && { problem }),
   }
 }

@@ -21,19 +21,19 @@ export function orderOf(text: string): DateOrder | undefined {
  * order. It also accepts English month names. Returns undefined for anything else. Times without a zone are UTC.
  */
 export function readDate(text: string, order: DateOrder): string | undefined {
-  const given = text.trim().slice(0, 40)
-  if (/^\d{10}(\d{3})?$/.test(given)) return iso(Number(given) * (given.length === 10 ? 1000 : 1))
-  if (/^\d{4}-\d{2}-\d{2}/.test(given)) {
-    const time = given.replace(/^(\S+) (?=\d)/, '$1T').replace(/ UTC$/, 'Z')
+  const trimmed = text.trim().slice(0, 40)
+  if (/^\d{10}(\d{3})?$/.test(trimmed)) return iso(Number(trimmed) * (trimmed.length === 10 ? 1000 : 1))
+  if (/^\d{4}-\d{2}-\d{2}/.test(trimmed)) {
+    const time = trimmed.replace(/^(\S+) (?=\d)/, '$1T').replace(/ UTC$/, 'Z')
     const hasZone = !time.includes('T') || /(Z|[+-]\d{2}:?\d{2})$/.test(time.slice(11))
     return iso(Date.parse(hasZone ? time : `${time}Z`))
   }
-  const [, first, second, year = '', hour = '0', minute = '0'] = slashed.exec(given) ?? []
+  const [, first, second, year = '', hour = '0', minute = '0'] = slashed.exec(trimmed) ?? []
   if (first !== undefined && second !== undefined) {
     const [day, month] = order === 'day first' ? [first, second] : [second, first]
     return date(year.length === 2 ? `20${year}` : year, Number(month), Number(day), Number(hour), Number(minute))
   }
-  const [, day, month, otherMonth, otherDay, itsYear = ''] = named.exec(given) ?? []
+  const [, day, month, otherMonth, otherDay, itsYear = ''] = named.exec(trimmed) ?? []
   const number = months.indexOf((month ?? otherMonth ?? '').slice(0, 3).toLowerCase()) + 1
   return number > 0 ? date(itsYear, number, Number(day ?? otherDay), 0, 0) : undefined
 }
@@ -53,8 +53,8 @@ function iso(time: number): string | undefined {
  * thousands. Returns undefined if the text is not an amount.
  */
 export function readAmount(text: string, currency: string): number | undefined {
-  const given = text.slice(0, 60).replaceAll(/[\s'’\u00A0]|\p{Sc}|\p{L}/gu, '')
-  const [, sign = '', digits = ''] = /^(-?|\(?)([\d.,]+)\)?$/.exec(given) ?? []
+  const compact = text.slice(0, 60).replaceAll(/[\s'’\u00A0]|\p{Sc}|\p{L}/gu, '')
+  const [, sign = '', digits = ''] = /^(-?|\(?)([\d.,]+)\)?$/.exec(compact) ?? []
   const exponent = currencyExponent(currency)
   const last = Math.max(digits.lastIndexOf('.'), digits.lastIndexOf(','))
   const decimals = last < 0 ? '' : digits.slice(last + 1)

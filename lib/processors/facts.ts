@@ -48,7 +48,7 @@ export interface Purchase {
   /** The payment comes later, so the service must store the session's buyer until then. */
   awaits_payment: boolean
   /** The amount of a session that awaits its payment, and the amount without tax, in the processor's unit. The captured amount can be lower. */
-  asked: { total: number; untaxed: number } | null
+  requested: { total: number; untaxed: number } | null
   /** All ids of the payment in the payload: session, charges, intents and invoice. */
   payment_ids: string[]
   /** True if no other event identifies the buyer. If this event doesn't either, the service notifies the advertiser. */

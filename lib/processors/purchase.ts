@@ -34,7 +34,7 @@ export async function purchaseOf(paid: Paid, hashEmail: HashEmail): Promise<Purc
     started_at: paid.startedAt,
     settles_lead: paid.settlesLead,
     awaits_payment: false,
-    asked: null,
+    requested: null,
     payment_ids: paid.paymentIds,
     reported_alone: true,
     asks_invoice_of: null,

@@ -91,11 +91,11 @@ export async function previewRules(
 ): Promise<RulePreview> {
   const from_time = new Date(`${of}-01T00:00:00Z`)
   const until = new Date(Date.UTC(from_time.getUTCFullYear(), from_time.getUTCMonth() + 1))
-  const asked = { of_program_id: programId, ...holderOf(holder), from_time, until }
+  const args = { of_program_id: programId, ...holderOf(holder), from_time, until }
   const statement = Array.isArray(change)
-    ? call('preview_rules', { ...asked, rules: JSON.stringify(change) })
+    ? call('preview_rules', { ...args, rules: JSON.stringify(change) })
     : call('preview_rule', {
-        ...asked,
+        ...args,
         ended_id: change.ends ?? null,
         added: change.begins ? JSON.stringify(change.begins) : null,
       })
@@ -224,12 +224,13 @@ export function termsOfPartner(
   rules: Terms[],
 ): string[] {
   const first = rules.findIndex((rule) => !rule.product_id && !rule.sale_type)
-  const asked = first === -1 ? [...rules, { ...program, product_id: null, sale_type: null }] : rules.slice(0, first + 1)
-  const kinds = asked.map(whatOf)
+  const applicable =
+    first === -1 ? [...rules, { ...program, product_id: null, sale_type: null }] : rules.slice(0, first + 1)
+  const kinds = applicable.map(whatOf)
   const lead =
     rules.find((rule) => rule.lead_commission_cents !== null)?.lead_commission_cents ?? program.lead_commission_cents
   return [
-    ...asked
+    ...applicable
       .filter((terms, index) => kinds.indexOf(whatOf(terms)) === index)
       .map((terms) => termsText(terms, program.currency)),
     ...(lead > 0 ? [`${formatMoney(lead, program.currency)} for each signup`] : []),

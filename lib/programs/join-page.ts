@@ -173,11 +173,11 @@ export interface Answered {
 }
 
 /** Returns the non-empty answers. `errors` lists missing, too long and invalid answers by the index of their question. */
-export function checkAnswers(questions: JoinQuestion[], given: (question: JoinQuestion, index: number) => string) {
+export function checkAnswers(questions: JoinQuestion[], answerOf: (question: JoinQuestion, index: number) => string) {
   const answers: Answered[] = []
   const errors: { index: number; message: string }[] = []
   for (const [index, question] of questions.entries()) {
-    const answer = given(question, index).replaceAll(/\r\n?/g, '\n').trim()
+    const answer = answerOf(question, index).replaceAll(/\r\n?/g, '\n').trim()
     const most = answerLengths[question.type]
     if (answer.length > most) errors.push({ index, message: `Use ${most} characters at most.` })
     else if (!isPlainText(answer) || (question.type === 'short' && /[\n\t]/.test(answer)))

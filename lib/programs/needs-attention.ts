@@ -36,7 +36,7 @@ export function needsStatement(programId: number) {
         .as('runs_open'),
       eb
         .selectFrom('payouts as w')
-        .select((asked) => asked.fn.countAll<number>().as('n'))
+        .select(({ fn }) => fn.countAll<number>().as('n'))
         .whereRef('w.program_id', '=', 'p.id')
         .where('w.decided_at', 'is', null)
         .where('w.payout_run_id', 'is', null)

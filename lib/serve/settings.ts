@@ -52,11 +52,11 @@ const secret = () => randomBytes(32).toString('base64url')
  * @returns the settings, and a sentence for each problem. Writes nothing if there is a problem.
  */
 export function readSettings(
-  given: Record<string, string | undefined>,
+  variables: Record<string, string | undefined>,
   options: Options,
 ): { settings: Settings; problems: string[] } {
   const problems: string[] = []
-  const value = (name: string) => given[name]?.trim() || undefined
+  const value = (name: string) => variables[name]?.trim() || undefined
   const need = (name: string, advice: string) => {
     const found = value(name)
     if (found === undefined) problems.push(`${name} is not set. ${advice}`)

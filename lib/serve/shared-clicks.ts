@@ -82,10 +82,10 @@ export function shareClicks(pool: PostgresPool): PostgresPool {
   }
 
   return {
-    async run(asked, isTransaction, timeout_ms) {
-      const [statement, ...more] = asked
+    async run(requested, isTransaction, timeout_ms) {
+      const [statement, ...more] = requested
       if (statement?.text !== one || statement.parameters[existingClickId] !== null || more.length > 0)
-        return await pool.run(asked, isTransaction, timeout_ms)
+        return await pool.run(requested, isTransaction, timeout_ms)
       const { promise, resolve: answer, reject: refuse } = Promise.withResolvers<StatementResult>()
       const late = () => refuse(new NeonDbError(`no answer within ${timeout_ms} ms`))
       const timer = setTimeout(late, timeout_ms)

@@ -13,13 +13,13 @@ let askedUntil = 0
  * Requests a count shortly after the response to a click, lead, sale or refund. Sends one request per isolate in 25 seconds, and none if
  * nothing happens. So no schedule needs to poll every minute, and an unused database can suspend.
  */
-export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (asked: Promise<unknown>) => void): void {
+export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (work: Promise<unknown>) => void): void {
   const now = Date.now()
   if (!counting || now < askedUntil) return
   askedUntil = now + countAfterMilliseconds
-  const asked = new Promise<void>((resolve) => setTimeout(resolve, countAfterMilliseconds))
+  const request = new Promise<void>((resolve) => setTimeout(resolve, countAfterMilliseconds))
     .then(() => counting.fetch('https://count/'))
     // The schedule handles the rest.
     .catch(() => console.error(JSON.stringify({ error: 'count_unreachable' })))
-  waitUntil(asked)
+  waitUntil(request)
 }

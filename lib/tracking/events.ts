@@ -254,7 +254,7 @@ function newestClicks(programId: number, filter: EventFilter, limit: number) {
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))
-    .where((eb) => asked(filter, 'click', eb.ref('click_timestamp'), eb.ref('id')))
+    .where((eb) => isRequested(filter, 'click', eb.ref('click_timestamp'), eb.ref('id')))
     .orderBy('click_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -266,7 +266,7 @@ function newestLeads(programId: number, filter: EventFilter, limit: number) {
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))
-    .where((eb) => asked(filter, 'lead', eb.ref('lead_timestamp'), eb.ref('id')))
+    .where((eb) => isRequested(filter, 'lead', eb.ref('lead_timestamp'), eb.ref('id')))
     .orderBy('lead_timestamp', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -278,7 +278,7 @@ function newestSales(programId: number, filter: EventFilter, limit: number) {
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))
-    .where((eb) => asked(filter, 'conversion', eb.ref('sale_date'), eb.ref('id')))
+    .where((eb) => isRequested(filter, 'conversion', eb.ref('sale_date'), eb.ref('id')))
     .orderBy('sale_date', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)
@@ -310,7 +310,7 @@ export function within(
 }
 
 /** Both dates of a filter are inclusive, to the millisecond. `after` is exclusive. */
-function asked(
+function isRequested(
   { dateFrom, dateTo, after }: EventFilter,
   type: EventType,
   time: Expression<Date>,

@@ -153,7 +153,7 @@ function startOf({ starts, starts_local: local }: Row, isHour: boolean): string 
   return `${local}${minutes < 0 ? '-' : '+'}${digits(minutes / 60)}:${digits(minutes % 60)}`
 }
 
-function sumOf(rows: Row[], asked: readonly Metric[]): Figures {
+function sumOf(rows: Row[], names: readonly Metric[]): Figures {
   const sum = (name: Exclude<Metric, 'conversion_rate' | 'average_order_cents'>) =>
     rows.reduce((total, row) => total + (row[name] ?? 0), 0)
   const figure = (name: Metric): number => {
@@ -161,5 +161,5 @@ function sumOf(rows: Row[], asked: readonly Metric[]): Figures {
     if (name === 'average_order_cents') return ratio(sum('revenue_cents'), sum('conversions'), 0)
     return sum(name)
   }
-  return Object.fromEntries(asked.map((name) => [name, figure(name)]))
+  return Object.fromEntries(names.map((name) => [name, figure(name)]))
 }

@@ -119,7 +119,7 @@ export async function checkBooks(
     const entries = await read(`/partners/${partner}/statement.csv?month=${month}&currency=${currency}`)
     same(`statement of ${name}`, sum(entries.map(amountOf)), cents > 0n ? 0n : cents)
   }
-  const times = [...commissions.map(({ created }) => created), ...payouts.map(({ asked }) => asked)]
+  const times = [...commissions.map(({ created }) => created), ...payouts.map(({ created }) => created)]
   for (const time of times) {
     const isNow = /^\d{4}-\d\d-\d\dT.*Z$/.test(time ?? '') && Math.abs(Date.parse(time ?? '') - Date.now()) < 600_000
     if (!isNow) wrong.push(`the time ${time} in an export, expected about ${new Date().toISOString()}`)

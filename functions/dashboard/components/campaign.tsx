@@ -101,9 +101,9 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
 export function partnerFiltersIn(query: Record<string, string>): PartnerFilters {
   const filters: PartnerFilters = {}
   for (const name of partnerBreakdowns) {
-    const given = query[name]
-    if (given === undefined) continue
-    const text = cut(given, 200)
+    const value = query[name]
+    if (value === undefined) continue
+    const text = cut(value, 200)
     if (name !== 'link') filters[name] = text === '' ? null : text
     else if (positiveInteger(text) !== undefined) filters[name] = text
   }

@@ -330,7 +330,7 @@ export function ExportLink({ href }: { href: string }) {
 export const searchIn = (c: Context) => cut((c.req.query('q') ?? '').trim(), 100) || undefined
 
 /** Reads the query of a list: `q` (search text), `sort` (one of its orders), and `partner` (an id). */
-export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, string>) {
+export function readListQuery<Sort extends string>(c: Context, sorts: Record<Sort, string>) {
   const isSort = (text: string): text is Sort => Object.hasOwn(sorts, text)
   const sort = c.req.query('sort') ?? ''
   return {
@@ -341,7 +341,7 @@ export function askedOf<Sort extends string>(c: Context, sorts: Record<Sort, str
 }
 
 /** Turns these back into a query. */
-export function asQuery({ search, sort, partner_id: partner }: ReturnType<typeof askedOf>) {
+export function asQuery({ search, sort, partner_id: partner }: ReturnType<typeof readListQuery>) {
   return { q: search, sort, partner: partner?.toString() }
 }
 
@@ -431,8 +431,8 @@ export function StateBadge<Status extends string>({ states, status }: { states: 
 /** Reads the state from the query. Returns undefined for all states. */
 export function stateIn<Status extends string>(c: Context, states: States<Status>): Status | undefined {
   const isState = (text: string): text is Status => Object.hasOwn(states, text)
-  const asked = c.req.query('status') ?? ''
-  return isState(asked) ? asked : undefined
+  const status = c.req.query('status') ?? ''
+  return isState(status) ? status : undefined
 }
 
 /** Links that filter a list by state. */

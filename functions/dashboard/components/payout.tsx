@@ -21,7 +21,7 @@ export const payoutStates: States<PayoutStatus> = {
 }
 
 export const payoutColumns = {
-  asked: {
+  created: {
     label: 'Created',
     sorts: { descending: 'newest', ascending: 'oldest' },
     cell: ({ created_at: at }) => <Day at={at} />,
@@ -43,13 +43,13 @@ export function payoutsCsv(
   whose: ('program' | 'partner_id' | 'partner' | 'payout_email' | 'payout_run_id')[],
 ): string {
   const what = ['status', 'currency', 'amount', 'requested', 'decided', 'reference', 'paid_on', 'reason'] as const
-  return toCsv(['id', 'asked', ...whose, ...what], payouts.map(payoutRow))
+  return toCsv(['id', 'created', ...whose, ...what], payouts.map(payoutRow))
 }
 
 function payoutRow(payout: Payout) {
   return {
     id: payout.id,
-    asked: payout.created_at,
+    created: payout.created_at,
     program: payout.program_name,
     partner_id: payout.partner_id,
     partner: payout.partner_name,

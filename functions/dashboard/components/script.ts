@@ -95,18 +95,18 @@ function openSearch(event) {
   search.showModal()
 }
 if (search) {
-  let asked
+  let latestAddress
   document.querySelector('[data-search]').addEventListener('click', openSearch)
   document.addEventListener('keydown', (event) => {
     if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === 'k') openSearch(event)
   })
   search.addEventListener('input', async ({ target }) => {
     const address = target.form.action + '?q=' + encodeURIComponent(target.value)
-    asked = address
+    latestAddress = address
     await new Promise((resolve) => setTimeout(resolve, 200))
-    if (asked !== address) return
+    if (latestAddress !== address) return
     const response = await fetch(address, { headers: { accept: 'text/html' } })
-    if (!response.ok || asked !== address) return
+    if (!response.ok || latestAddress !== address) return
     const page = new DOMParser().parseFromString(await response.text(), 'text/html')
     search.querySelector('[data-results]').replaceChildren(...page.querySelector('main [data-results]').childNodes)
   })

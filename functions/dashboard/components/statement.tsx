@@ -25,20 +25,20 @@ interface StatementProps {
 /** The statement of a partner for one month (UTC) and currency: opening balance, each entry, closing balance. */
 export function statementList(
   db: Database,
-  asked: Record<string, string>,
+  query: Record<string, string>,
   { of, current, saleAddress }: StatementProps,
 ): ListOf<StatementEntry, number, StatementTotals> {
   const thisMonth = textOf(new Date())
-  const { month = thisMonth, currency: askedCurrency = '' } = asked
+  const { month = thisMonth, currency: requestedCurrency = '' } = query
   const range = monthRange(month)
   if (!range) throw new ApiError('invalid_request', 'Enter a month such as 2026-01.')
-  const currency = isCurrency(askedCurrency) ? askedCurrency : null
+  const currency = isCurrency(requestedCurrency) ? requestedCurrency : null
   const period = { ...range, currency }
   return {
     title: `Statement of ${formatMonth(range.from)}`,
     current,
     rows: 'entries',
-    query: { month: asked['month'], currency: currency ?? undefined },
+    query: { month: query['month'], currency: currency ?? undefined },
     cursor: byId,
     read: (part) => listStatementEntries(db, of, period, part),
     more: () => readStatementTotals(db, of, period),

@@ -35,7 +35,7 @@ pages.get(address, requirePartner, async (c) => {
     readMoney(c),
     listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
   ])
-  const { asked, state, amount } = payoutColumns
+  const { created, state, amount } = payoutColumns
   return c.render(
     <PartnerPage
       title="Payouts"
@@ -51,7 +51,7 @@ pages.get(address, requirePartner, async (c) => {
         page={{ rows: payouts }}
         caption="Your payouts, newest first"
         columns={[
-          asked,
+          created,
           { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
           { label: 'Program', cell: ({ program_name: name }) => name },
           state,

@@ -15,7 +15,7 @@ import { saleAddress } from '../components/explanation.tsx'
 import { Field, Form, Hidden } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
-import { askedOf, asQuery, byId, programList } from '../components/list.tsx'
+import { asQuery, readListQuery, byId, programList } from '../components/list.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress, partnerColumn, partnerIn, partnerTabOf } from './partner-columns.tsx'
@@ -40,7 +40,7 @@ const csvColumns = [
 
 programList(pages, '/adjustments', 'commission:list', (c) => {
   const { id: programId } = c.get('program')
-  const { search, partner_id } = askedOf(c, {})
+  const { search, partner_id } = readListQuery(c, {})
   return {
     title: 'Manual commissions',
     heading: 'Manual commissions and deductions',

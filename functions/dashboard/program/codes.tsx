@@ -11,7 +11,7 @@ import { CountingHelp } from '../components/counting.tsx'
 import { Field, FormDetails, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText } from '../components/form.ts'
-import { askedOf, byId, programList } from '../components/list.tsx'
+import { byId, programList, readListQuery } from '../components/list.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { partnerAddress, partnerColumn, partnerIn, partnerTabOf } from './partner-columns.tsx'
@@ -23,7 +23,7 @@ const addressIn = (programId: number) => `/programs/${programId}/codes`
 
 programList(pages, '/codes', 'partner:list', (c) => {
   const program = c.get('program')
-  const { search, partner_id: partnerId } = askedOf(c, {})
+  const { search, partner_id: partnerId } = readListQuery(c, {})
   const address = addressIn(program.id)
   return {
     title: 'Codes',

@@ -23,7 +23,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, reasonForm, refuseForm, shortText, useFormOf } from '../components/form.ts'
 import {
   asDays,
-  askedOf,
+  readListQuery,
   asQuery,
   byId,
   type Choice as ListChoice,
@@ -66,7 +66,12 @@ const choices: ListChoice[] = [
 
 programList(pages, '/commissions', 'commission:list', (c) => {
   const { id: programId, roles } = c.get('program')
-  const asked = { ...askedOf(c, sorts), ...daysIn(c), status: stateIn(c, commissionStates), review: reviewIn(c) }
+  const filters = {
+    ...readListQuery(c, sorts),
+    ...daysIn(c),
+    status: stateIn(c, commissionStates),
+    review: reviewIn(c),
+  }
   const address = addressIn(programId)
   const decides = may(roles, 'commission:decide')
   const seesCustomers = may(roles, 'tracking:list')
@@ -76,14 +81,17 @@ programList(pages, '/commissions', 'commission:list', (c) => {
     title: 'Commissions',
     current: '/commissions',
     rows: 'commissions',
-    query: { ...asQuery(asked), ...asDays(asked), review: asked.review, status: asked.status },
+    query: { ...asQuery(filters), ...asDays(filters), review: filters.review, status: filters.status },
     states: commissionStates,
     cursor: byId,
-    read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...asked }),
+    read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...filters }),
     readWithTotals: (part) =>
       c
         .get('db')
-        .batch([commissionsStatement({ programId }, { ...part, ...asked }), commissionTotals({ programId }, asked)]),
+        .batch([
+          commissionsStatement({ programId }, { ...part, ...filters }),
+          commissionTotals({ programId }, filters),
+        ]),
     show: (rows) => {
       const open = decides ? rows.filter(isOpen) : []
       return {
@@ -132,8 +140,8 @@ programList(pages, '/commissions', 'commission:list', (c) => {
 })
 
 function reviewIn(c: ProgramContext): 'waiting' | 'decided' | undefined {
-  const asked = c.req.query('review')
-  return asked === 'waiting' || asked === 'decided' ? asked : undefined
+  const review = c.req.query('review')
+  return review === 'waiting' || review === 'decided' ? review : undefined
 }
 
 /** True if the commission can still be approved or rejected. */

@@ -29,7 +29,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText } from '../components/form.ts'
 import { counted, formatDate, isolated } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
-import { askedOf, byId, exportCsv, programList } from '../components/list.tsx'
+import { byId, exportCsv, programList, readListQuery } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress, partnerIn } from './partner-columns.tsx'
@@ -44,7 +44,7 @@ const detailsPage = (c: ProgramContext) => `${page(c)}/details`
 
 programList(pages, '/documents', 'payout:list', (c) => {
   const { id: programId, roles } = c.get('program')
-  const { search } = askedOf(c, { newest: 'Newest first' })
+  const { search } = readListQuery(c, { newest: 'Newest first' })
   const address = addressIn(programId)
   return {
     title: 'Documents',

@@ -109,8 +109,8 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
     rows: 'events',
     query,
     cursor: { of: (event) => event, parse: positionIn, text: asCursor },
-    read: async (asked) => {
-      const { events, clicksSince } = await listedEvents(c.get('db'), choice, asked)
+    read: async (page) => {
+      const { events, clicksSince } = await listedEvents(c.get('db'), choice, page)
       since ??= clicksSince
       return events
     },

@@ -187,13 +187,13 @@ const refusals: Record<string, [field: string, message: string]> = {
 pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsPage), async (c) => {
   const { source, access_token: key, account, ...fields } = c.req.valid('form')
   const files = await filesIn(c)
-  const asked = {
+  const request = {
     source,
     ...(files.length > 0 && { files: files.map(({ name }) => ({ name, content: '' })) }),
     ...(key !== '' && { api_key: key }),
     ...(account !== '' && { account }),
   }
-  const refused = newImport.safeParse(asked).error?.issues[0]
+  const refused = newImport.safeParse(request).error?.issues[0]
   if (refused) {
     const [field, message] = refusals[String(refused.path[0])] ?? ['files', refused.message]
     throw new FormRefusal({ [field]: message })

@@ -74,9 +74,9 @@ function CompanyField() {
 
 pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), async (c) => {
   const viewer = c.get('viewer')
-  const { workspace: company, workspace_id: asked, key_scope: use, start, ...settings } = c.req.valid('form')
+  const { workspace: company, workspace_id: selected, key_scope: use, start, ...settings } = c.req.valid('form')
   const workspaces = ownWorkspaces(viewer)
-  const chosen = asked ?? workspaces[0]?.id
+  const chosen = selected ?? workspaces[0]?.id
   if (chosen === undefined && company === '') throw new FormRefusal(needsCompany)
   if (chosen !== undefined && !workspaces.some(({ id }) => id === chosen)) {
     throw new ApiError('forbidden', 'Choose a workspace in which you can create programs.')

@@ -15,14 +15,14 @@ import {
 import { cut, positiveInteger } from '../components/address.ts'
 
 /** The query of the overview, without unknown values. `refused` is set if the range is invalid. */
-export interface Asked {
+export interface OverviewRequest {
   query: OverviewQuery
   /** The valid parameters, which every link of the page keeps. An empty parameter selects rows without a value. */
   kept: Record<string, string>
   refused: boolean
 }
 
-export function askedOf(c: Context, program: ViewerProgram): Asked {
+export function readOverviewRequest(c: Context, program: ViewerProgram): OverviewRequest {
   const parsed = performanceQuery.safeParse(c.req.query())
   const range = parsed.success ? parsed.data : {}
   const metric = chartMetrics.find((name) => name === c.req.query('metric'))
@@ -34,10 +34,10 @@ export function askedOf(c: Context, program: ViewerProgram): Asked {
     const value = filterOf(c.req.query(name), name)
     if (value !== undefined) filters[name] = value
   }
-  const given = c.req.query()
+  const parameters = c.req.query()
   const kept: Record<string, string> = {}
   for (const name of ['period', 'dateFrom', 'dateTo']) {
-    if (parsed.success && given[name] !== undefined) kept[name] = given[name]
+    if (parsed.success && parameters[name] !== undefined) kept[name] = parameters[name]
   }
   if (metric) kept['metric'] = metric
   if (interval) kept['interval'] = interval

@@ -26,7 +26,7 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { Breakdowns } from './breakdowns.tsx'
 import { checkOf } from './set-up-checks.tsx'
 import { NeedsAttention } from './needs-attention.tsx'
-import { type Asked, askedOf, breakdownsFor, overviewAddress } from './overview-query.ts'
+import { breakdownsFor, type OverviewRequest, overviewAddress, readOverviewRequest } from './overview-query.ts'
 import { FilterChip } from '../components/campaign.tsx'
 
 /** The overview of a program. */
@@ -43,10 +43,10 @@ const ofRead = ({ id, currency, createdAt }: ViewerProgram) => ({ id, currency, 
 
 pages.get('/', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
-  const asked = await withCode(c, askedOf(c, program))
-  const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), asked.query)
+  const request = await withCode(c, readOverviewRequest(c, program))
+  const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), request.query)
   if (!isBegun) return c.redirect(checkOf(program.id), 303)
-  const page: PageProps = { ...figures, program, asked, given: c.req.query() }
+  const page: PageProps = { ...figures, program, request, parameters: c.req.query() }
   return c.render(
     <ProgramPage title={program.name} current="" heading={null}>
       <Range {...page} />
@@ -65,36 +65,37 @@ pages.get('/', requireProgram('performance:read'), async (c) => {
 })
 
 /** Replaces the name of a code with its id. Refuses an unknown code with `not_found`. */
-async function withCode(c: ProgramContext, asked: Asked): Promise<Asked> {
+async function withCode(c: ProgramContext, request: OverviewRequest): Promise<OverviewRequest> {
   const program = c.get('program')
   const name = cut((c.req.query('code') ?? '').trim(), 100)
-  if (name === '' || asked.query.filters.code !== undefined || !breakdownsFor(program).includes('code')) return asked
+  if (name === '' || request.query.filters.code !== undefined || !breakdownsFor(program).includes('code'))
+    return request
   const [code] = await listCodes(c.get('db'), program.id, { limit: 1, code: name })
   if (!code) throw new ApiError('not_found', `This program doesn't have a code ${name}.`)
   const id = String(code.id)
   return {
-    ...asked,
-    query: { ...asked.query, filters: { ...asked.query.filters, code: id } },
-    kept: { ...asked.kept, code: id },
+    ...request,
+    query: { ...request.query, filters: { ...request.query.filters, code: id } },
+    kept: { ...request.kept, code: id },
   }
 }
 
 interface PageProps {
   program: ViewerProgram
-  asked: Asked
+  request: OverviewRequest
   performance: Performance
   /** New partners in the previous period. */
   partnersBefore: number
   overview: Overview
   /** The query as the browser sent it. */
-  given: Record<string, string>
+  parameters: Record<string, string>
 }
 
-const isFiltered = ({ query }: Asked) => Object.keys(query.filters).length > 0
+const isFiltered = ({ query }: OverviewRequest) => Object.keys(query.filters).length > 0
 
 /** The range of the figures, with a form to change it. */
-function Range({ program, asked, performance: { meta }, overview, given }: PageProps) {
-  const { kept, refused, query } = asked
+function Range({ program, request, performance: { meta }, overview, parameters }: PageProps) {
+  const { kept, refused, query } = request
   const { period: _, dateFrom: _from, dateTo: _to, ...others } = kept
   const isCustom = query.dateFrom !== undefined && query.dateTo !== undefined
   const address = overviewAddress(program.id, {})
@@ -121,11 +122,11 @@ function Range({ program, asked, performance: { meta }, overview, given }: PageP
       </Heading>
       <DateRange
         action={address}
-        from={(refused && given['dateFrom']) || meta.dateFrom.slice(0, 10)}
-        to={(refused && given['dateTo']) || meta.dateTo.slice(0, 10)}
+        from={(refused && parameters['dateFrom']) || meta.dateFrom.slice(0, 10)}
+        to={(refused && parameters['dateTo']) || meta.dateTo.slice(0, 10)}
         refused={refused}
         keep={others}
-        aside={!isFiltered(asked) && <ExportLink href={`${address}/performance.csv${search && `?${search}`}`} />}
+        aside={!isFiltered(request) && <ExportLink href={`${address}/performance.csv${search && `?${search}`}`} />}
       />
     </>
   )
@@ -134,7 +135,7 @@ function Range({ program, asked, performance: { meta }, overview, given }: PageP
 const daysText = (days: number) => (days === 1 ? 'day' : `${formatNumber(days)} days`)
 
 /** The filters of the page, each with a link that removes it. */
-function Filters({ program, asked: { kept, query }, overview }: PageProps) {
+function Filters({ program, request: { kept, query }, overview }: PageProps) {
   const names = breakdownsFor(program).filter((name) => query.filters[name] !== undefined)
   if (names.length === 0) return null
   const without = Object.fromEntries(names.map((name) => [name, undefined]))
@@ -158,8 +159,8 @@ function Filters({ program, asked: { kept, query }, overview }: PageProps) {
  * Explains the gaps in filtered figures. The service computes these from individual clicks. So they exclude deleted clicks and, if there
  * are too many clicks, older ones.
  */
-function Excluded({ asked, overview: { readFrom, clicksSince } }: PageProps) {
-  const isCrossed = Object.keys(asked.query.filters).length > 1
+function Excluded({ request, overview: { readFrom, clicksSince } }: PageProps) {
+  const isCrossed = Object.keys(request.query.filters).length > 1
   const what = isCrossed ? 'The figures, chart and lists below begin' : 'The lists below begin'
   return (
     <>
@@ -190,8 +191,8 @@ interface Tile {
 
 /** The figures of the filtered sales, or of the whole program. */
 function Tiles(props: PageProps) {
-  const { program, asked, performance } = props
-  const { currency } = asked.query
+  const { program, request, performance } = props
+  const { currency } = request.query
   const tiles = tilesOf(props)
   const others = Object.keys(performance.metrics.otherCurrencies)
   const currencies = [...new Set([program.currency, currency, ...others])]
@@ -215,25 +216,25 @@ function Tiles(props: PageProps) {
         <Segments
           label="Currency"
           items={currencies.map((one) => ({
-            href: overviewAddress(program.id, asked.kept, { currency: one === program.currency ? undefined : one }),
+            href: overviewAddress(program.id, request.kept, { currency: one === program.currency ? undefined : one }),
             text: one.toUpperCase(),
             current: one === currency,
           }))}
         />
       )}
-      {!isFiltered(asked) && <OtherCurrencies others={performance.metrics.otherCurrencies} currency={currency} />}
+      {!isFiltered(request) && <OtherCurrencies others={performance.metrics.otherCurrencies} currency={currency} />}
     </section>
   )
 }
 
 const beside = (trend: Trend, was: number) => ({ trend, hasBaseline: was !== 0 || trend.trendDirection !== 'up' })
 
-function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: PageProps): Tile[] {
+function tilesOf({ overview, performance: { metrics }, partnersBefore, request }: PageProps): Tile[] {
   const { total, before, isCompared } = overview
-  const { currency } = asked.query
+  const { currency } = request.query
   const others = Object.values(metrics.otherCurrencies)
   // Filtered figures don't count sales by currency, so they have an average only if all sales have one currency.
-  const salesInCurrency = isFiltered(asked)
+  const salesInCurrency = isFiltered(request)
     ? others.length === 0
       ? total.sales
       : 0
@@ -265,7 +266,7 @@ function tilesOf({ overview, performance: { metrics }, partnersBefore, asked }: 
     { label: 'Conversion', value: share(total.conversions, total.clicks) },
     { label: 'Revenue per customer', value: average(total.conversions) },
     { label: 'Average order', value: average(salesInCurrency) },
-    ...(isFiltered(asked)
+    ...(isFiltered(request)
       ? []
       : [
           {
@@ -376,7 +377,7 @@ function formatsOf(metric: ChartMetric, currency: string) {
   return { format, formatShort: format }
 }
 
-function ChartCard({ program, asked, overview }: PageProps) {
+function ChartCard({ program, request, overview }: PageProps) {
   const { metric, interval, intervals, points, isCompared } = overview
   return (
     <section class="card stack" aria-label="Chart">
@@ -384,7 +385,7 @@ function ChartCard({ program, asked, overview }: PageProps) {
         <Segments
           label="Metric"
           items={chartMetrics.map((name) => ({
-            href: overviewAddress(program.id, asked.kept, { metric: name }),
+            href: overviewAddress(program.id, request.kept, { metric: name }),
             text: metricNames[name],
             current: name === metric,
           }))}
@@ -392,7 +393,7 @@ function ChartCard({ program, asked, overview }: PageProps) {
         <Segments
           label="Interval"
           items={intervals.map((name) => ({
-            href: overviewAddress(program.id, asked.kept, { interval: name }),
+            href: overviewAddress(program.id, request.kept, { interval: name }),
             text: intervalNames[name],
             current: name === interval,
           }))}
@@ -402,22 +403,22 @@ function ChartCard({ program, asked, overview }: PageProps) {
         title={metricNames[metric]}
         points={points}
         interval={interval}
-        {...formatsOf(metric, asked.query.currency)}
+        {...formatsOf(metric, request.query.currency)}
         {...(isCompared && { beforeName: 'previous period' })}
       />
     </section>
   )
 }
 
-function BreakdownCards({ program, asked, overview }: PageProps) {
+function BreakdownCards({ program, request, overview }: PageProps) {
   return (
     <section class="stack" aria-label={`${metricNames[overview.metric]} by`}>
       <Breakdowns
         names={breakdownsFor(program)}
         overview={overview}
-        format={formatsOf(overview.metric, asked.query.currency).format}
-        isFilter={(name: BreakdownName) => asked.query.filters[name] !== undefined}
-        addressWith={(name, value) => overviewAddress(program.id, asked.kept, { [name]: value })}
+        format={formatsOf(overview.metric, request.query.currency).format}
+        isFilter={(name: BreakdownName) => request.query.filters[name] !== undefined}
+        addressWith={(name, value) => overviewAddress(program.id, request.kept, { [name]: value })}
         allPartners={`/programs/${program.id}/partners`}
       />
     </section>
@@ -426,7 +427,7 @@ function BreakdownCards({ program, asked, overview }: PageProps) {
 
 pages.get('/performance.csv', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
-  const { query } = askedOf(c, program)
+  const { query } = readOverviewRequest(c, program)
   const { data } = await readPerformance(c.get('db'), { ...ofRead(program), currency: query.currency }, query)
   const columns = ['date', 'clicks', 'leads', 'conversions', 'revenue', 'partners', 'commission'] as const
   return await exportCsv(c, `performance-${program.id}`, toCsv(columns, data))

@@ -121,7 +121,7 @@ const contents: Record<PartnerTab, (props: PartnerProps) => Child> = {
       }
       caption="Their newest payouts"
       rows={partner.payouts}
-      columns={[payoutColumns.asked, payoutColumns.state, payoutColumns.amount]}
+      columns={[payoutColumns.created, payoutColumns.state, payoutColumns.amount]}
     />
   ),
   links: (props) => (

@@ -27,7 +27,7 @@ import { CountingHelp } from '../components/counting.tsx'
 import { Field, FormDetails, optionsOf } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm } from '../components/form.ts'
-import { askedOf, byId, programList, stateIn, type States } from '../components/list.tsx'
+import { readListQuery, byId, programList, stateIn, type States } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import {
@@ -63,7 +63,7 @@ const states: States<(typeof partnerStates)[number]> = {
 
 /** The filters of the list, parsed and in the form of the address. */
 function filtersIn(c: ProgramContext) {
-  const { search } = askedOf(c, sorts)
+  const { search } = readListQuery(c, sorts)
   const [status, group_id] = [stateIn(c, states), positiveInteger(c.req.query('group'))]
   const searchesEmail = may(c.get('program').roles, 'payout-address:read')
   return {
@@ -75,7 +75,7 @@ function filtersIn(c: ProgramContext) {
 programList(pages, '/partners', 'partner:list', (c) => {
   const program = c.get('program')
   const { filters, query } = filtersIn(c)
-  const { sort } = askedOf(c, sorts)
+  const { sort } = readListQuery(c, sorts)
   const manages = may(program.roles, 'partner:manage')
   const address = addressIn(program.id)
   const read = (part: Part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...filters, sort })

@@ -85,8 +85,8 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   let run: RunShown | undefined
   const readRun = async (lists: Parameters<typeof readPayoutRunPart>[3]) =>
     (run = await readPayoutRunPart(c.get('db'), programId, runId, lists))
-  const readPayments = async (asked: Part) => (await readRun({ payments: { ...asked, search } })).payments
-  const readExcluded = async (asked: Part<string>) => (await readRun({ excluded: { ...asked, search } })).excluded
+  const readPayments = async (page: Part) => (await readRun({ payments: { ...page, search } })).payments
+  const readExcluded = async (page: Part<string>) => (await readRun({ excluded: { ...page, search } })).excluded
   const list = part ? (
     <ExcludedPartners
       page={await readPage(c, exclusionCursors, readExcluded, query)}

@@ -21,7 +21,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal } from '../components/form.ts'
 import { counted, Day, formatNumber } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
-import { askedOf, byId, Find, List, noneFits, type Page, type Query, readPage } from '../components/list.tsx'
+import { readListQuery, byId, Find, List, noneFits, type Page, type Query, readPage } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 import { smallestUnits } from '../components/typed-number.ts'
@@ -45,7 +45,7 @@ const sorts: Record<(typeof payoutRunSorts)[number], string> = {
 pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   const program = c.get('program')
   const db = c.get('db')
-  const { search, sort } = askedOf(c, sorts)
+  const { search, sort } = readListQuery(c, sorts)
   const query = { q: search, sort }
   const readRuns = async (part: Part) => await listPayoutRuns(db, program.id, { ...part, search, sort })
   const [figures, page] = await Promise.all([readPayoutsDue(db, program.id), readPage(c, byId, readRuns, query)])

@@ -21,7 +21,7 @@ import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form } from '../components/form.ts'
 import { counted } from '../components/format.tsx'
-import { askedOf, programList } from '../components/list.tsx'
+import { programList, readListQuery } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { Payee, payoutsOf, totals } from '../components/payout.tsx'
 import { PayMenu, shownCents, transferFields } from '../components/transfer.tsx'
@@ -40,7 +40,7 @@ const sorts: Record<(typeof payoutDueSorts)[number], string> = { name: 'By name'
 
 programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list', (c) => {
   const program = c.get('program')
-  const { search, sort } = askedOf(c, sorts)
+  const { search, sort } = readListQuery(c, sorts)
   const pays = may(program.roles, 'payout:pay')
   return {
     title: 'Due now',
@@ -183,14 +183,14 @@ function PayByHand({ due, program }: { due: PayoutDue; program: ViewerProgram })
 const duePage = (c: ProgramContext) => dueAddress(c.get('program').id)
 
 pages.post('/payouts/ask', requireProgram('payout:pay'), async (c) => {
-  const { asked, outbox } = await askForPayoutAddress(c.get('db'), c.get('program').id)
+  const { count, outbox } = await askForPayoutAddress(c.get('db'), c.get('program').id)
   await sendSoon(c.env, outbox)
   return redirectWith(
     c,
     backTo(c, duePage(c)),
-    asked === 0
+    count === 0
       ? 'They were asked today already.'
-      : `${counted(asked, 'partner was', 'partners were')} asked for a payout address.`,
+      : `${counted(count, 'partner was', 'partners were')} asked for a payout address.`,
   )
 })
 

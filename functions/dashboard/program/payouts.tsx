@@ -16,7 +16,7 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, cameFrom, idInPath } from '../components/address.ts'
 import { redirectWith } from '../components/flash.tsx'
 import { form, reasonForm } from '../components/form.ts'
-import { askedOf, asQuery, byId, exportCsv, programList, stateIn } from '../components/list.tsx'
+import { asQuery, readListQuery, byId, exportCsv, programList, stateIn } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { shownCents, transferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
@@ -41,19 +41,21 @@ const sorts: Record<(typeof payoutSorts)[number], string> = {
 
 programList(pages, '/payouts', 'payout:list', (c) => {
   const { id: programId, roles } = c.get('program')
-  const asked = { ...askedOf(c, sorts), status: stateIn(c, payoutStates) }
+  const filters = { ...readListQuery(c, sorts), status: stateIn(c, payoutStates) }
   const pays = may(roles, 'payout:pay')
   const address = addressIn(programId)
   return {
     title: 'Payouts',
     current: '/payouts',
     rows: 'payouts',
-    query: { ...asQuery(asked), status: asked.status },
+    query: { ...asQuery(filters), status: filters.status },
     states: payoutStates,
     cursor: byId,
-    read: (part) => listPayouts(c.get('db'), { programId }, { ...part, ...asked }),
+    read: (part) => listPayouts(c.get('db'), { programId }, { ...part, ...filters }),
     readWithTotals: (part) =>
-      c.get('db').batch([payoutsStatement({ programId }, { ...part, ...asked }), payoutTotals({ programId }, asked)]),
+      c
+        .get('db')
+        .batch([payoutsStatement({ programId }, { ...part, ...filters }), payoutTotals({ programId }, filters)]),
     more: async () => (pays ? await countAskedPayments(c.get('db'), programId) : []),
     show: (_, counts: PaymentCount[] = []) => ({
       lead: 'Payouts that partners requested or that payout runs created. Transfer the money, then mark them as paid.',
@@ -63,7 +65,7 @@ programList(pages, '/payouts', 'payout:list', (c) => {
       actions: <PayoutFileLinks address={`${address}/payouts.csv`} counts={counts} />,
       caption: 'Payouts, newest first',
       columns: [
-        payoutColumns.asked,
+        payoutColumns.created,
         { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
         {
           label: 'Partner',

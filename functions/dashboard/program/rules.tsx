@@ -77,7 +77,7 @@ export function RuleCards({ of, action, none }: RuleCardsProps) {
         ]}
         none={none}
       />
-      {changes && <RuleCard of={of} asked={ruleAsked(c, of.rules)} currency={currency} />}
+      {changes && <RuleCard of={of} rule={ruleInQuery(c, of.rules)} currency={currency} />}
     </>
   )
 }
@@ -186,7 +186,7 @@ function RuleForm({ of: { holder, address }, currency, rule, isPreviewed = false
 
 const postedRule = z.looseObject({ replaces: z.optional(z.string()) })
 
-const cents = (given: string, currency: string) => (given === '' ? null : smallestUnits(given, currency))
+const cents = (text: string, currency: string) => (text === '' ? null : smallestUnits(text, currency))
 
 /** Parses a typed rule, or returns its errors by field. People type percentages and amounts with decimals. */
 function ruleIn(
@@ -225,7 +225,7 @@ function emptyProblem(text: (name: string) => string, holder: RuleHolder): Recor
 }
 
 /** Returns the rule that the query names, as the initial value of the form. */
-function ruleAsked(c: ProgramContext, rules: Rule[]): Rule | undefined {
+function ruleInQuery(c: ProgramContext, rules: Rule[]): Rule | undefined {
   const id = positiveInteger(c.req.query('rule'))
   return rules.find((rule) => rule.id === id)
 }
@@ -244,8 +244,8 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
     const change: RuleChange = ends
       ? { ends: ends.id }
       : { ends: positiveInteger(query['replaces']), begins: 'rule' in typed ? typed.rule : undefined }
-    const asked = previewedMonth.safeParse(query['month'])
-    const month = asked.success ? asked.data : monthBefore(new Date())
+    const parsed = previewedMonth.safeParse(query['month'])
+    const month = parsed.success ? parsed.data : monthBefore(new Date())
     const preview =
       'errors' in typed ? undefined : await previewRules(c.get('db'), program.id, of.holder, change, month)
     const entered = { action: `${of.address}/save`, values: query, errors }
@@ -398,22 +398,22 @@ const emptyRule = {
 interface RuleCardProps {
   of: RulesOf
   /** The rule that the form changes. */
-  asked: Rule | undefined
+  rule: Rule | undefined
   currency: string
 }
 
 /** A card with a form that adds or changes a rule. */
-function RuleCard({ of, asked, currency }: RuleCardProps) {
+function RuleCard({ of, rule, currency }: RuleCardProps) {
   const isRefused = useFormOf(`${of.address}/save`) !== emptyForm
   return (
     <Card>
-      <details class="more" open={asked !== undefined || isRefused || of.rules.length === 0}>
-        <summary>{asked ? 'Change the rule' : 'Add a rule'}</summary>
+      <details class="more" open={rule !== undefined || isRefused || of.rules.length === 0}>
+        <summary>{rule ? 'Change the rule' : 'Add a rule'}</summary>
         <p class="muted">
           New sales earn under it, and earlier sales keep their commissions. It replaces a rule for the same product or
           type.
         </p>
-        <RuleForm of={of} currency={currency} rule={asked} />
+        <RuleForm of={of} currency={currency} rule={rule} />
       </details>
     </Card>
   )

@@ -39,7 +39,7 @@ const tabOf = (tab: SettingsTab) => (c: ProgramContext) => settingsTab(c.get('pr
 
 pages.get('/settings', requireProgram('program:read'), (c) => renderSettings(c, c.req.query('tab')))
 
-async function renderSettings(c: ProgramContext, asked: string | undefined, createdKey?: string) {
+async function renderSettings(c: ProgramContext, tabName: string | undefined, createdKey?: string) {
   const program = c.get('program')
   const { id: programId, roles } = program
   const db = c.get('db')
@@ -50,7 +50,7 @@ async function renderSettings(c: ProgramContext, asked: string | undefined, crea
   ])
   if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
   const open = settingsTabs.filter(({ actions }) => actions.some((action) => may(roles, action)))
-  const tab = (open.find(({ name }) => name === asked) ?? open[0])?.name
+  const tab = (open.find(({ name }) => name === tabName) ?? open[0])?.name
   return c.render(
     <ProgramPage
       title="Settings"

@@ -129,13 +129,13 @@ export const paypal: PayoutProvider = {
     if (!webhookId || !isJson(body)) return false
     const text = (name: string) => JSON.stringify(header(name) ?? '')
     // PayPal checks the signature of the exact text that it sent, so pass the text on unchanged.
-    const asked = `{"transmission_id":${text('paypal-transmission-id')},"transmission_time":${text('paypal-transmission-time')},
+    const verification = `{"transmission_id":${text('paypal-transmission-id')},"transmission_time":${text('paypal-transmission-time')},
       "cert_url":${text('paypal-cert-url')},"auth_algo":${text('paypal-auth-algo')},"transmission_sig":${text('paypal-transmission-sig')},
       "webhook_id":${JSON.stringify(webhookId)},"webhook_event":${body}}`
     const answer = await call(account, `${originOf(account)}/v1/notifications/verify-webhook-signature`, {
       method: 'POST',
       headers: { ...(await authorize(account)), 'content-type': 'application/json' },
-      body: asked,
+      body: verification,
     })
     return z.looseObject({ verification_status: z.literal('SUCCESS') }).safeParse(answer).success
   },

@@ -77,8 +77,8 @@ export const aText = z.prefault(z.nullish(z.pipe(z.union([z.string(), z.number()
 /** A time that may be missing, as ISO 8601. Numbers are milliseconds. */
 export const aTime = z.pipe(
   z.prefault(z.nullish(z.union([z.string(), z.number()])), null),
-  z.transform((given: string | number | null | undefined) => {
-    const time = typeof given === 'number' ? given : Date.parse(given ?? '')
+  z.transform((value: string | number | null | undefined) => {
+    const time = typeof value === 'number' ? value : Date.parse(value ?? '')
     return Number.isFinite(time) ? new Date(time).toISOString() : undefined
   }),
 )
@@ -86,8 +86,8 @@ export const aTime = z.pipe(
 /** An integer amount in minor units, as a number or text. */
 export const someCents = z.pipe(
   z.prefault(z.nullish(z.union([z.string(), z.number()])), null),
-  z.transform((given: string | number | null | undefined) => {
-    const cents = given === null || given === undefined || given === '' ? Number.NaN : Math.round(Number(given))
+  z.transform((value: string | number | null | undefined) => {
+    const cents = value === null || value === undefined || value === '' ? Number.NaN : Math.round(Number(value))
     return Number.isSafeInteger(cents) && Math.abs(cents) <= 9_999_999_999_999 ? cents : undefined
   }),
 )

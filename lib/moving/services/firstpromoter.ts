@@ -44,8 +44,8 @@ const promoter = z.object({
 
 const promoters: List = async (access, _context, cursor) => {
   const { data, next } = await page(promoter, access, 'promoters', cursor)
-  const rows = data.flatMap(({ id, profile, promoter_campaigns: given, ...one }) => {
-    const campaigns = given ?? []
+  const rows = data.flatMap(({ id, profile, promoter_campaigns: listed, ...one }) => {
+    const campaigns = listed ?? []
     const isActive =
       campaigns.length === 0 || campaigns.some(({ state }) => !/rejected|blocked|inactive/.test(state ?? ''))
     return [

@@ -19,8 +19,8 @@ export function partnerRow(
 ): ReadRow {
   const address = readEmail(email ?? '')
   // Rewardful uses this text for a missing name.
-  const given = names.map((part) => (part === 'Unknown' ? '' : (part ?? ''))).join(' ')
-  const name = readName(given) ?? readName(address?.split('@')[0] ?? '')
+  const fullName = names.map((part) => (part === 'Unknown' ? '' : (part ?? ''))).join(' ')
+  const name = readName(fullName) ?? readName(address?.split('@')[0] ?? '')
   const payout = readEmail(payoutEmail ?? '')
   return row(
     'partner',

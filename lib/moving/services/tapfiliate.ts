@@ -42,8 +42,8 @@ const affiliates: List = async (access, _context, cursor) => {
     `programs/${encodeURIComponent(access.account)}/affiliates/`,
     cursor,
   )
-  const rows = items.flatMap(({ id, referral_link: given, coupon, ...one }) => {
-    const link = typeof given === 'string' ? given : given?.link
+  const rows = items.flatMap(({ id, referral_link: referralLink, coupon, ...one }) => {
+    const link = typeof referralLink === 'string' ? referralLink : referralLink?.link
     return [
       partnerRow('affiliates', {
         id,

@@ -6,7 +6,7 @@ import { commissionRow, customerRow, partnerRow } from './shared.ts'
 const size = 100
 
 const owner = z.prefault(z.nullish(z.union([z.string(), z.object({ id: anId })])), null)
-const idOf = (given: z.output<typeof owner>) => (typeof given === 'string' ? given : given?.id)
+const idOf = (reference: z.output<typeof owner>) => (typeof reference === 'string' ? reference : reference?.id)
 
 /** The service returns lists in `data`, and customers in `data.data`. */
 async function page<Item extends z.ZodMiniType<{ id: string }>>(
@@ -21,8 +21,8 @@ async function page<Item extends z.ZodMiniType<{ id: string }>>(
     ...(cursor !== undefined && { starting_after: cursor }),
   })
   const schema = z.object({ data: z.union([z.array(item), z.object({ data: z.array(item) })]) })
-  const { data: given } = await ask(schema, `${url}/${path}?${query}&expand[]=partner&expand[]=customer`, bearer(key))
-  const data = Array.isArray(given) ? given : given.data
+  const { data: list } = await ask(schema, `${url}/${path}?${query}&expand[]=partner&expand[]=customer`, bearer(key))
+  const data = Array.isArray(list) ? list : list.data
   return { data, next: data.length < size ? undefined : data.at(-1)?.id }
 }
 

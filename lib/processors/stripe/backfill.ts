@@ -178,9 +178,9 @@ async function withSubscriptions(db: Database, accountId: string, events: Webhoo
       .select(['e.event_id', 'e.fact'])
       .$castTo<{ event_id: string; fact: Purchase }>(),
   )
-  const said = new Map(rows.map(({ event_id: eventId, fact }) => [eventId, fact]))
+  const recorded = new Map(rows.map(({ event_id: eventId, fact }) => [eventId, fact]))
   return events.map((event) => {
-    const subscription = said.get(eventIdOf(subscriptionOf(event) ?? ''))
+    const subscription = recorded.get(eventIdOf(subscriptionOf(event) ?? ''))
     if (!subscription || event.fact.kind !== 'purchase') return event
     const { program_id, click_id, customer_key } = subscription
     return { ...event, fact: { ...event.fact, program_id, click_id, customer_key } }

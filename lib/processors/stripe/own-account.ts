@@ -33,24 +33,24 @@ export async function askOwnAccountCode(
   programId: number,
   userId: string,
 ): Promise<void> {
-  const asked = {
+  const newCode = {
     code: newToken(),
-    asked_by: userId,
+    requested_by: userId,
     needs_livemode: /^[a-z]+_live_/.test(STRIPE_SECRET_KEY),
     expires_at: sql<Date>`now() + interval '1 day'`,
   }
-  const given = await db.query(
+  const rows = await db.query(
     kysely
       .insertInto('own_account_codes')
-      .columns(['program_id', 'code', 'asked_by', 'needs_livemode', 'expires_at'])
+      .columns(['program_id', 'code', 'requested_by', 'needs_livemode', 'expires_at'])
       .expression(
         kysely
           .selectNoFrom((eb) => [
             eb.cast<number>(eb.val(programId), 'bigint').as('program_id'),
-            eb.val(asked.code).as('code'),
-            eb.val(asked.asked_by).as('asked_by'),
-            eb.cast<boolean>(eb.val(asked.needs_livemode), 'boolean').as('needs_livemode'),
-            asked.expires_at.as('expires_at'),
+            eb.val(newCode.code).as('code'),
+            eb.val(newCode.requested_by).as('requested_by'),
+            eb.cast<boolean>(eb.val(newCode.needs_livemode), 'boolean').as('needs_livemode'),
+            newCode.expires_at.as('expires_at'),
           ])
           .where((eb) =>
             eb.not(
@@ -64,10 +64,10 @@ export async function askOwnAccountCode(
             ),
           ),
       )
-      .onConflict((conflict) => conflict.column('program_id').doUpdateSet(asked))
+      .onConflict((conflict) => conflict.column('program_id').doUpdateSet(newCode))
       .returning('program_id'),
   )
-  if (given.length === 0) throw new ApiError('conflict', ownAccountIsTaken)
+  if (rows.length === 0) throw new ApiError('conflict', ownAccountIsTaken)
 }
 
 export async function readOwnAccountState(db: Database, programId: number): Promise<OwnAccountState | undefined> {

@@ -68,7 +68,7 @@ export async function readCheckout(
     started_at: checkout.created,
     settles_lead: !awaitsPayment,
     awaits_payment: awaitsPayment,
-    asked: awaitsPayment && total > 0 ? { total, untaxed } : null,
+    requested: awaitsPayment && total > 0 ? { total, untaxed } : null,
     payment_ids: [checkout.id, checkout.payment_intent, checkout.invoice].filter((one) => one !== null),
     reported_alone: true,
     asks_invoice_of: null,

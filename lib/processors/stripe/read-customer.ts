@@ -7,7 +7,7 @@ const before = z.looseObject({ metadata })
 
 type Named = Pick<CustomerMetadata, 'program_id' | 'click_id' | 'customer_key'>
 
-const saysSomething = (said: Named) => Object.values(said).some((value) => value !== null)
+const hasValue = (named: Named) => Object.values(named).some((value) => value !== null)
 
 /**
  * Reads `customer.created`, `.updated` and `.deleted`: the metadata that attributes the customer's payments. `previous` contains the
@@ -15,10 +15,16 @@ const saysSomething = (said: Named) => Object.values(said).some((value) => value
  */
 export function readCustomer(type: string, object: unknown, previous: unknown, reportedAt: string): Fact {
   const read = customer.parse(object)
-  const said = read.metadata ?? noMetadata
-  const saidBefore = before.safeParse(previous).data?.metadata ?? noMetadata
+  const current = read.metadata ?? noMetadata
+  const previousMetadata = before.safeParse(previous).data?.metadata ?? noMetadata
   const isDeleted = type === 'customer.deleted'
-  if (!isDeleted && !saysSomething(said) && !saysSomething(saidBefore))
+  if (!isDeleted && !hasValue(current) && !hasValue(previousMetadata))
     return ignored("The customer's metadata contains no visitor.")
-  return { kind: 'customer', ...said, processor_customer_id: read.id, is_deleted: isDeleted, reported_at: reportedAt }
+  return {
+    kind: 'customer',
+    ...current,
+    processor_customer_id: read.id,
+    is_deleted: isDeleted,
+    reported_at: reportedAt,
+  }
 }

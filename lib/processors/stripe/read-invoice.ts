@@ -114,7 +114,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     started_at: paid.created,
     settles_lead: false,
     awaits_payment: false,
-    asked: null,
+    requested: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
     // A session may identify the buyer of a first or a single invoice. But an invoice that is sent to the customer has no session.
     reported_alone:

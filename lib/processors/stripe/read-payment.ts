@@ -126,7 +126,7 @@ async function purchaseOf(payment: Payment, created: string, hashEmail: HashEmai
     started_at: payment.created,
     settles_lead: true,
     awaits_payment: false,
-    asked: null,
+    requested: null,
     // A session or an invoice may identify the buyer.
     reported_alone: false,
     payment_ids: [payment.id, payment.chargeId, payment.invoiceId].filter((one) => one !== null),

@@ -8,17 +8,17 @@ const subscription = z.looseObject({ id, created: unixTime, customer: reference,
 export function readSubscription(object: unknown): Fact {
   const read = subscription.safeParse(object).data
   if (read === undefined) return ignored('No known API version sends this form.')
-  const { created, customer, metadata: said } = read
+  const { created, customer, metadata: found } = read
   return {
     kind: 'purchase',
-    ...(said ?? noMetadata),
+    ...(found ?? noMetadata),
     email_hash: null,
     processor_customer_id: customer,
     session_id: null,
     started_at: created,
     settles_lead: false,
     awaits_payment: false,
-    asked: null,
+    requested: null,
     payment_ids: [],
     reported_alone: false,
     asks_invoice_of: null,

@@ -44,11 +44,11 @@ begin
 end $$;
 
 -- Stores a request's answer for its repeats, and returns it.
-create or replace function keep_answer(made jsonb) returns jsonb language plpgsql as $$
+create or replace function keep_answer(created_row jsonb) returns jsonb language plpgsql as $$
 begin
-  update idempotency_keys k set answer = made
+  update idempotency_keys k set answer = created_row
   where k.program_id = nullif(current_setting('svc.program', true), '')::bigint and k.token = current_setting('svc.token', true);
-  return made;
+  return created_row;
 end $$;
 
 -- The start of the audit log's retention period. lib/access/audit-log.ts deletes older entries, and the trigger below refuses every
@@ -381,7 +381,7 @@ create or replace trigger payouts_audit after update of status on payouts
 create or replace function audit_webhook_endpoint() returns trigger language plpgsql as $$
 declare
   act text := case
-    when tg_op = 'INSERT' then 'made'
+    when tg_op = 'INSERT' then 'created'
     when new.deleted_at is not null and old.deleted_at is null then 'deleted'
     when new.disabled_at is not null and old.disabled_at is null then 'disabled'
     when new.disabled_at is null and old.disabled_at is not null then 'enabled'
@@ -391,7 +391,7 @@ declare
 begin
   if act is not null then
     perform write_program_audit(new.program_id, 'webhook.' || act, coalesce(new.url, 'svc listen'),
-      case when act in ('made', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
+      case when act in ('created', 'changed') then jsonb_build_object('types', to_jsonb(new.types)) end);
   end if;
   return null;
 end $$;

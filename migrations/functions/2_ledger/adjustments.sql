@@ -11,7 +11,7 @@ begin
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
     or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then
-    raise exception 'adjustments stay as they were made' using errcode = 'restrict_violation';
+    raise exception 'adjustments never change' using errcode = 'restrict_violation';
   end if;
   return new;
 end $$;
@@ -19,7 +19,7 @@ create or replace trigger adjustments_stay before update or delete on adjustment
   for each row execute function refuse_adjustment_change();
 
 -- Adds `of_cents` to a partner's balance, or deducts them if negative, and notifies the partner. A null `of_currency` means the program's
--- currency. `outcome` is `made`, or without any change: `known` if the same request created it before, `no_partner`, `closed` if the
+-- currency. `outcome` is `created`, or without any change: `known` if the same request created it before, `no_partner`, `closed` if the
 -- partner's account or the workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
 create or replace function create_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
@@ -53,7 +53,7 @@ begin
     outcome := 'known';
     return;
   end if;
-  outcome := 'made';
+  outcome := 'created';
   insert into balances (program_id, partner_id, currency) values (of_program_id, of_partner_id, adjustment.currency) on conflict do nothing;
   perform from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = adjustment.currency for no key update;

@@ -42,7 +42,7 @@ where p.payable_cents > 0 and not in_shadow_mode(p.program_id);
 -- Asks partners with due money and an account for their missing payout address. A partner is asked once a day. Returns how many it asked.
 create or replace function ask_for_payout_address(of_program_id bigint) returns integer language plpgsql as $$
 declare
-  asked integer := 0;
+  partner_count integer := 0;
   due record;
   of_cause text;
 begin
@@ -57,16 +57,16 @@ begin
     ) then
       perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
-      asked := asked + 1;
+      partner_count := partner_count + 1;
     end if;
   end loop;
-  return asked;
+  return partner_count;
 end $$;
 
 -- Notifies partners that their payout waits for a tax form, once a day. Returns how many it notified.
 create or replace function ask_for_tax_forms(of_program_id bigint) returns integer language plpgsql as $$
 declare
-  asked integer := 0;
+  partner_count integer := 0;
   due record;
   of_cause text;
 begin
@@ -81,10 +81,10 @@ begin
     ) then
       perform write_outbox(of_program_id, 'tax_form_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
-      asked := asked + 1;
+      partner_count := partner_count + 1;
     end if;
   end loop;
-  return asked;
+  return partner_count;
 end $$;
 
 -- Partners with unsettled money, with the state that is closest to payment. Until it is settled, neither their account nor

@@ -20,7 +20,7 @@ declare
   run_id bigint;
   locked_partner_ids bigint[];
   locked_currencies text[];
-  made integer;
+  payout_count integer;
 begin
   select array_agg(l.partner_id), array_agg(l.currency) into locked_partner_ids, locked_currencies
   from (
@@ -46,8 +46,8 @@ begin
   from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
   where d.program_id = of_program_id and d.exclusion_reason is null
   order by d.partner_id, d.currency;
-  get diagnostics made = row_count;
-  update payout_runs r set payments = made where r.program_id = of_program_id and r.id = run_id;
+  get diagnostics payout_count = row_count;
+  update payout_runs r set payments = payout_count where r.program_id = of_program_id and r.id = run_id;
   return run_id;
 end $$;
 

@@ -16,10 +16,10 @@ begin
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
     -- Amounts from the API stay unchanged.
-    if given.amount_source in ('charge', 'intent') and event.fact#>>'{asked,total}' is not null then
+    if given.amount_source in ('charge', 'intent') and event.fact#>>'{requested,total}' is not null then
       given.amount_source := 'session';
-      given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{asked,untaxed}')::bigint,
-        (event.fact#>>'{asked,total}')::bigint);
+      given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{requested,untaxed}')::bigint,
+        (event.fact#>>'{requested,total}')::bigint);
     end if;
     perform record_sale(given, true);
     perform settle_reversals(sale_of_payments(event.account_id, false, ids));

@@ -23,7 +23,7 @@ end $$;
 -- Adds the current metadata of the processor's customer to a purchase that does not identify its buyer.
 create or replace function with_customer_metadata(of_account_id text, of_livemode boolean, fact jsonb) returns jsonb language plpgsql stable as $$
 declare
-  said processor_customer_metadata;
+  metadata processor_customer_metadata;
 begin
   if fact->>'named_by' = 'customer' then
     fact := fact || jsonb_build_object('program_id', fact->'own_program_id', 'click_id', null, 'customer_key', null, 'named_by', null);
@@ -31,13 +31,13 @@ begin
   if fact->>'click_id' is not null or fact->>'customer_key' is not null then
     return fact;
   end if;
-  select m.* into said from processor_customer_metadata m
+  select m.* into metadata from processor_customer_metadata m
   where m.account_id = of_account_id and m.livemode = of_livemode and m.processor_customer_id = fact->>'processor_customer_id';
-  if num_nonnulls(said.program_id, said.click_id, said.customer_key) = 0 or (fact->>'program_id')::bigint <> said.program_id then
+  if num_nonnulls(metadata.program_id, metadata.click_id, metadata.customer_key) = 0 or (fact->>'program_id')::bigint <> metadata.program_id then
     return fact;
   end if;
-  return fact || jsonb_build_object('program_id', coalesce(said.program_id, (fact->>'program_id')::bigint), 'click_id', said.click_id,
-    'customer_key', said.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
+  return fact || jsonb_build_object('program_id', coalesce(metadata.program_id, (fact->>'program_id')::bigint), 'click_id', metadata.click_id,
+    'customer_key', metadata.customer_key, 'named_by', 'customer', 'own_program_id', fact->'program_id');
 end $$;
 
 -- Returns the first steps of a purchase's resolution: whether the purchase or its customer's metadata identifies the buyer, and how the
@@ -184,7 +184,7 @@ end $$;
 create or replace function keep_session(of_program_id bigint, buyer_id bigint, fact jsonb) returns void language plpgsql as $$
 begin
   insert into processor_sessions as kept (program_id, session_id, customer_id, asked_total, asked_untaxed)
-  values (of_program_id, fact->>'session_id', buyer_id, (fact#>>'{asked,total}')::bigint, (fact#>>'{asked,untaxed}')::bigint)
+  values (of_program_id, fact->>'session_id', buyer_id, (fact#>>'{requested,total}')::bigint, (fact#>>'{requested,untaxed}')::bigint)
   on conflict (program_id, session_id) do update set customer_id = excluded.customer_id where kept.customer_id is null;
 end $$;
 

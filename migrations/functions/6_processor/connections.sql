@@ -25,30 +25,30 @@ end $$;
 -- requested the code, and it works once. The program's log says why a code was refused.
 create or replace function apply_ownership(event processor_events) returns processor_events language plpgsql as $$
 declare
-  asked own_account_codes;
+  own_code own_account_codes;
 begin
-  select c.* into asked from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
-  if asked.program_id is null then
+  select c.* into own_code from own_account_codes c where c.code = event.fact->>'code' and c.expires_at > now() for update;
+  if own_code.program_id is null then
     return with_outcome(event, 'ignored', 'unknown_code');
   end if;
-  event.program_id := asked.program_id;
+  event.program_id := own_code.program_id;
   if event.account_id <> 'platform' then
     return with_outcome(event, 'ignored', 'code_of_connected_account');
   end if;
-  if asked.needs_livemode and not event.livemode then
+  if own_code.needs_livemode and not event.livemode then
     return with_outcome(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
     select from workspace_members m join programs p on p.workspace_id = m.workspace_id
-    where p.id = asked.program_id and m.user_id = asked.asked_by and m.role = 'owner' and m.removed_at is null
+    where p.id = own_code.program_id and m.user_id = own_code.requested_by and m.role = 'owner' and m.removed_at is null
   ) then
     return with_outcome(event, 'ignored', 'code_of_former_owner');
   end if;
-  perform set_config('svc.actor', asked.asked_by, true);
-  if not connect_processor(asked.program_id, event.account_id, event.livemode) then
+  perform set_config('svc.actor', own_code.requested_by, true);
+  if not connect_processor(own_code.program_id, event.account_id, event.livemode) then
     return with_outcome(event, 'ignored', 'account_taken');
   end if;
-  delete from own_account_codes c where c.program_id = asked.program_id;
+  delete from own_account_codes c where c.program_id = own_code.program_id;
   return with_outcome(event, 'recorded', null);
 end $$;
 

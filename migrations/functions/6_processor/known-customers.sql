@@ -28,9 +28,9 @@ $$;
 create or replace function known_of_past(of_account_id text, past_objects jsonb) returns table (place integer, is_test boolean)
 language sql stable as $$
   with objects as (
-    select (o.place - 1)::integer as place, o.said from jsonb_array_elements(past_objects) with ordinality o (said, place)
+    select (o.place - 1)::integer as place, o.fact from jsonb_array_elements(past_objects) with ordinality o (fact, place)
   ), named as (
-    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.said->'payment_ids') i (id)
+    select o.place, i.id from objects o cross join jsonb_array_elements_text(o.fact->'payment_ids') i (id)
   ), pointed_to as (
     select n.place, n.id from named n union
     select n.place, p.transaction_id from named n join processor_payments p on p.account_id = of_account_id and p.payment_id = n.id
@@ -43,9 +43,9 @@ language sql stable as $$
   join sales s on s.program_id = p.id and s.is_test = mode.is_test and s.transaction_id = i.id
   union
   select o.place, not m.livemode from objects o join processor_customer_metadata m
-    on m.account_id = of_account_id and m.processor_customer_id = o.said->>'processor_customer_id'
+    on m.account_id = of_account_id and m.processor_customer_id = o.fact->>'processor_customer_id'
     and (m.program_id is not null or m.click_id is not null)
   union
   select o.place, mode.is_test from objects o cross join (values (false), (true)) mode (is_test)
-  where (known_buyer(of_account_id, mode.is_test, o.said)).id is not null
+  where (known_buyer(of_account_id, mode.is_test, o.fact)).id is not null
 $$;

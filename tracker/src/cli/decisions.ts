@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { eachWholeNumber, type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { eachWholeNumber, type Flags, optionValues, type Print, type Subcommand, wholeNumber } from './flags.ts'
 import { connect, request } from './service.ts'
 import { day, green, money, plain, style } from './text.ts'
 
@@ -37,7 +37,7 @@ export function decideApplications(applications: Command, subcommand: Subcommand
     .option('--notify', 'Notify the person by e-mail.')
     .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A site of coupons" --notify')
     .action((id: number, flags: Flags & { notify?: boolean }) =>
-      decide(id, flags, { status: 'rejected', ...given(flags, ['note']), notify: flags.notify }),
+      decide(id, flags, { status: 'rejected', ...optionValues(flags, ['note']), notify: flags.notify }),
     )
   named(subcommand(applications, 'delete', 'Delete an application that was rejected or never confirmed.'))
     .addHelpText('after', '\nExamples:\n  $ svc applications delete 7')
@@ -73,7 +73,11 @@ export function decidePayouts(payouts: Command, subcommand: Subcommand, print: P
       '\nExamples:\n  $ svc payouts pay 7 --amount-cents 980 --reference "transfer 17" --paid-on 2026-01-31',
     )
     .action((id: number, flags: Flags & { amountCents: number }) =>
-      decide(id, flags, { status: 'paid', amount_cents: flags.amountCents, ...given(flags, ['reference', 'paid-on']) }),
+      decide(id, flags, {
+        status: 'paid',
+        amount_cents: flags.amountCents,
+        ...optionValues(flags, ['reference', 'paid-on']),
+      }),
     )
   subcommand(payouts, 'refuse', 'Refuse a requested payout. Its money stays in the balance.')
     .argument('<id>', 'Id of the payout.', wholeNumber)

@@ -35,7 +35,7 @@ export type Subcommand = (parent: Command, name: string, description: string) =>
 
 const camel = (option: string) => option.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
 /** Returns the text values of these options, by their names in the API. */
-export const given = (flags: Flags, options: string[]) =>
+export const optionValues = (flags: Flags, options: string[]) =>
   Object.fromEntries(
     options.flatMap((option) => {
       const value = flags[camel(option)]

@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Argument, type Command, InvalidArgumentError } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { type Flags, optionValues, type Print, type Subcommand, wholeNumber } from './flags.ts'
 import { addListOptions, type Column, type ListFlags, printList, type Row } from './lists.ts'
 import { CommandError, type Connection, connect, download, request } from './service.ts'
 import { day, type Fields, green, inLines } from './text.ts'
@@ -175,7 +175,7 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
       const body = {
         source,
         ...(files.length > 0 ? { files: files.map(readFile) } : { api_key: key }),
-        ...given(flags, ['account']),
+        ...optionValues(flags, ['account']),
         ...(flags.mapping && { mapping: flags.mapping }),
       }
       await show(flags, await request<Import>(connect(flags), '/api/v1/imports', { body, headers, ...patient }))

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { webhookTypes } from '../webhook-types.ts'
-import { type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { type Flags, optionValues, type Print, type Subcommand, wholeNumber } from './flags.ts'
 import { type Connection, connect, request } from './service.ts'
 import { day, money, plain, style, table } from './text.ts'
 
@@ -292,7 +292,7 @@ export function addListOptions(command: Command, { filters = {}, sorts }: Pick<L
 /** Prints a list as a table, with the options for the next page if there is one. */
 export async function printList<Of>(list: List<Of>, flags: ListFlags, print: Print): Promise<void> {
   const { noun, path = noun, filters = {}, columns } = list
-  const wanted = given(flags, [...Object.keys(filters), 'sort'])
+  const wanted = optionValues(flags, [...Object.keys(filters), 'sort'])
   const page = await readList<Of>(connect(flags), path, wanted, flags.limit, flags.cursor)
   const text = page.data.length === 0 ? `No ${noun}.` : tableOf(columns, page.data)
   const more =

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
-import { given, type Print, type Subcommand } from './flags.ts'
+import { optionValues, type Print, type Subcommand } from './flags.ts'
 import { connect, type ConnectionFlags, request } from './service.ts'
 import { money, plain, table } from './text.ts'
 
@@ -29,7 +29,7 @@ export function addPerformance(svc: Command, subcommand: Subcommand, print: Prin
       '\nExamples:\n  $ svc performance --group-by partner\n  $ svc performance --interval week --time-zone Europe/Berlin --json',
     )
     .action(async (flags: ConnectionFlags & Record<string, unknown>) => {
-      const search = new URLSearchParams(given(flags, Object.keys(options)))
+      const search = new URLSearchParams(optionValues(flags, Object.keys(options)))
       const answer = await request<Answer>(connect(flags), `/api/v1/performance?${search}`)
       print(flags, answer, asTable(answer))
     })

@@ -4,7 +4,7 @@ import { decideApplications, decideCommissions, decidePayouts, decideReviews } f
 import {
   create,
   type Flags,
-  given,
+  optionValues,
   hundredths,
   type Print,
   signedNumber,
@@ -92,7 +92,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       '\nExamples:\n  $ svc partners create --name "Nora Field" --code nora --email nora@example.com',
     )
     .action(async (flags: Flags) => {
-      const body = given(flags, ['name', 'email', 'code', 'external-id'])
+      const body = optionValues(flags, ['name', 'email', 'code', 'external-id'])
       const created = await create<ApiOperations['createPartner']['answer']>(flags, 'partners', body)
       const { id, name, links: own } = created.partner
       print(
@@ -103,7 +103,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     })
 
   const update = async (id: number, flags: Flags, noun: string, options: string[], more = {}) => {
-    const changes = { ...given(flags, options), ...more }
+    const changes = { ...optionValues(flags, options), ...more }
     const body = Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, value === '' ? null : value]))
     const answer = await request<object>(connect(flags), `/api/v1/${noun}/${id}`, { method: 'PATCH', body })
     print(flags, answer, `${green('✓')} ${noun === 'partners' ? 'Partner' : 'Link'} ${id} was changed.`)
@@ -223,7 +223,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
                 percent_off: percent / 100,
                 ...(months > 0 ? { duration: 'repeating', duration_in_months: months } : { duration }),
               }
-        const body = { ...given(flags, ['code']), partner_id: flags.partnerId, ...(stripe && { stripe }) }
+        const body = { ...optionValues(flags, ['code']), partner_id: flags.partnerId, ...(stripe && { stripe }) }
         const created = await create<ApiOperations['createCode']['answer']>(flags, 'codes', body)
         print(flags, created, `${green('✓')} Code ${created.code.id}, ${plain(created.code.code)}`)
       },
@@ -247,7 +247,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
     .addHelpText('after', '\nExamples:\n  $ svc links create --partner-id 2 --code nora-spring')
     .action(async (flags: Flags & { partnerId: number }) => {
-      const body = { ...given(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
+      const body = { ...optionValues(flags, ['code', 'page-url', 'external-id']), partner_id: flags.partnerId }
       const created = await create<ApiOperations['createLink']['answer']>(flags, 'links', body)
       print(flags, created, `${green('✓')} Link ${created.link.id}: ${created.link.url}`)
     })
@@ -291,7 +291,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
     )
     .action(async (flags: Flags & { partnerId: number; amountCents: number }) => {
       const body = {
-        ...given(flags, ['note', 'currency', 'transaction-id', 'external-id']),
+        ...optionValues(flags, ['note', 'currency', 'transaction-id', 'external-id']),
         partner_id: flags.partnerId,
         amount_cents: flags.amountCents,
       }

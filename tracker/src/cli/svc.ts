@@ -88,8 +88,8 @@ Examples:
   $ SVC_API_KEY=svc_live_… svc init --json`,
   )
   .action(async (flags: ConnectionFlags & { force?: boolean }) => {
-    const asked = findApiKey(flags) ?? (interactive(flags) ? await askForKey() : undefined)
-    const connection = { ...connect({ ...flags, ...(asked && { apiKey: asked }) }), baseUrl: findBaseUrl(flags) }
+    const apiKey = findApiKey(flags) ?? (interactive(flags) ? await askForKey() : undefined)
+    const connection = { ...connect({ ...flags, ...(apiKey && { apiKey }) }), baseUrl: findBaseUrl(flags) }
     const { status, files } = await init(connection, async (path) => {
       if (flags.force) return true
       if (!interactive(flags)) return false

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { ApiOperations } from '../api-types.ts'
 import { webhookTypes } from '../webhook-types.ts'
-import { create, type Flags, given, type Print, type Subcommand, wholeNumber } from './flags.ts'
+import { create, type Flags, optionValues, type Print, type Subcommand, wholeNumber } from './flags.ts'
 import { addListOptions, type Column, type ListFlags, printList, type Row, tableOf } from './lists.ts'
 import { connect, type ConnectionFlags, request } from './service.ts'
 import { green, plain } from './text.ts'
@@ -56,7 +56,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
       '\nExamples:\n  $ svc webhooks create --url https://shop.example.com/webhooks --types sale.created,sale.refunded',
     )
     .action(async (flags: Flags & { types?: string }) => {
-      const body = { ...given(flags, ['url', 'description']), types: typesOf(flags.types) }
+      const body = { ...optionValues(flags, ['url', 'description']), types: typesOf(flags.types) }
       const created = await create<Answer<'createWebhookEndpoint'>>(flags, 'webhook-endpoints', body)
       const { id, url, secret } = created.webhook_endpoint
       print(flags, created, `${green('✓')} Endpoint ${id}: ${plain(url)}\n  Secret, shown this once: ${secret}`)
@@ -105,7 +105,7 @@ export function addWebhooks(webhooks: Command, subcommand: Subcommand, print: Pr
     )
     .action(async (id: number, flags: Flags) => {
       const body = {
-        ...given(flags, ['delivery-id', 'since', 'until']),
+        ...optionValues(flags, ['delivery-id', 'since', 'until']),
         ...(flags['failedOnly'] === true && { failed_only: true }),
       }
       const answer = await request<Answer<'replayWebhooks'>>(connect(flags), `${path(id)}/replay`, { body })
