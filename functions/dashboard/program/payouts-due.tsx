@@ -189,7 +189,7 @@ pages.post('/payouts/ask', requireProgram('payout:pay'), async (c) => {
     c,
     backTo(c, duePage(c)),
     count === 0
-      ? 'They were asked today already.'
+      ? 'You already asked them today.'
       : `${counted(count, 'partner was', 'partners were')} asked for a payout address.`,
   )
 })
