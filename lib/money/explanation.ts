@@ -38,14 +38,14 @@ const resolutionOf = (stored: unknown): Resolution => (stored === null ? { steps
 /** The subject and the outcome of each step, for the words that the database functions store. */
 const stepNames: Record<string, string> = {
   metadata: 'Metadata of the payment',
-  customer_metadata: 'Metadata of the Stripe customer',
+  customer_metadata: 'Metadata of the processor customer',
   program: 'Program',
-  known_buyer: 'Known subscription or Stripe customer',
+  known_buyer: 'Known subscription or processor customer',
   setting: 'Setting for known customers',
   session: 'Checkout session',
   click_id: 'Click id',
   email: 'E-mail address',
-  processor_customer: 'Stripe customer',
+  processor_customer: 'Processor customer',
   customer_key: 'Customer key',
   unverified_email: 'E-mail address from a browser',
   unverified_customer_key: 'Customer key from a browser',
@@ -64,22 +64,22 @@ const ofPayment: Record<string, Record<string, string>> = {
     nothing: "The payment itself doesn't contain a program, a click or a customer.",
   },
   customer_metadata: {
-    found: "The Stripe customer's metadata contains a program, a click or a customer.",
-    nothing: "The Stripe customer's metadata doesn't contain any of these.",
-    not_given: 'The payment has no Stripe customer.',
+    found: "The processor customer's metadata contains a program, a click or a customer.",
+    nothing: "The processor customer's metadata doesn't contain any of these.",
+    not_given: 'The payment has no processor customer.',
     not_tried: 'This was not needed, because the payment has its own metadata.',
   },
   program: {
     named: 'The metadata contains this program.',
     by_click: 'The click id belongs to this program.',
-    not_connected: 'The program in the metadata is not connected to this Stripe account.',
+    not_connected: 'The program in the metadata is not connected to this processor account.',
     by_code: 'The promotion code belongs to this program.',
     none: 'The metadata contains no program, and there is no click id that leads to one.',
   },
   known_buyer: {
-    found: 'An earlier attributed payment belongs to the same subscription or Stripe customer.',
-    unknown: 'No earlier attributed payment belongs to this subscription or Stripe customer.',
-    not_given: 'The payment has neither a subscription nor a Stripe customer.',
+    found: 'An earlier attributed payment belongs to the same subscription or processor customer.',
+    unknown: 'No earlier attributed payment belongs to this subscription or processor customer.',
+    not_given: 'The payment has neither a subscription nor a processor customer.',
   },
   setting: { off: "At that time the program did not attribute known customers' payments without metadata." },
   session: {
@@ -243,7 +243,7 @@ const lookedUpIds: Record<string, string> = {
   coupon: 'a code',
   click_id: 'a click id',
   email: 'an e-mail address',
-  processor_customer: 'a Stripe customer',
+  processor_customer: 'a processor customer',
   customer_key: 'a customer key',
 }
 const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
