@@ -1,3 +1,4 @@
+import { createMiddleware } from 'hono/factory'
 import { limitBodyTo, maxImportBytes, onlyMethods } from '../lib/api/app.ts'
 import { asExport, exportPath } from '../lib/api/exports.ts'
 import {
@@ -12,7 +13,7 @@ import {
 } from '../lib/api/imports.ts'
 import { accept } from '../lib/api/input.ts'
 import { cursorOf, idCursorOf, listed, pageOf } from '../lib/api/lists.ts'
-import { openDatabase } from '../lib/database.ts'
+import { type Database, openDatabase } from '../lib/database.ts'
 import { archiveResponse, createExport } from '../lib/moving/exports.ts'
 import { createProgramApi, known, withIdempotency, withKey, withoutFields } from '../lib/api/program-key.ts'
 import {
@@ -23,6 +24,7 @@ import {
   listImportRows,
   listImports,
   readImport,
+  refuseManyImports,
   storeArchivePart,
   undoImport,
 } from '../lib/moving/imports.ts'
@@ -43,11 +45,17 @@ app.get(all, withKey('read'), accept('query', importsQuery, known), async (c) =>
   return c.json(listed(imports, query.limit, asImport, idCursorOf))
 })
 
+const limitImports = createMiddleware<{ Variables: { db: Database; programId: number } }>(async (c, next) => {
+  await refuseManyImports(c.get('db'), c.get('programId'))
+  await next()
+})
+
 app.post(
   all,
   limitBodyTo(maxImportBytes),
   withKey('manage'),
   accept('json', newImport, known),
+  limitImports,
   withIdempotency,
   async (c) => {
     const programId = c.get('programId')

@@ -502,6 +502,7 @@ export interface Imports {
   added_params: Generated<string[]>;
   applied_at: Timestamp | null;
   applied_count: Generated<number>;
+  archive_bytes: Generated<Int8>;
   create_count: Generated<number>;
   created_at: Generated<Timestamp>;
   error_count: Generated<number>;
@@ -1463,6 +1464,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_import_id: number | null; params: (string)[] | null }
     row: { was: string | null }
   }
+  begin_reading_archive: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; bytes: number | null; most_bytes: number | null }
+    row: { why_not: string | null }
+  }
   begin_undo: {
     arguments: { of_program_id: number | null; of_import_id: number | null }
     row: { was: string | null }
@@ -1872,6 +1877,7 @@ export const functionCalls: {
   begin_archive: { text: 'select begin_archive($1, $2)', names: ['of_program_id', 'of_import_id'] },
   begin_export: { text: 'select * from begin_export($1)', names: ['of_program_id'] },
   begin_import: { text: 'select * from begin_import($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'params'] },
+  begin_reading_archive: { text: 'select * from begin_reading_archive($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'bytes', 'most_bytes'] },
   begin_undo: { text: 'select * from begin_undo($1, $2)', names: ['of_program_id', 'of_import_id'] },
   cancel_payout: { text: 'select * from cancel_payout($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_payout_id'] },
   change_group: { text: 'select change_group($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'group_name', 'rules'] },

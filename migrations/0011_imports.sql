@@ -26,6 +26,8 @@ create table imports (
   skip_count integer not null default 0,
   error_count integer not null default 0,
   applied_count integer not null default 0,
+  -- The size of an archive's rows, which counts toward the limit of a day.
+  archive_bytes bigint not null default 0,
   -- The link parameters that it added to the program, for the undo.
   added_params text[] not null default '{}',
   created_at timestamptz not null default now(),

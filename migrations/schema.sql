@@ -766,6 +766,7 @@ create table imports (
   skip_count integer not null default 0,
   error_count integer not null default 0,
   applied_count integer not null default 0,
+  archive_bytes bigint not null default 0,
   added_params text[] not null default '{}'::text[],
   created_at timestamp with time zone not null default now(),
   planned_at timestamp with time zone,
@@ -3959,6 +3960,26 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.begin_reading_archive(of_program_id bigint, of_import_id bigint, bytes bigint, most_bytes bigint, OUT why_not text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_workspace_id text := (select p.workspace_id from programs p where p.id = of_program_id);
+begin
+  perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
+  why_not := coalesce(refusal_of_archive(of_program_id), (
+    select 'The archives of a workspace can have ' || pg_size_pretty(most_bytes) || ' a day. Import this one tomorrow.'
+    from imports i join programs p on p.id = i.program_id
+    where p.workspace_id = of_workspace_id and i.created_at > now() - interval '1 day'
+    having sum(i.archive_bytes) + bytes > most_bytes
+  ));
+  if why_not is null then
+    update imports i set archive_bytes = bytes where i.program_id = of_program_id and i.id = of_import_id;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.begin_undo(of_program_id bigint, of_import_id bigint, OUT was text)
  RETURNS text
  LANGUAGE plpgsql
@@ -6943,8 +6964,7 @@ CREATE OR REPLACE FUNCTION public.finish_reading_archive(of_program_id bigint, o
  LANGUAGE plpgsql
 AS $function$
 begin
-  why_not := coalesce(why_not, case when not is_unused(of_program_id) then
-    'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.' end);
+  why_not := coalesce(why_not, refusal_of_archive(of_program_id));
   update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
     state = case when why_not is null then 'planned' else 'failed' end
   where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
@@ -10815,6 +10835,13 @@ begin
     else 'refunded'
   end;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refusal_of_archive(of_program_id bigint)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN (NOT is_unused(of_program_id)) THEN 'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.'::text ELSE NULL::text END
 ;
 
 CREATE OR REPLACE FUNCTION public.refuse_adjustment_change()

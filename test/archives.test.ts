@@ -248,6 +248,22 @@ test('subscriptions that carry the former id of a moved program still reach it, 
   })
 })
 
+test('the archives of a workspace store up to 1 GiB of rows in a day, and none for a program that is in use', async () => {
+  const other = await newProgram()
+  await createImport(db, env, programId, 'archive')
+  await sql.query(
+    `update programs set workspace_id = (select workspace_id from programs where id = $1) where id = $2`,
+    [programId, other],
+  )
+  const stored = async () =>
+    (await sql.query('select from archive_rows where program_id in ($1, $2)', [programId, other])).rowCount
+  const before = await stored()
+  expect(await importedInto(programId, archive)).toMatchObject({ problem: expect.stringContaining('already has') })
+  await sql.query('update imports set archive_bytes = $2 where program_id = $1', [programId, 2 ** 30])
+  expect(await importedInto(other, archive)).toMatchObject({ problem: expect.stringContaining('a day') })
+  expect(await stored()).toBe(before)
+})
+
 test('an instance with a different key for e-mail addresses drops their hashes and reports it', async () => {
   const other = await newProgram()
   const importId = await createImport(db, env, other, 'archive')

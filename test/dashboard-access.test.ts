@@ -147,6 +147,10 @@ test('a first program creates its own workspace and joins no other', async () =>
   expect(again.text).toContain('Set up First')
   expect(again.text).not.toContain('svc_live_')
   expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
+  await stack.sql.query(`update sign_in_attempts set attempts = 20 where key = 'new programs of ' || $1`, [
+    founder.userId,
+  ])
+  expect((await post('/programs/new', program, founder.token)).status).toBe(429)
 })
 
 test('people sign up, sign in and sign out on the pages', async () => {

@@ -108,8 +108,11 @@ test('reads return the same data as the API, and refusals contain the reason', a
   expect(ofOther).toMatchObject({ isError: true, error: { code: 'not_found' } })
 })
 
-test("a path argument can't reach another path, and a request contains one call", async () => {
+test("a path argument can't reach another path, a request contains one call, and deep arguments are refused", async () => {
   const refused = { isError: true, error: { code: 'invalid_request' } }
+  const deep: unknown = JSON.parse(`${'['.repeat(3000)}${']'.repeat(3000)}`)
+  for (const tool of ['list_partners', 'create_partner'])
+    expect(await agent.call(tool, { name: deep })).toMatchObject(refused)
   for (const partner_id of ['', '.', '..', '\ud800']) {
     expect(await agent.call('get_partner', { partner_id })).toMatchObject(refused)
     expect(await agent.call('update_partner', { partner_id, name: 'Eve' })).toMatchObject(refused)

@@ -491,6 +491,8 @@ test('tables may have quotes, line breaks in cells, and any separator', () => {
     [3, '1,5', '2'],
   ])
   expect(cellsOf('')).toEqual([])
+  const long = 'a'.repeat(20_000)
+  expect(cellsOf(`${long},"${long}"`)).toEqual([[1, 'a'.repeat(10_000), 'a'.repeat(10_000)]])
 })
 
 test.each<[source: string, access: object, groups: number, balances: number]>([
@@ -582,9 +584,36 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   const importId = await createImport(db, env, shop.programId, 'csv')
   const reading = { source: 'csv', files: sent, mappings: {}, seconds: 5 } as const
   expect(await importFiles(db, env, shop.programId, importId, reading)).toMatchObject({ state: 'planned', rows: 14 })
+  // The limit of a day includes the other programs of the workspace.
+  const { rows } = await sql.query(
+    `insert into programs (workspace_id, name, domain, currency, commission_bp)
+    select workspace_id, 'Other', 'other.example.com', currency, commission_bp from programs where id = $1 returning id::int`,
+    [shop.programId],
+  )
   await sql.query('update imports set row_count = 1000000 where id = $1', [importId])
-  const { body } = await call('POST', '', { source: 'csv', files: [{ name: 'partners.csv', content: 'name\nAda' }] })
-  expect(body).toMatchObject({ state: 'failed', problem: expect.stringContaining('1,000,000 rows a day') })
+  const full = {
+    source: 'csv',
+    files: [{ name: 'partners.csv', content: new TextEncoder().encode('name\nAda') }],
+  } as const
+  for (const programId of [shop.programId, rows[0].id]) {
+    const another = await createImport(db, env, programId, 'csv')
+    expect(await importFiles(db, env, programId, another, { ...full, mappings: {}, seconds: 5 })).toMatchObject({
+      state: 'failed',
+      problem: expect.stringContaining('1,000,000 rows a day'),
+    })
+  }
+  const named = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`${n}.csv`, 'name']))
+  const mapping = { name: Object.fromEntries(Array.from({ length: 50_001 }, (_, n) => [`n${n}`, 'x'])) }
+  for (const [access, message] of [
+    [{ files: named }, 'must be 20 files at most'],
+    [{ files: [{ name: 'a.csv', content: 'a' }], mapping }, 'can have 50000 values at most'],
+  ] as const) {
+    const { body } = await call('POST', '', { source: 'csv', ...access })
+    expect(body).toMatchObject({ error: { message: expect.stringContaining(message) } })
+  }
+  for (let count = 0; count < 8; count++) await createImport(db, env, shop.programId, 'csv')
+  const valid = { source: 'csv', files: [{ name: 'a.csv', content: 'name' }] }
+  expect((await call('POST', '', valid)).status).toBe(429)
 })
 
 test('an import fails and deletes its key if the former service refuses the key', async () => {

@@ -5,7 +5,7 @@ import type { DB } from '../schema.ts'
 
 /** The database counts the attempts, so that a request to another isolate does not reset them. A window begins with its first attempt. */
 const quarterHourSeconds = 15 * 60
-const daySeconds = 24 * 60 * 60
+export const daySeconds = 24 * 60 * 60
 
 const undelayedAttemptsPerAccount = 20
 

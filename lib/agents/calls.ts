@@ -40,7 +40,7 @@ export async function callTool(caller: Caller, name: string, args: Arguments, cl
       `This API key can't use the tool ${name.slice(0, 100).toWellFormed()}. List the tools that it can use.`,
     )
   }
-  const { confirmation, ...rest } = args
+  const { confirmation, ...rest } = parse(fieldsOf, args, 'json')
   const isPlan = !tool.isRead && confirmation === undefined
   await noteAgentCall(caller.db, caller.key.programId, { tool: name, client, is_plan: isPlan })
   if (tool.isRead) return await send(caller, tool, args)

@@ -13,6 +13,7 @@ export const importRowsQuery = listQuery({ outcome: z.optional(oneOf(outcomes)) 
 
 // oxlint-disable-next-line no-unsafe-type-assertion -- the keys of a constant
 const tableNames = Object.keys(tables) as [Table, ...Table[]]
+const mostFiles = 20
 const heading = z.string().check(z.maxLength(200))
 const fileName = z.string().check(z.minLength(1), z.maxLength(150))
 
@@ -53,8 +54,15 @@ export const newImport = z
     files: z.optional(
       z.union(
         [
-          z.array(file).check(z.minLength(1, 'must be one file at least'), z.maxLength(20, 'must be 20 files at most')),
-          z.record(fileName, z.string()),
+          z
+            .array(file)
+            .check(
+              z.minLength(1, 'must be one file at least'),
+              z.maxLength(mostFiles, `must be ${mostFiles} files at most`),
+            ),
+          z
+            .record(fileName, z.string())
+            .check(z.refine((named) => Object.keys(named).length <= mostFiles, `must be ${mostFiles} files at most`)),
         ],
         'must be a list of files with a name and a content',
       ),

@@ -4,6 +4,8 @@ import * as z from 'zod/mini'
 import { ApiError, type ErrorDetail } from '../errors.ts'
 
 const maxBodyDepth = 8
+/** A body of 64 KiB has fewer values. A larger body with more would block the process for seconds. */
+const maxBodyValues = 50_000
 const maxDetails = 20
 
 type Target = 'json' | 'query' | 'param' | 'form'
@@ -88,6 +90,9 @@ function unreadable(target: Target): ApiError {
 
 /** Parses a value from outside. Throws an `invalid_request` that names each invalid field. */
 export function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
+  if (countValues(value) > maxBodyValues) {
+    throw new ApiError('invalid_request', `The request can have ${maxBodyValues} values at most. Send it in parts.`)
+  }
   const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
   const others = target === 'form' ? [] : unstorable(value)
   if (parsed.success && others.length === 0) {
@@ -161,6 +166,17 @@ const storable = (text: string) => text.replaceAll(/\0|\p{Surrogate}/gu, '')
 
 /** Returns whether Postgres can store a text: it has no NUL and no lone surrogates. */
 export const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
+
+/** Counts the values of an input down to the deepest level. Stops soon after the limit. */
+function countValues(value: unknown, depth = 0): number {
+  if (typeof value !== 'object' || value === null || depth > maxBodyDepth) return 1
+  let count = 1
+  for (const inner of Object.values(value)) {
+    count += countValues(inner, depth + 1)
+    if (count > maxBodyValues) break
+  }
+  return count
+}
 
 /**
  * Finds values anywhere in the input that no schema checks: text with NUL or lone surrogates (also in keys), numbers

@@ -6,10 +6,20 @@ import { call, type Database, statementOf, violatedConstraint } from '../databas
 import { kysely } from '../kysely.ts'
 import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archive-kinds.ts'
 import { emailKey, patientMilliseconds } from './exports.ts'
-import { type ArchiveParts, type ArchiveRow, readArchive, readManifest, RefusedArchive } from './read-archive.ts'
+import {
+  type ArchiveParts,
+  type ArchiveRow,
+  bytesOfRows,
+  readArchive,
+  readManifest,
+  RefusedArchive,
+} from './read-archive.ts'
 
 /** The number of rows in one database request. */
 const storedAtOnce = 1000
+
+/** The bytes of rows that a workspace can store from archives in a day. An archive of 8 MB can have so many. */
+const mostBytesOfDay = 1024 ** 3
 
 /** The identifiers of customers that only the key of their instance can compute. */
 const keyedFields = { email_hash: null, mailbox_hash: null, email_unverified_since: null }
@@ -32,6 +42,15 @@ export async function planArchive(
   let remark: string | null = null
   try {
     const manifest = await readManifest(parts)
+    const [begun] = await db.query(
+      call('begin_reading_archive', {
+        of_program_id: programId,
+        of_import_id: importId,
+        bytes: bytesOfRows(manifest),
+        most_bytes: mostBytesOfDay,
+      }),
+    )
+    if (begun?.why_not) throw new RefusedArchive(begun.why_not)
     const isOwnKey = manifest.email_key === (await emailKey(emailHashKey))
     if (!isOwnKey) remark = otherKey
     let stored = 0

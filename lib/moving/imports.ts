@@ -29,11 +29,13 @@ const plannedAtOnce = 500
 const appliedAtOnce = 200
 
 /**
- * The maximum number of rows that files add to an import, and to all imports of a program in a day. A row takes about 400 bytes of disk.
+ * The maximum number of rows that files add to an import, and to all imports of a workspace in a day. A row takes about 400 bytes of disk.
  */
 const maxRows = { import: 250_000, day: 1_000_000 }
 const tooManyRows =
-  'An import can have 250,000 rows, and all imports of a program 1,000,000 rows a day. Import the files in parts.'
+  'An import can have 250,000 rows, and all imports of a workspace 1,000,000 rows a day. Import the files in parts.'
+/** Reading 16 MiB takes about a second of CPU time. */
+const maxPerMinute = 10
 
 export type Import = InferResult<ReturnType<typeof importsStatement>>[number]
 export const outcomes = ['create', 'update', 'skip', 'error'] as const
@@ -102,15 +104,20 @@ export async function importFiles(
     stored += batch.length
     batch = []
   }
-  const room = Math.min(maxRows.import, maxRows.day - (await rowsOfDay(db, programId)))
-  for await (const read of readFiles(files, mappings, context)) {
-    if (stored + batch.length >= room) {
-      await noteProblem(db, programId, importId, 'failed', tooManyRows)
-      return await readImport(db, programId, importId)
-    }
-    batch.push(read)
-    if (batch.length === storedAtOnce) await store()
+  // Other imports of the workspace can store rows at the same time.
+  const hasRoom = async () =>
+    stored + batch.length <= maxRows.import && (await rowsOfDay(db, programId)) + batch.length <= maxRows.day
+  const refuse = async () => {
+    await noteProblem(db, programId, importId, 'failed', tooManyRows)
+    return await readImport(db, programId, importId)
   }
+  for await (const read of readFiles(files, mappings, context)) {
+    batch.push(read)
+    if (batch.length < storedAtOnce) continue
+    if (!(await hasRoom())) return await refuse()
+    await store()
+  }
+  if (!(await hasRoom())) return await refuse()
   await store()
   if (stored === 0) await noteProblem(db, programId, importId, 'failed', 'The files have no rows below their headings.')
   await finishReading(db, programId, importId, source)
@@ -135,14 +142,16 @@ async function importArchive(
   return await readImport(db, programId, importId)
 }
 
-/** Counts the rows that a program's imports of the last day stored. */
+/** Counts the rows that the imports of the program's workspace stored in the last day. */
 async function rowsOfDay(db: Database, programId: number): Promise<number> {
   const [counted] = await db.query(
     kysely
-      .selectFrom('imports')
-      .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('row_count'), sql.lit(0)), 'bigint').as('rows'))
-      .where('program_id', '=', programId)
-      .where('created_at', '>', sql<Date>`now() - interval '1 day'`),
+      .selectFrom('imports as i')
+      .innerJoin('programs as other', 'other.id', 'i.program_id')
+      .innerJoin('programs as p', 'p.workspace_id', 'other.workspace_id')
+      .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('i.row_count'), sql.lit(0)), 'bigint').as('rows'))
+      .where('p.id', '=', programId)
+      .where('i.created_at', '>', sql<Date>`now() - interval '1 day'`),
   )
   return counted?.rows ?? 0
 }
@@ -182,6 +191,23 @@ async function storedParts(db: Database, programId: number, importId: number): P
       return bytes
     },
   }
+}
+
+/** Throws `rate_limited` if a program has started ten imports within a minute. */
+export async function refuseManyImports(db: Database, programId: number): Promise<void> {
+  const recent = await db.query(
+    kysely
+      .selectFrom('imports')
+      .select('id')
+      .where('program_id', '=', programId)
+      .where('created_at', '>', sql<Date>`now() - interval '1 minute'`)
+      .limit(maxPerMinute),
+  )
+  if (recent.length < maxPerMinute) return
+  const headers = { 'Retry-After': '60' }
+  throw new ApiError('rate_limited', `A program can start ${maxPerMinute} imports a minute. Wait a minute.`, {
+    headers,
+  })
 }
 
 /** Creates an import that is being read. Repeating the request of `db` finds the first import. */
@@ -345,6 +371,7 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
       .where('created_at', '<', sql<Date>`now() - interval '1 hour'`),
     kysely.deleteFrom('archive_rows as a').where(ofFailedImport),
     kysely.deleteFrom('archive_parts as a').where(ofFailedImport),
+    kysely.deleteFrom('import_rows as a').where(ofFailedImport),
   ])
   for (const one of waiting) await continueImport(db, env, { ...one, seconds })
   return waiting.length

@@ -119,6 +119,10 @@ function checkFiles({ files }: ReadManifest): void {
   if (bytes > most.bytes) throw new RefusedArchive('The files of the archive have more than 1 GiB, which is too large.')
 }
 
+/** Returns the size of the rows of an archive, without the copies for spreadsheets. */
+export const bytesOfRows = ({ files }: ReadManifest) =>
+  files.reduce((sum, { name, bytes }) => sum + (names.get(name) ? bytes : 0), 0)
+
 const shown = (name: string) => JSON.stringify(name.slice(0, 100))
 
 /**

@@ -23,6 +23,9 @@ export function decodeTable(bytes: Uint8Array): string {
 const maxColumns = 1000
 const maxCellLength = 10_000
 
+/** A cell with millions of characters would take a gigabyte of memory. */
+const longer = (cell: string, character: string) => (cell.length < maxCellLength ? cell + character : cell)
+
 const separators = [',', ';', '\t', '|']
 
 /** Reads the records of a table one by one, headings first. Skips empty lines. */
@@ -37,14 +40,14 @@ export function* readTable(text: string): Generator<TableRecord> {
     const character = text[place]
     if (isQuoted && character !== undefined) {
       if (character === '\n') line++
-      if (character !== '"') cell += character
-      else if (text[place + 1] === '"') cell += text[++place] ?? ''
+      if (character !== '"') cell = longer(cell, character)
+      else if (text[place + 1] === '"') cell = longer(cell, text[++place] ?? '')
       else isQuoted = false
     } else if (character === '"' && cell.trim() === '') {
       cell = ''
       isQuoted = true
     } else if (character === separator || character === '\n' || character === '\r' || character === undefined) {
-      if (cells.length < maxColumns) cells.push(cell.slice(0, maxCellLength).trim())
+      if (cells.length < maxColumns) cells.push(cell.trim())
       cell = ''
       if (character === separator) continue
       if (character === '\r' && text[place + 1] === '\n') place++
@@ -52,7 +55,7 @@ export function* readTable(text: string): Generator<TableRecord> {
       if (cells.some(Boolean)) yield { line: lineOfRecord, cells }
       cells = []
       lineOfRecord = line
-    } else cell += character
+    } else cell = longer(cell, character)
   }
 }
 

@@ -1,7 +1,9 @@
 import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { generateApiKey, type KeyScope } from '../access/api-keys.ts'
+import { countAttempts, daySeconds } from '../access/attempts.ts'
 import { type Database, hexBytes } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
 import { languageCodes } from '../languages.ts'
@@ -91,6 +93,15 @@ export async function createProgram(db: Database, workspaceId: string, settings:
   )
   if (!created) throw new Error('the database returned no program')
   return created.id
+}
+
+const mostNewPerDay = 20
+
+/** Counts a new program of a person. Many limits are per program or workspace. Throws `rate_limited` after 20 programs in a day. */
+export async function countNewProgram(db: Database, userId: string): Promise<void> {
+  const key = `new programs of ${userId}`
+  if (((await countAttempts(db, [key], daySeconds)).get(key) ?? 0) <= mostNewPerDay) return
+  throw new ApiError('rate_limited', `You created ${mostNewPerDay} programs today. Continue tomorrow.`)
 }
 
 /** Creates a program in a workspace with its first API key, which is not stored and cannot be shown again. */

@@ -13,6 +13,7 @@ import {
   type Outcome,
   outcomes,
   readImport,
+  refuseManyImports,
   undoImport,
 } from '../../../lib/moving/imports.ts'
 import { archiveResponse, createExport, type Export, findExport } from '../../../lib/moving/exports.ts'
@@ -185,6 +186,7 @@ const refusals: Record<string, [field: string, message: string]> = {
 }
 
 pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsPage), async (c) => {
+  await refuseManyImports(c.get('db'), c.get('program').id)
   const { source, access_token: key, account, ...fields } = c.req.valid('form')
   const files = await filesIn(c)
   const request = {

@@ -1,7 +1,7 @@
 import { may } from '../../../lib/access/roles.ts'
 import { findViewer, type Viewer } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { programDefaults, startProgram } from '../../../lib/programs/programs.ts'
+import { countNewProgram, programDefaults, startProgram } from '../../../lib/programs/programs.ts'
 import { createWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, Form, optionsOf } from '../components/fields.tsx'
@@ -82,6 +82,7 @@ pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), 
     throw new ApiError('forbidden', 'Choose a workspace in which you can create programs.')
   }
   const db = c.get('db')
+  await countNewProgram(db, viewer.user.id)
   const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
   const { programId, apiKey } = await startProgram(db, workspaceId, settings, {
     scopes: scopesOf(use),

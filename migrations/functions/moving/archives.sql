@@ -81,12 +81,37 @@ begin
   outcome := case when found then 'complete' else 'stored' end;
 end $$;
 
+-- The reason why an archive cannot fill the program, or null.
+create or replace function refusal_of_archive(of_program_id bigint) returns text language sql stable
+return case when not is_unused(of_program_id) then
+  'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.'
+end;
+
+-- Begins to read an archive of this size. Returns the reason why its rows cannot be stored: the program is in use, or the archives of the
+-- workspace have too many bytes today. The calls of a workspace run one at a time.
+create or replace function begin_reading_archive(
+  of_program_id bigint, of_import_id bigint, bytes bigint, most_bytes bigint, out why_not text
+) language plpgsql as $$
+declare
+  of_workspace_id text := (select p.workspace_id from programs p where p.id = of_program_id);
+begin
+  perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
+  why_not := coalesce(refusal_of_archive(of_program_id), (
+    select 'The archives of a workspace can have ' || pg_size_pretty(most_bytes) || ' a day. Import this one tomorrow.'
+    from imports i join programs p on p.id = i.program_id
+    where p.workspace_id = of_workspace_id and i.created_at > now() - interval '1 day'
+    having sum(i.archive_bytes) + bytes > most_bytes
+  ));
+  if why_not is null then
+    update imports i set archive_bytes = bytes where i.program_id = of_program_id and i.id = of_import_id;
+  end if;
+end $$;
+
 -- Ends the reading of an archive. The import is then planned, or failed with this problem.
 create or replace function finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, remark text) returns void
 language plpgsql as $$
 begin
-  why_not := coalesce(why_not, case when not is_unused(of_program_id) then
-    'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.' end);
+  why_not := coalesce(why_not, refusal_of_archive(of_program_id));
   update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
     state = case when why_not is null then 'planned' else 'failed' end
   where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
