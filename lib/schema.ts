@@ -399,6 +399,7 @@ export interface Documents {
   reference: string;
   series: string;
   terms_version: number;
+  vat_bp: number | null;
   void_reason: string | null;
   voided_at: Timestamp | null;
 }
@@ -948,6 +949,7 @@ export interface ProgramBilling {
   legal_name: string;
   program_id: Int8;
   series: string;
+  vat_bp: number | null;
   vat_id: string | null;
 }
 

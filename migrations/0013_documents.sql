@@ -15,7 +15,9 @@ create table program_billing (
   country country_code not null,
   vat_id vat_number,
   -- The series of its next documents. The number follows it: `SB-1`.
-  series text not null check (series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$')
+  series text not null check (series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$'),
+  -- The VAT rate of documents for partners in its own country who have a VAT number, in basis points. Null if they show no VAT.
+  vat_bp integer check (vat_bp between 1 and 5000)
 );
 
 -- The partner's side of documents, from the person who has the account.
@@ -95,6 +97,8 @@ create table documents (
   -- [{cause, commission_id, adjustment_id, posted_on, amount_cents}], or one line for all entries of a large payment.
   lines jsonb not null,
   is_reverse_charge boolean not null,
+  -- The rate of the VAT that the amount contains. Null if the document shows no VAT.
+  vat_bp integer check (vat_bp is null or not is_reverse_charge),
   -- The invoice that a credit note corrects.
   corrects_id bigint,
   -- The clock's time, because a transaction can wait for its number. So later numbers have later times.

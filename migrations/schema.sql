@@ -597,14 +597,16 @@ create table documents (
   payee jsonb not null,
   lines jsonb not null,
   is_reverse_charge boolean not null,
+  vat_bp integer,
   corrects_id bigint,
   issued_at timestamp with time zone not null default clock_timestamp(),
   voided_at timestamp with time zone,
   void_reason reason_text,
   constraint documents_pkey PRIMARY KEY (program_id, id),
   constraint documents_number_key UNIQUE (program_id, series, number),
-  constraint documents_check CHECK (((kind = 'credit_note'::text) = (corrects_id IS NOT NULL))),
-  constraint documents_check1 CHECK (((num_nulls(voided_at, void_reason) = ANY (ARRAY[0, 2])) AND ((voided_at IS NULL) OR (kind = 'invoice'::text)))),
+  constraint documents_check CHECK (((vat_bp IS NULL) OR (NOT is_reverse_charge))),
+  constraint documents_check1 CHECK (((kind = 'credit_note'::text) = (corrects_id IS NOT NULL))),
+  constraint documents_check2 CHECK (((num_nulls(voided_at, void_reason) = ANY (ARRAY[0, 2])) AND ((voided_at IS NULL) OR (kind = 'invoice'::text)))),
   constraint documents_kind_check CHECK ((kind = ANY (ARRAY['invoice'::text, 'credit_note'::text]))),
   constraint documents_number_check CHECK ((number > 0)),
   constraint documents_payment_number_check CHECK ((payment_number > 0)),
@@ -1416,8 +1418,10 @@ create table program_billing (
   country country_code not null,
   vat_id vat_number,
   series text not null,
+  vat_bp integer,
   constraint program_billing_pkey PRIMARY KEY (program_id),
   constraint program_billing_series_check CHECK ((series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$'::text)),
+  constraint program_billing_vat_bp_check CHECK (((vat_bp >= 1) AND (vat_bp <= 5000))),
   constraint program_billing_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE TRIGGER program_billing_audit AFTER INSERT OR UPDATE ON public.program_billing FOR EACH ROW EXECUTE FUNCTION audit_program_billing();
@@ -3774,8 +3778,8 @@ CREATE OR REPLACE FUNCTION public.audit_program_billing()
 AS $function$
 begin
   perform write_program_audit(new.program_id, 'program.changed', null, jsonb_build_object('billing_details', jsonb_build_array(
-    nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series), ''),
-    concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series))));
+    nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series, 'VAT rate ' || trim_scale(old.vat_bp / 100.0) || '%'), ''),
+    concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series, 'VAT rate ' || trim_scale(new.vat_bp / 100.0) || '%'))));
   return null;
 end $function$
 ;
@@ -5693,9 +5697,9 @@ begin
   end if;
   of_number := next_document_number(invoice.program_id, invoice.series);
   insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on, reference,
-    terms_version, issuer, payee, lines, is_reverse_charge, corrects_id)
+    terms_version, issuer, payee, lines, is_reverse_charge, vat_bp, corrects_id)
   select d.program_id, d.series, of_number, 'credit_note', d.payout_id, d.payment_number, d.partner_id, d.currency, d.amount_cents, d.paid_on,
-    d.reference, d.terms_version, d.issuer, d.payee, d.lines, d.is_reverse_charge, d.id
+    d.reference, d.terms_version, d.issuer, d.payee, d.lines, d.is_reverse_charge, d.vat_bp, d.id
   from documents d where d.program_id = invoice.program_id and d.id = invoice.id;
 end $function$
 ;
@@ -7913,12 +7917,13 @@ begin
   end if;
   of_number := next_document_number(payout.program_id, issuer.series);
   insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on, reference,
-    terms_version, issuer, payee, lines, is_reverse_charge)
+    terms_version, issuer, payee, lines, is_reverse_charge, vat_bp)
   values (payout.program_id, issuer.series, of_number, 'invoice', payout.id, of_payment_number,
     payout.partner_id, payout.currency, payout.amount_cents, payout.paid_on, payout.reference, of_terms,
-    to_jsonb(issuer) - '{program_id,series}'::text[], to_jsonb(payee) - 'user_id', document_lines(payout, of_payment_number),
+    to_jsonb(issuer) - '{program_id,series,vat_bp}'::text[], to_jsonb(payee) - 'user_id', document_lines(payout, of_payment_number),
     coalesce(num_nonnulls(issuer.vat_id, payee.vat_id) = 2 and is_in_eu(issuer.country) and is_in_eu(payee.country)
-      and issuer.country <> payee.country, false));
+      and issuer.country <> payee.country, false),
+    case when issuer.country = payee.country and payee.vat_id is not null then issuer.vat_bp end);
   return true;
 end $function$
 ;

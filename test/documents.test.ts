@@ -12,6 +12,7 @@ import { printDocument, renderPdf } from '../lib/money/document-pdf.ts'
 import {
   acceptTerms,
   billingForm,
+  containedVat,
   documentStatement,
   issueMissingDocuments,
   listDocuments,
@@ -47,10 +48,10 @@ const german = { legal_name: 'Händler GmbH', address: 'Weg 1\n10115 Berlin', co
 const french = { legal_name: 'Ada Lovelace', address: '1 rue X\n75001 Paris', country: 'FR', vat_id: 'FR12345678901' }
 
 /** A program with self-billing whose `count` partners have entered their details and accepted the terms, each with 10.00 to pay. */
-async function createBilling(count = 2, payee = french) {
+async function createBilling(count = 2, payee = french, vatRate = '') {
   const { programId, partnerIds } = await createLedgerProgram(sql, db)
   await changeJoinPage(db, programId, { terms: 'We issue your invoices.', self_billing: true })
-  await saveBilling(db, programId, { ...german, series: 'SB' })
+  await saveBilling(db, programId, { ...german, series: 'SB', vat_rate: vatRate })
   const people = []
   for (let index = 0; index < count; index++) {
     const person = await createPerson(db, env, { name: 'Ada', email: newEmail() })
@@ -240,6 +241,32 @@ test.each([
   await pay(partnerIds[0] ?? 0)
   const id = (await list())[0]?.id ?? 0
   expect((await print(id)).notes).toContain('This document shows no VAT.')
+})
+
+test('a document in the own country shows the VAT that its amount contains, and others show none', async () => {
+  const ada = { ...german, legal_name: 'Ada' }
+  const { programId, partnerIds, credit, pay, list, print } = await createBilling(1, ada, ' 19,5 ')
+  const [partnerId = 0] = partnerIds
+  await credit(partnerId)
+  await pay(partnerId, 1999)
+  const id = (await list())[0]?.id ?? 0
+  const parts = [
+    ['Net amount', '$16.73'],
+    ['VAT (19.5%)', '$3.26'],
+  ]
+  expect(await print(id)).toMatchObject({ total: ['Total', '$19.99'], parts })
+  await saveBilling(db, programId, { ...german, series: 'SB' })
+  expect(await print(id)).toMatchObject({ parts })
+  for (const payee of [french, { ...ada, vat_id: '' }]) {
+    const other = await createBilling(1, payee, '19')
+    await other.pay(other.partnerIds[0] ?? 0)
+    expect((await other.print((await other.list())[0]?.id ?? 0)).parts).toEqual([])
+  }
+  expect([containedVat(9_999_999_999_999, 1900), containedVat(119, 1900), containedVat(119, null)]).toEqual([
+    1_596_638_655_462, 19, 0,
+  ])
+  expect(billingForm.safeParse({ ...german, series: 'SB', vat_rate: '51' }).success).toBe(false)
+  expect(billingForm.safeParse({ ...german, series: 'SB', vat_rate: '19' }).success).toBe(true)
 })
 
 test('a payment with more than 100 entries has one line, and its PDF has the same bytes each time', async () => {

@@ -2,7 +2,7 @@ import bidiFactory from 'bidi-js'
 import { jsPDF } from 'jspdf'
 import { formatMoney } from '../money.ts'
 import { countryName, type Party, unprintable } from './document-parties.ts'
-import type { DocumentLine, StoredDocument } from './documents.ts'
+import { containedVat, type DocumentLine, type StoredDocument } from './documents.ts'
 import { causeTexts, type StatementEntry, type StatementTotals } from './statements.ts'
 
 /** A document as text, in the order in which a PDF prints it. */
@@ -14,6 +14,8 @@ export interface PrintedDocument {
   columns: [left: string, right: string]
   rows: [text: string, amount: string][]
   total: [text: string, amount: string]
+  /** The parts of the total. */
+  parts: [text: string, amount: string][]
   notes: string[]
   createdAt: Date
 }
@@ -44,6 +46,8 @@ const party = ({ legal_name: name, address, country, vat_id: vatId }: Party): st
 export function printDocument(document: StoredDocument): PrintedDocument {
   const { kind, series, number, currency, payout_id: payoutId, corrects, voided_at: voidedAt } = document
   const isCredit = kind === 'credit_note'
+  const { vat_bp: vatBp } = document
+  const vatCents = containedVat(document.amount_cents, vatBp)
   const money = (cents: number) => formatMoney(isCredit ? -cents : cents, currency)
   return {
     title: isCredit ? 'Credit note' : 'Self-billing invoice',
@@ -65,11 +69,18 @@ export function printDocument(document: StoredDocument): PrintedDocument {
     columns: ['Commissions for referred customers', `Amount (${currency.toUpperCase()})`],
     rows: document.lines.map((line) => [describe(line, payoutId), money(line.amount_cents)]),
     total: ['Total', money(document.amount_cents)],
+    parts:
+      vatBp === null
+        ? []
+        : [
+            ['Net amount', money(document.amount_cents - vatCents)],
+            [`VAT (${vatBp / 100}%)`, money(vatCents)],
+          ],
     notes: [
       `Self-billing: the customer issues this document for the supplier, by version ${document.terms_version} of the agreed terms.`,
       ...(document.is_reverse_charge
         ? ['Reverse charge: the customer owes the VAT.']
-        : ['This document shows no VAT.']),
+        : [vatBp === null ? 'This document shows no VAT.' : 'The total contains the VAT.']),
       ...(isCredit ? ['The payment came back. The amount is payable again.'] : []),
       ...(voidedAt === null ? [] : [`VOID since ${day(voidedAt)}: ${document.void_reason ?? ''}`]),
     ],
@@ -144,6 +155,11 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
   print(document.total[0], left, y)
   print(document.total[1], right, y, 'right')
   pdf.setFontSize(9)
+  for (const [text, amount] of document.parts) {
+    advance(14)
+    print(text, left, y)
+    print(amount, right, y, 'right')
+  }
   advance(14)
   for (const line of document.notes.flatMap((note) => wrap(note, right - left))) {
     advance(13)
@@ -186,6 +202,7 @@ export function printStatement(month: string, totals: StatementTotals, entries: 
       money(entry.amount_cents),
     ]),
     total: ['Closing balance', money(totals.closing_cents)],
+    parts: [],
     notes: [
       'Days are in UTC.',
       ...(entries.length > printed.length

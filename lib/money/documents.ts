@@ -7,7 +7,7 @@ import { kysely, now } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { checkVatNumber, type Party, partyFields } from './document-parties.ts'
 
-/** The program's details on its documents. `series` begins their numbers. */
+/** The program's details on its documents. `series` begins their numbers. `vat_rate` is in percent. */
 export const billingForm = z
   .object({
     ...partyFields,
@@ -17,6 +17,16 @@ export const billingForm = z
         z.trim(),
         z.toUpperCase(),
         z.regex(/^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$/, 'Use 1 to 10 letters, digits and hyphens.'),
+      ),
+    vat_rate: z
+      .optional(z.string())
+      .check(
+        z.refine(
+          (rate) =>
+            rate === undefined ||
+            (/^$|^\d{1,2}([.,]\d{1,2})?$/.test(rate.trim()) && Number(rate.replace(',', '.')) <= 50),
+          'Enter a percentage up to 50, for example 19.',
+        ),
       ),
   })
   .check(checkVatNumber)
@@ -32,7 +42,10 @@ const stored = <Details extends { vat_id: string }>(details: Details) => ({
 
 /** Saves the program's details. Documents are issued from now on. Issued documents stay unchanged. */
 export async function saveBilling(db: Database, programId: number, billing: Billing): Promise<void> {
-  const values = stored(billing)
+  const { vat_rate: rate = '', ...details } = billing
+  // An empty rate and 0 mean no VAT.
+  const vat_bp = Math.round(Number(rate.replace(',', '.')) * 100) || null
+  const values = { ...stored(details), vat_bp }
   await db.query(
     kysely
       .insertInto('program_billing')
@@ -46,7 +59,7 @@ export async function readBilling(db: Database, programId: number) {
   const [billing] = await db.query(
     kysely
       .selectFrom('program_billing')
-      .select(['legal_name', 'address', 'country', 'vat_id', 'series'])
+      .select(['legal_name', 'address', 'country', 'vat_id', 'series', 'vat_bp'])
       .where('program_id', '=', programId),
   )
   return billing
@@ -155,7 +168,7 @@ export function documentsStatement(of: DocumentsOf) {
       join.onRef('c.program_id', '=', 'd.program_id').onRef('c.corrects_id', '=', 'd.id'),
     )
     .select(['d.program_id', 'g.name as program_name', 'd.id', 'd.series', 'd.number', 'd.kind', 'd.payout_id'])
-    .select(['d.partner_id', 'd.currency', 'd.amount_cents', 'd.issued_at', 'd.voided_at', 'd.void_reason'])
+    .select(['d.partner_id', 'd.currency', 'd.amount_cents', 'd.vat_bp', 'd.issued_at', 'd.voided_at', 'd.void_reason'])
     .select(['c.number as credit_note'])
     .select(sql<string | null>`d.payee->>'legal_name'`.as('payee_name'))
   if ('programId' in of) return query.where('d.program_id', '=', of.programId)
@@ -164,6 +177,13 @@ export function documentsStatement(of: DocumentsOf) {
       join.onRef('p.program_id', '=', 'd.program_id').onRef('p.id', '=', 'd.partner_id'),
     )
     .where('p.user_id', '=', of.userId)
+}
+
+/** Returns the VAT that an amount contains, in minor units, rounded half up. Zero without a rate. */
+export function containedVat(amountCents: number, vatBp: number | null): number {
+  const [amount, rate] = [BigInt(amountCents), BigInt(vatBp ?? 0)]
+  const divisor = 2n * (10_000n + rate)
+  return Number((2n * amount * rate + divisor / 2n) / divisor)
 }
 
 /** A line of a document: an entry of the balance, or all `entries` of a large payment. */

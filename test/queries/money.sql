@@ -167,7 +167,7 @@ inner join "programs" as "g" on "g"."id" = "p"."program_id"
 where "p"."program_id" = $16 and "p"."user_id" = $17;
 
 -- listDocuments of a program
-select "d"."program_id", "g"."name" as "program_name", "d"."id", "d"."series", "d"."number", "d"."kind", "d"."payout_id", "d"."partner_id", "d"."currency", "d"."amount_cents", "d"."issued_at", "d"."voided_at", "d"."void_reason", "c"."number" as "credit_note", d.payee->>'legal_name' as "payee_name"
+select "d"."program_id", "g"."name" as "program_name", "d"."id", "d"."series", "d"."number", "d"."kind", "d"."payout_id", "d"."partner_id", "d"."currency", "d"."amount_cents", "d"."vat_bp", "d"."issued_at", "d"."voided_at", "d"."void_reason", "c"."number" as "credit_note", d.payee->>'legal_name' as "payee_name"
 from "documents" as "d"
 inner join "programs" as "g" on "g"."id" = "d"."program_id"
 left join "documents" as "c" on "c"."program_id" = "d"."program_id" and "c"."corrects_id" = "d"."id"
@@ -176,7 +176,7 @@ order by "d"."id" desc
 limit $5;
 
 -- listDocuments of a partner
-select "d"."program_id", "g"."name" as "program_name", "d"."id", "d"."series", "d"."number", "d"."kind", "d"."payout_id", "d"."partner_id", "d"."currency", "d"."amount_cents", "d"."issued_at", "d"."voided_at", "d"."void_reason", "c"."number" as "credit_note", d.payee->>'legal_name' as "payee_name"
+select "d"."program_id", "g"."name" as "program_name", "d"."id", "d"."series", "d"."number", "d"."kind", "d"."payout_id", "d"."partner_id", "d"."currency", "d"."amount_cents", "d"."vat_bp", "d"."issued_at", "d"."voided_at", "d"."void_reason", "c"."number" as "credit_note", d.payee->>'legal_name' as "payee_name"
 from "documents" as "d"
 inner join "programs" as "g" on "g"."id" = "d"."program_id"
 left join "documents" as "c" on "c"."program_id" = "d"."program_id" and "c"."corrects_id" = "d"."id"

@@ -1,7 +1,7 @@
 import { csvOf } from '../../../lib/csv.ts'
-import { formatMoney, majorUnits } from '../../../lib/money.ts'
+import { decimalAmount, formatMoney } from '../../../lib/money.ts'
 import { countries, type Party } from '../../../lib/money/document-parties.ts'
-import type { DocumentRow } from '../../../lib/money/documents.ts'
+import { containedVat, type DocumentRow } from '../../../lib/money/documents.ts'
 import { Badge } from './blocks.tsx'
 import { Field } from './fields.tsx'
 import { Day } from './format.tsx'
@@ -72,6 +72,9 @@ export const documentColumns: Record<
   },
 }
 
+const signed = ({ kind, currency }: DocumentRow, cents: number) =>
+  decimalAmount(kind === 'credit_note' ? -cents : cents, currency)
+
 export const documentsCsv = (documents: DocumentRow[]) =>
   csvOf(documents, {
     document: ({ series, number }) => `${series}-${number}`,
@@ -81,6 +84,8 @@ export const documentsCsv = (documents: DocumentRow[]) =>
     partner_id: (row) => row.partner_id,
     name: (row) => row.payee_name,
     currency: ({ currency }) => currency,
-    amount: ({ kind, amount_cents: cents, currency }) => majorUnits(kind === 'credit_note' ? -cents : cents, currency),
+    amount: (row) => signed(row, row.amount_cents),
+    vat_percent: ({ vat_bp: rate }) => rate && rate / 100,
+    vat: (row) => signed(row, containedVat(row.amount_cents, row.vat_bp)),
     voided: (row) => row.voided_at,
   })

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, isCurrency, majorUnits } from '../../../lib/money.ts'
+import { decimalAmount, formatMoney, isCurrency, majorUnits } from '../../../lib/money.ts'
 import {
   billingForm,
   issueMissingDocuments,
@@ -131,6 +131,14 @@ pages.get('/documents/details', requireProgram('program:update'), async (c) => {
             hint="Numbers count up without gaps within a series: SB-1, SB-2."
             required
           />
+          <Field
+            name="vat_rate"
+            label="VAT rate in percent (optional)"
+            value={billing?.vat_bp ? String(billing.vat_bp / 100) : ''}
+            inputmode="decimal"
+            maxlength={5}
+            hint="For partners in your country with a VAT number. Their documents show the VAT that the payout contains. The payout stays the same."
+          />
         </Form>
       </Card>
       <TaxFormLimits address={`${detailsPage(c)}/tax-forms`} currency={currency} limits={limits} />
@@ -201,7 +209,7 @@ pages.get('/documents/payments.csv', requireProgram('payout:list'), async (c) =>
     tax_form_expires: (row) => row.expires_on,
     payments: (row) => row.payments,
     currency: ({ currency }) => currency,
-    paid: (row) => majorUnits(row.paid_cents, row.currency),
+    paid: (row) => decimalAmount(row.paid_cents, row.currency),
   })
   return await exportCsv(c, `payments-${programId}-${year}`, text)
 })

@@ -278,8 +278,8 @@ create or replace trigger minimum_payouts_audit after insert or update or delete
 create or replace function audit_program_billing() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'program.changed', null, jsonb_build_object('billing_details', jsonb_build_array(
-    nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series), ''),
-    concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series))));
+    nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series, 'VAT rate ' || trim_scale(old.vat_bp / 100.0) || '%'), ''),
+    concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series, 'VAT rate ' || trim_scale(new.vat_bp / 100.0) || '%'))));
   return null;
 end $$;
 create or replace trigger program_billing_audit after insert or update on program_billing

@@ -61,12 +61,13 @@ begin
   end if;
   of_number := next_document_number(payout.program_id, issuer.series);
   insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on, reference,
-    terms_version, issuer, payee, lines, is_reverse_charge)
+    terms_version, issuer, payee, lines, is_reverse_charge, vat_bp)
   values (payout.program_id, issuer.series, of_number, 'invoice', payout.id, of_payment_number,
     payout.partner_id, payout.currency, payout.amount_cents, payout.paid_on, payout.reference, of_terms,
-    to_jsonb(issuer) - '{program_id,series}'::text[], to_jsonb(payee) - 'user_id', document_lines(payout, of_payment_number),
+    to_jsonb(issuer) - '{program_id,series,vat_bp}'::text[], to_jsonb(payee) - 'user_id', document_lines(payout, of_payment_number),
     coalesce(num_nonnulls(issuer.vat_id, payee.vat_id) = 2 and is_in_eu(issuer.country) and is_in_eu(payee.country)
-      and issuer.country <> payee.country, false));
+      and issuer.country <> payee.country, false),
+    case when issuer.country = payee.country and payee.vat_id is not null then issuer.vat_bp end);
   return true;
 end $$;
 
@@ -84,9 +85,9 @@ begin
   end if;
   of_number := next_document_number(invoice.program_id, invoice.series);
   insert into documents (program_id, series, number, kind, payout_id, payment_number, partner_id, currency, amount_cents, paid_on, reference,
-    terms_version, issuer, payee, lines, is_reverse_charge, corrects_id)
+    terms_version, issuer, payee, lines, is_reverse_charge, vat_bp, corrects_id)
   select d.program_id, d.series, of_number, 'credit_note', d.payout_id, d.payment_number, d.partner_id, d.currency, d.amount_cents, d.paid_on,
-    d.reference, d.terms_version, d.issuer, d.payee, d.lines, d.is_reverse_charge, d.id
+    d.reference, d.terms_version, d.issuer, d.payee, d.lines, d.is_reverse_charge, d.vat_bp, d.id
   from documents d where d.program_id = invoice.program_id and d.id = invoice.id;
 end $$;
 
