@@ -3294,6 +3294,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.archived_lines(row_of archive_rows, lines jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT COALESCE(jsonb_agg((l.line || jsonb_strip_nulls(jsonb_build_object('commission_id', archived_id(archived_lines.row_of, 'commissions'::text, ((l.line ->> 'commission_id'::text))::bigint), 'adjustment_id', archived_id(archived_lines.row_of, 'adjustments'::text, ((l.line ->> 'adjustment_id'::text))::bigint)))) ORDER BY l.place), '[]'::jsonb) AS "coalesce" FROM jsonb_array_elements(archived_lines.lines) WITH ORDINALITY l(line, place))
+;
+
 CREATE OR REPLACE FUNCTION public.archived_resolution(row_of archive_rows, resolution jsonb)
  RETURNS jsonb
  LANGUAGE sql
@@ -3913,10 +3920,12 @@ begin
   if not found then
     raise exception 'the archive is not being applied' using errcode = 'program_limit_exceeded', constraint = 'archive_applied';
   elsif not is_unused(of_program_id) then
-    perform refuse_archive('This program already has partners, rules or sales. Create a program and import the archive there.');
+    perform refuse_archive('This program already has partners, rules, terms or sales. Create a program and import the archive there.');
   end if;
   perform set_config('svc.restoring', 'on', true);
   delete from minimum_payouts m where m.program_id = of_program_id;
+  delete from program_billing b where b.program_id = of_program_id;
+  delete from tax_form_limits l where l.program_id = of_program_id;
 end $function$
 ;
 
@@ -7889,7 +7898,7 @@ CREATE OR REPLACE FUNCTION public.is_unused(of_program_id bigint)
  RETURNS boolean
  LANGUAGE sql
  STABLE
-RETURN (NOT (EXISTS (SELECT FROM partners r WHERE (r.program_id = is_unused.of_program_id) UNION ALL SELECT FROM partner_groups g WHERE (g.program_id = is_unused.of_program_id) UNION ALL SELECT FROM commission_rules c WHERE (c.program_id = is_unused.of_program_id) UNION ALL SELECT FROM referral_links l WHERE (l.program_id = is_unused.of_program_id) UNION ALL SELECT FROM sales s WHERE ((s.program_id = is_unused.of_program_id) AND (NOT s.is_test)))))
+RETURN (NOT (EXISTS (SELECT FROM partners r WHERE (r.program_id = is_unused.of_program_id) UNION ALL SELECT FROM partner_groups g WHERE (g.program_id = is_unused.of_program_id) UNION ALL SELECT FROM commission_rules c WHERE (c.program_id = is_unused.of_program_id) UNION ALL SELECT FROM referral_links l WHERE (l.program_id = is_unused.of_program_id) UNION ALL SELECT FROM sales s WHERE ((s.program_id = is_unused.of_program_id) AND (NOT s.is_test)) UNION ALL SELECT FROM program_terms t WHERE (t.program_id = is_unused.of_program_id))))
 ;
 
 CREATE OR REPLACE FUNCTION public.issue_document(payout payouts, of_payment_number integer)
@@ -10846,7 +10855,7 @@ CREATE OR REPLACE FUNCTION public.refusal_of_archive(of_program_id bigint)
  RETURNS text
  LANGUAGE sql
  STABLE
-RETURN CASE WHEN (NOT is_unused(of_program_id)) THEN 'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.'::text ELSE NULL::text END
+RETURN CASE WHEN (NOT is_unused(of_program_id)) THEN 'This program already has partners, rules, terms or sales. An archive fills a new program only. Create a program and import it there.'::text ELSE NULL::text END
 ;
 
 CREATE OR REPLACE FUNCTION public.refuse_adjustment_change()

@@ -24,7 +24,7 @@ type Files = Record<string, Uint8Array>
 
 const programId = await demoWithPayouts()
 
-/** The demo program with a paid run, a returned payment, and an import. */
+/** The demo program with a paid run, a returned payment, their documents, and an import. */
 async function demoWithPayouts() {
   const demo = await createDemo(db, env)
   const files = [
@@ -42,10 +42,26 @@ async function demoWithPayouts() {
   const importId = await createImport(db, env, demo.programId, 'rewardful')
   await importFiles(db, env, demo.programId, importId, { source: 'rewardful', files, mappings: {}, seconds: 9 })
   await applyImport(db, env, demo.programId, importId, 9)
+  await sql.query(
+    `with billing as (insert into program_billing values ($1, 'Shop Ltd', 'Street 1', 'DE', null, 'SB')),
+    limits as (insert into tax_form_limits values ($1, 'usd', 60000)),
+    terms as (insert into program_terms (program_id, version, text, self_billing) values ($1, 7, 'Terms', true) returning *),
+    accepted as (
+      insert into accepted_terms (program_id, partner_id, version)
+      select r.program_id, r.id, t.version from partners r join terms t using (program_id)
+    )
+    insert into payee_details (user_id, legal_name, address, country)
+    select distinct user_id, 'Payee', 'Street 2', 'FR' from partners where program_id = $1 and user_id is not null on conflict do nothing`,
+    [demo.programId],
+  )
   const runId = await createPayoutRun(db, demo.programId, crypto.randomUUID())
   const transfer = { reference: 'transfer 1', paid_on: new Date() }
   await payPayoutRun(db, demo.programId, Number(runId), transfer)
-  const { rows } = await sql.query('select min(id)::int as id from payouts where payout_run_id = $1', [runId])
+  const { rows } = await sql.query(
+    `select min(d.payout_id)::int as id from documents d join payouts w on w.program_id = d.program_id and w.id = d.payout_id
+    where w.payout_run_id = $1`,
+    [runId],
+  )
   await returnPayout(db, demo.programId, rows[0].id, 'returned', 'The account is closed.')
   return demo.programId
 }
@@ -120,7 +136,11 @@ function nested(value: unknown, withPlace: (kind: string, id: unknown) => unknow
         ? withPlace('rules', inner)
         : key === 'group_id'
           ? withPlace('groups', inner)
-          : inner,
+          : key === 'commission_id'
+            ? withPlace('commissions', inner)
+            : key === 'adjustment_id'
+              ? withPlace('adjustments', inner)
+              : inner,
   )
 }
 
@@ -193,6 +213,9 @@ test('the explanation of each imported sale is the same', async () => {
 
 test('an archive contains each column of its tables or lists it as omitted, and its schemas describe its rows', async () => {
   const files = unzipSync(archive)
+  expect(linesOf(files, 'documents').map(({ kind }) => kind)).toEqual(
+    expect.arrayContaining(['invoice', 'credit_note']),
+  )
   for (const name of kindNames) {
     const { table, fields, extra = {}, omitted } = kindOf(name)
     const columns = await sql.query(

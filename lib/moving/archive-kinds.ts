@@ -20,6 +20,7 @@ type Referred =
   | 'payouts'
   | 'commissions'
   | 'adjustments'
+  | 'documents'
 
 /** A kind of rows in a program's archive: one file `data/<kind>.jsonl` with an object per line, and the same rows in `csv/<kind>.csv`. */
 export interface Kind {
@@ -101,6 +102,35 @@ export const kinds = {
     order: ['currency'],
     omitted: [],
   },
+  tax_form_limits: {
+    table: 'tax_form_limits',
+    title:
+      'The yearly amount in each currency above which a payout needs a tax form. Tax forms themselves belong to people.',
+    fields: { currency: 'text', above_cents: 'integer' },
+    order: ['currency'],
+    omitted: [],
+  },
+  billing: {
+    table: 'program_billing',
+    title: 'The details of the program on its documents. It has one row at most.',
+    fields: { legal_name: 'text', address: 'text', country: 'text', vat_id: 'text?', series: 'text' },
+    order: ['series'],
+    omitted: [],
+  },
+  terms: {
+    table: 'program_terms',
+    title: 'The versions of the text that partners accept.',
+    fields: { version: 'integer', text: 'text', self_billing: 'boolean', created_at: 'past' },
+    order: ['version'],
+    omitted: [],
+  },
+  document_series: {
+    table: 'document_series',
+    title: 'The last number of each series of documents. The next document has the number after it.',
+    fields: { series: 'text', last_number: 'integer' },
+    order: ['series'],
+    omitted: [],
+  },
   groups: {
     table: 'partner_groups',
     title: 'Groups of partners, removed ones too.',
@@ -129,6 +159,13 @@ export const kinds = {
     },
     order: ['id'],
     omitted: ['user_id', 'email_hashes'],
+  },
+  accepted_terms: {
+    table: 'accepted_terms',
+    title: 'The versions of the terms that existing partners accepted.',
+    fields: { partner_id: 'partners', version: 'integer', accepted_at: 'past' },
+    order: ['partner_id', 'version'],
+    omitted: [],
   },
   rules: {
     table: 'commission_rules',
@@ -454,6 +491,35 @@ export const kinds = {
       import_id: "case when (r.fields->>'is_opening_balance')::boolean then r.import_id end",
     },
     omitted: ['request_id', 'import_id'],
+  },
+  documents: {
+    table: 'documents',
+    title: 'Invoices in the name of partners, and credit notes, with all facts that they show.',
+    fields: {
+      id: 'id',
+      series: 'text',
+      number: 'integer',
+      kind: 'text',
+      payout_id: 'payouts',
+      payment_number: 'integer',
+      partner_id: 'partners',
+      currency: 'text',
+      amount_cents: 'integer',
+      paid_on: 'date',
+      reference: 'text',
+      terms_version: 'integer',
+      issuer: 'json',
+      payee: 'json',
+      lines: 'json',
+      is_reverse_charge: 'boolean',
+      corrects_id: 'documents?',
+      issued_at: 'past',
+      voided_at: 'past?',
+      void_reason: 'text?',
+    },
+    order: ['id'],
+    write: { lines: 'archived_lines(r, x.lines)' },
+    omitted: [],
   },
   balance_entries: {
     table: 'balance_entries',

@@ -14,7 +14,7 @@ import { archiveVersion, type Kind, kindNames, kindOf, type KindName } from './a
 /** A copy of a large program takes minutes. */
 export const patientMilliseconds = 10 * 60 * 1000
 /** The number of rows in memory at the same time. */
-const pageSize = 500
+const pageSize = 2000
 
 export interface ManifestFile {
   name: string

@@ -16,7 +16,7 @@ import {
 } from './read-archive.ts'
 
 /** The number of rows in one database request. */
-const storedAtOnce = 1000
+const storedAtOnce = 2000
 
 /** The bytes of rows that a workspace can store from archives in a day. An archive of 8 MB can have so many. */
 const mostBytesOfDay = 1024 ** 3

@@ -52,6 +52,14 @@ return case when jsonb_typeof(resolution->'link_id') = 'number' then
   resolution || jsonb_build_object('link_id', archived_id(row_of, 'links', (resolution->>'link_id')::bigint))
 else resolution end;
 
+create or replace function archived_lines(row_of archive_rows, lines jsonb) returns jsonb language sql stable
+return (
+  select coalesce(jsonb_agg(l.line || jsonb_strip_nulls(jsonb_build_object(
+    'commission_id', archived_id(row_of, 'commissions', (l.line->>'commission_id')::bigint),
+    'adjustment_id', archived_id(row_of, 'adjustments', (l.line->>'adjustment_id')::bigint))) order by l.place), '[]')
+  from jsonb_array_elements(lines) with ordinality l (line, place)
+);
+
 -- Whether an archive can fill the program: nothing in it counts yet. Its test events stay.
 create or replace function is_unused(of_program_id bigint) returns boolean language sql stable
 return not exists (
@@ -60,6 +68,7 @@ return not exists (
   union all select from commission_rules c where c.program_id = of_program_id
   union all select from referral_links l where l.program_id = of_program_id
   union all select from sales s where s.program_id = of_program_id and not s.is_test
+  union all select from program_terms t where t.program_id = of_program_id
 );
 
 -- Stores a part of an archive, and deletes those of the program's other imports. `outcome` is `stored`, or `complete` for the last missing part,
@@ -84,7 +93,7 @@ end $$;
 -- The reason why an archive cannot fill the program, or null.
 create or replace function refusal_of_archive(of_program_id bigint) returns text language sql stable
 return case when not is_unused(of_program_id) then
-  'This program already has partners, rules or sales. An archive fills a new program only. Create a program and import it there.'
+  'This program already has partners, rules, terms or sales. An archive fills a new program only. Create a program and import it there.'
 end;
 
 -- Begins to read an archive of this size. Returns the reason why its rows cannot be stored: the program is in use, or the archives of the
@@ -135,10 +144,12 @@ begin
   if not found then
     raise exception 'the archive is not being applied' using errcode = 'program_limit_exceeded', constraint = 'archive_applied';
   elsif not is_unused(of_program_id) then
-    perform refuse_archive('This program already has partners, rules or sales. Create a program and import the archive there.');
+    perform refuse_archive('This program already has partners, rules, terms or sales. Create a program and import the archive there.');
   end if;
   perform set_config('svc.restoring', 'on', true);
   delete from minimum_payouts m where m.program_id = of_program_id;
+  delete from program_billing b where b.program_id = of_program_id;
+  delete from tax_form_limits l where l.program_id = of_program_id;
 end $$;
 
 -- Creates the events and figures that follow from the rows of an archive.
