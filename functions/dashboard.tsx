@@ -51,6 +51,7 @@ import { pages as codes } from './dashboard/program/codes.tsx'
 import { pages as commissions } from './dashboard/program/commissions.tsx'
 import { pages as documents } from './dashboard/program/documents.tsx'
 import { pages as customer } from './dashboard/program/customer.tsx'
+import { pages as embeddedPortal } from './dashboard/program/embedded-portal.tsx'
 import { pages as events } from './dashboard/program/events.tsx'
 import { pages as groups } from './dashboard/program/groups.tsx'
 import { pages as imports } from './dashboard/program/imports.tsx'
@@ -220,6 +221,7 @@ const allPages = [
   commissions,
   customer,
   documents,
+  embeddedPortal,
   events,
   groups,
   imports,

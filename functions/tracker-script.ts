@@ -1,5 +1,6 @@
 import { ApiError, errorResponse } from '../lib/errors.ts'
 import * as consent from '../tracker/dist/served/consent.js'
+import * as embed from '../tracker/dist/served/embed.js'
 import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
@@ -15,6 +16,7 @@ const scripts = new Map([
   ['/js/svc-tracker.js', prepare(tracker)],
   ['/js/svc-tracker-consent.js', prepare(consent)],
   ['/js/svc-payment-links.js', prepare(paymentLinks)],
+  ['/js/svc-embed.js', prepare(embed)],
 ])
 
 const commonHeaders = {
@@ -28,7 +30,7 @@ const commonHeaders = {
 
 /**
  * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-tracker-consent.js: the same with
- * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. Returns 304 if `If-None-Match` names
+ * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. GET /js/svc-embed.js: the element of the embedded portal, for pages without a bundler. Returns 304 if `If-None-Match` names
  * the same script. It reads only the request, so it works even if the database is down.
  */
 export default {

@@ -984,6 +984,8 @@ export interface Programs {
   domain_proven_at: Timestamp | null;
   domain_verified_at: Timestamp | null;
   earlier_shadow_times: Generated<string>;
+  embed_hides_money: Generated<boolean>;
+  embed_origins: Generated<string[]>;
   former_ids: Generated<ArrayType<Int8>>;
   hold_days: Generated<number>;
   id: Generated<Int8>;

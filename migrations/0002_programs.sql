@@ -65,6 +65,13 @@ create table programs (
   previous_proxy_key_until timestamptz,
   -- Further parameters besides `aff` that carry a partner's code in old links, for the tracker tag.
   link_params text[] not null default '{}' check (cardinality(link_params) <= 10 and array_to_string(link_params, '') ~ '^[A-Za-z0-9_-]*$'),
+  -- The origins of the pages that may show the embedded portal. A header contains them, so each one must be a plain origin.
+  embed_origins text[] not null default '{}' constraint programs_embed_origins check (
+    cardinality(embed_origins) <= 20 and array_to_string(embed_origins, ' ', '?')
+      ~ '^((https://[a-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:\d{1,5})?( (?=h)|$))*$'
+  ),
+  -- Whether the embedded portal hides all amounts, for programs that reward partners with credit.
+  embed_hides_money boolean not null default false,
   -- The last time in shadow mode. Without an end, the program is in shadow mode now: it computes commissions and credits nothing
   -- (functions/2_ledger/shadow-mode.sql).
   shadow_since timestamptz,

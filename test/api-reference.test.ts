@@ -151,6 +151,7 @@ describe('the service answers the examples as documented', async () => {
   await addLink(stack.db, { ...link, code: 'jane' })
   await addLink(stack.db, { ...link, code: 'former' })
   await stack.sql.query(`update referral_links set is_active = false where code = 'former'`)
+  await stack.sql.query("update programs set embed_origins = '{https://app.example.com}' where id = 1")
   await stack.sql.query("insert into partner_codes (program_id, partner_id, code) values (1, $1, 'JANE20')", [
     program.partnerId,
   ])

@@ -39,6 +39,7 @@ const partnerFiles = [
   ...globSync('functions/dashboard/join/*.tsx'),
   ...globSync('functions/dashboard/partner/{applications,invitations}.tsx'),
   'functions/dashboard/account/invitations.tsx',
+  'functions/embed/portal.tsx',
 ]
 
 /** Texts of these files that no partner reads in another language. */
@@ -50,6 +51,8 @@ const english = new Set([
   // The key of a counter.
   'application from {}',
   'Welcome! You are now a member.',
+  // The size of the embedded portal on phones.
+  'width=device-width, initial-scale=1',
 ])
 
 /** Messages that the code composes. */

@@ -199,7 +199,7 @@ test('the package contains only the files that it needs', () => {
   expect(Object.keys(files).toSorted()).toEqual(
     `
     LICENSE README.md dist/addresses.d.ts dist/api-types.d.ts dist/api.d.ts dist/api.js dist/browser.d.ts
-    dist/cookies.d.ts dist/proxy.d.ts dist/proxy.js dist/react.d.ts dist/react.js dist/send.d.ts
+    dist/cookies.d.ts dist/embed-react.d.ts dist/embed-react.js dist/embed.d.ts dist/embed.js dist/proxy.d.ts dist/proxy.js dist/react.d.ts dist/react.js dist/send.d.ts
     dist/server.d.ts dist/server.js dist/stripe-amounts.d.ts dist/stripe.d.ts dist/stripe.js
     dist/svc-payment-links.js dist/svc-tracker-consent.js dist/svc-tracker.js dist/svc.js dist/svc.js.LICENSES.txt dist/webhook-types.d.ts
     dist/webhooks.d.ts dist/webhooks.js package.json templates/AGENTS.md templates/env.example

@@ -2,20 +2,24 @@ import { build } from 'esbuild'
 import { createElement, StrictMode } from 'react'
 import { renderToString } from 'react-dom/server'
 import { SvcProvider, useSvc } from '@affiliate-tracking/svc-tracker/react'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { BrowserContext, Page } from 'playwright-core'
+import { createEmbedToken } from '../lib/access/embed-tokens.ts'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { embedOrigins } from '../lib/programs/embedding.ts'
+import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
 import { startShop } from './support/shop.ts'
 import { startStack } from './support/stack.ts'
 
-const stack = await startStack({ functions: ['tracker-script', 'track-click', 'track-lead'] })
+const stack = await startStack({ functions: ['tracker-script', 'track-click', 'track-lead', 'track-sale', 'embed'] })
 const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
 const sandbox = await createSandbox(stack.db, env)
 const other = await createSandbox(stack.db, env)
 const shop = await startShop(stack.baseUrl)
-const browser = await launchBrowser(shop.browserArg)
 const baseUrl = 'http://api.svc.test'
+const browser = await launchBrowser(shop.browserArg)
 
 /** Renders the app on the server. The text of #helper is the hook's result. */
 function App() {
@@ -122,6 +126,8 @@ async function show(rendered: string, script: string, parameter = 'aff'): Promis
   await page.goto(`http://app.example.test/?${parameter}=${sandbox.partnerCode}`, { waitUntil: 'domcontentloaded' })
 }
 
+const portal = () => page.frameLocator('svc-portal iframe')
+const sale = () => portal().getByText('Sale of $123.00')
 const clicks = () => shop.calls.filter(({ path }) => path.endsWith('/click')).length
 
 describe('on the server', () => {
@@ -230,5 +236,228 @@ describe('in the browser', () => {
     expect(await page.evaluate('new Set(given).size')).toBe(1)
     expect(await page.locator('script[data-svc-program-id]').count()).toBe(1)
     expect(clicks()).toBe(1)
+  })
+})
+
+describe('the embedded portal', async () => {
+  const { programId, partnerId, partnerCode, apiKey } = sandbox
+  const allowed = 'http://localhost:8001'
+  const hostile = 'http://evil.example'
+  const setOrigins = (...origins: string[]) =>
+    stack.sql.query('update programs set embed_origins = $2 where id = $1', [programId, origins])
+  await setOrigins(allowed)
+  const setHidesMoney = (hides: boolean) =>
+    stack.sql.query('update programs set embed_hides_money = $2 where id = $1', [programId, hides])
+
+  interface Posted {
+    status: number
+    token: string
+    expires_at: string
+    partner_id: number
+    click_id: string
+  }
+  async function post(path: string, body: object, key = apiKey): Promise<Posted> {
+    const answer = await fetch(`${stack.baseUrl}/api/v1/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+    })
+    return { ...((await answer.json()) as Posted), status: answer.status }
+  }
+  const name = (body: object, key = apiKey) => post('embed-tokens', body, key)
+  const read = (token: string, { origin = allowed, of = programId, query = '' } = {}) =>
+    fetch(`${stack.baseUrl}/embed/${of}/portal${query}`, {
+      headers: { authorization: `Bearer ${token}`, 'svc-page-origin': origin },
+    })
+  function expiredToken(): string {
+    vi.spyOn(Date, 'now').mockReturnValueOnce(Date.now() - 15 * 60_000 - 1000)
+    return createEmbedToken(env, { programId, partnerId }).token
+  }
+
+  const { token } = await name({ partner_id: partnerId })
+  const affiliate_url = `https://shop.example.com/?aff=${partnerCode}`
+  const { click_id: clickId } = await post('track/click', { affiliate_url })
+  await post('track/sale', {
+    transaction_id: 'embedded-1',
+    customer_key: 'embedded',
+    click_id: clickId,
+    amount_cents: 12_300,
+  })
+
+  test('a token names one partner, and creates a described one once', async () => {
+    expect(await name({})).toMatchObject({ status: 400 })
+    expect(await name({ partner_id: partnerId, external_id: 'user-1' })).toMatchObject({ status: 400 })
+    expect(await name({ partner: { name: 'Nora' } })).toMatchObject({ status: 400 })
+    expect(await name({ external_id: 'user-1' })).toMatchObject({ status: 404 })
+    expect(await name({ partner_id: other.partnerId })).toMatchObject({ status: 404 })
+    const reader = await createApiKey(stack.db, programId, 'reader', { scopes: ['read'] })
+    expect(await name({ partner_id: partnerId }, reader)).toMatchObject({ status: 403 })
+    expect(await name({ partner_id: other.partnerId }, other.apiKey)).toMatchObject({ status: 409 })
+
+    const nora = { name: 'Nora', email: 'nora@example.com', external_id: 'user-1' }
+    const named = await Promise.all([nora, nora, nora].map((partner) => name({ partner })))
+    expect(named.map(({ status }) => status)).toEqual([201, 201, 201])
+    expect(new Set(named.map(({ partner_id: id }) => id)).size).toBe(1)
+    expect(Date.parse(named[0]?.expires_at ?? '') - Date.now()).toBeGreaterThan(14 * 60_000)
+    for (const again of [{ external_id: 'user-1' }, { partner: { ...nora, email: 'new@example.com' } }])
+      expect(await name(again)).toMatchObject({ status: 201, partner_id: named[0]?.partner_id })
+    expect(await name({ partner: { name: 'Eve', email: 'NORA@example.com', external_id: 'user-2' } })).toMatchObject({
+      status: 409,
+    })
+    expect(await (await read(named[0]?.token ?? '')).text()).not.toContain('embedded-1')
+  })
+
+  test('the portal refuses forged, expired and misdirected tokens, and pages of other origins', async () => {
+    const forged = token.replace(`_${partnerId}_`, `_${partnerId + 1}_`)
+    for (const wrong of ['', apiKey, forged, `${token}x`, expiredToken()]) expect((await read(wrong)).status).toBe(401)
+    expect((await read(token, { of: other.programId })).status).toBe(404)
+    for (const origin of ['', hostile, `${allowed}.evil.example`])
+      expect((await read(token, { origin })).status).toBe(403)
+    expect((await read(token, { query: '?page=javascript:alert(1)' })).status).toBe(200)
+
+    const frame = await fetch(`${stack.baseUrl}/embed/${programId}`)
+    expect(frame.headers.get('content-security-policy')).toMatch(/; frame-ancestors http:\/\/localhost:8001$/)
+    expect(frame.headers.get('x-frame-options')).toBeNull()
+    const none = await fetch(`${stack.baseUrl}/embed/${other.programId}`)
+    expect([none.status, none.headers.get('content-security-policy')]).toEqual([
+      404,
+      expect.stringContaining("frame-ancestors 'none'"),
+    ])
+    for (const origin of [`${allowed}; script-src *`, 'https://*.example.com', 'http://app.example.com', "'self'"])
+      await expect(setOrigins(origin)).rejects.toThrow('programs_embed_origins')
+    const typed = ' https://app.example.com/a\nhttps://APP.example.com:443 http://localhost:3000'
+    expect(embedOrigins.parse(typed)).toEqual(['https://app.example.com', 'http://localhost:3000'])
+    for (const wrong of ['app.example.com', 'http://app.example.com', 'https://*.example.com', 'data:,'])
+      expect(embedOrigins.safeParse(wrong).success).toBe(false)
+  })
+
+  /** Shows these pages at their addresses, and opens the first one. `tokens` are the results of `getToken`, and the last one repeats. */
+  async function openPages(pages: Record<string, string>, tokens = [token]): Promise<void> {
+    const setUp = `window.asked = 0; window.getToken = async () => ${JSON.stringify(tokens)}[Math.min(asked++, ${tokens.length - 1})]`
+    const head = `<!doctype html><link rel="icon" href="data:," /><script>${setUp}</script>`
+    shop.handler = ({ url }) =>
+      Promise.resolve(new Response(head + (pages[url] ?? ''), { headers: { 'content-type': 'text/html' } }))
+    await page.goto(Object.keys(pages)[0] ?? '')
+  }
+  const element = `<svc-portal program-id="${programId}"></svc-portal>
+    <script type="module" src="${baseUrl}/js/svc-embed.js"></script>
+    <script>document.querySelector('svc-portal').getToken = getToken</script>`
+
+  test('a page of another origin shows it in its own look, renews an expired token, and loses it with its origin', async () => {
+    const own =
+      '<html lang="de-DE"><style>body { color: #111; --svc-accent: rgb(200, 0, 100); --svc-on-accent: #fff; font-family: serif }</style>'
+    await openPages({ [`${allowed}/partners`]: own + element }, [expiredToken(), token])
+    await portal().getByText('Verkauf über 123,00 $').waitFor()
+    expect(await page.evaluate('asked')).toBe(2)
+    const copy = portal().getByRole('button', { name: partnerCode })
+    expect(await copy.getAttribute('data-copy')).toBe(affiliate_url)
+    const frame = page.frames().find((one) => one.url().includes('/embed/'))
+    if (!frame) throw new Error('there is no frame')
+    expect(frame.url()).toBe(`${baseUrl}/embed/${programId}`)
+    const look = () =>
+      frame.evaluate(() => {
+        const { backgroundColor, fontFamily } = getComputedStyle(document.body)
+        const button = document.querySelector('button.primary')
+        return [backgroundColor, fontFamily, button && getComputedStyle(button).backgroundColor]
+      })
+    expect(await look()).toEqual(['rgb(255, 255, 255)', 'serif', 'rgb(200, 0, 100)'])
+    // The frame is as high as its contents, also on a phone.
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 800 })
+      await expect
+        .poll(() =>
+          frame.evaluate(
+            '[innerHeight - Math.ceil(main.getBoundingClientRect().height), document.documentElement.scrollWidth - innerWidth]',
+          ),
+        )
+        .toEqual([0, 0])
+    }
+    await page.evaluate(`document.body.style.color = '#eee'`)
+    await expect.poll(look).toEqual(['rgb(19, 20, 23)', 'serif', 'rgb(200, 0, 100)'])
+    await page.evaluate(`document.body.style.setProperty('--svc-accent', 'url(https://evil.example)')`)
+    expect(await axeFindings(frame)).toEqual([])
+
+    await portal().getByLabel('Link zu einer beliebigen Seite').fill('https://shop.example.com/sale')
+    await portal().getByRole('button', { name: 'Link erstellen' }).click()
+    await portal().getByText(`https://shop.example.com/sale?aff=${partnerCode}`).waitFor()
+    await setHidesMoney(true)
+    await portal().getByRole('button', { name: 'Link erstellen' }).click()
+    await portal().getByText('Verkauf über').waitFor({ state: 'detached' })
+    expect(await portal().locator('body').innerText()).not.toContain('$')
+    await setHidesMoney(false)
+    await setOrigins()
+    await portal().getByRole('button', { name: 'Link erstellen' }).click()
+    await portal().getByText('This page may not show the portal.').waitFor()
+    await setOrigins(allowed)
+    expect(complaints.splice(0)).toEqual([expect.stringContaining('401'), expect.stringContaining('403')])
+  })
+
+  test('React passes its newest callback, reports its failure, and shows the portal after a retry', async () => {
+    const script = await bundle(`
+      import { createRoot } from 'react-dom/client'
+      import { SvcPortal } from '@affiliate-tracking/svc-tracker/embed/react'
+      const root = createRoot(document.querySelector('#root'))
+      const show = (getToken, theme) => root.render(
+        <SvcPortal programId={${programId}} baseUrl="${baseUrl}" theme={theme} getToken={getToken} onError={(error) => { window.failure = error.message }} />)
+      show(() => Promise.reject(new Error('signed out')))
+      window.retry = () => show(window.getToken, 'dark')
+    `)
+    const html = `<div id="root"></div><script>${script.replaceAll('</script', '<\\/script')}</script>`
+    await openPages({ [`${allowed}/react`]: html })
+    await portal().getByText('The portal could not be loaded. Reload the page.').waitFor()
+    expect(await page.evaluate('failure')).toBe('signed out')
+    await page.evaluate('retry()')
+    await page.evaluate(
+      `document.querySelector('iframe').contentWindow.location.replace(document.querySelector('iframe').src)`,
+    )
+    await sale().waitFor()
+  })
+
+  test('a hostile page gets no frame, no token and no answer, and its forged messages change nothing', async () => {
+    await openPages({
+      [`${hostile}/`]: `${element}<iframe src="${allowed}/partners"></iframe>`,
+      [`${allowed}/partners`]: element,
+    })
+    const stolen = await page.evaluate(
+      ([address, bearer]) =>
+        fetch(String(address), {
+          headers: { authorization: `Bearer ${bearer}`, 'svc-page-origin': 'http://localhost:8001' },
+        })
+          .then((answer) => answer.text())
+          .catch(() => 'blocked'),
+      [`${baseUrl}/embed/${programId}/portal`, token],
+    )
+    expect(stolen).toBe('blocked')
+    expect(await page.evaluate('asked')).toBe(0)
+    expect(
+      page
+        .frames()
+        .map((frame) => frame.url())
+        .filter((url) => url.includes('/embed/')),
+    ).toEqual([])
+    expect(complaints.splice(0).join()).toContain('frame-ancestors')
+
+    // An advertisement in the program's own page sends messages to the page and to the portal.
+    await openPages({ [`${allowed}/partners`]: `${element}<iframe src="${hostile}/ad"></iframe>` })
+    await sale().waitFor()
+    const ad = page.frames().find((one) => one.url() === `${hostile}/ad`)
+    const heard = ad?.evaluate(async () => {
+      const received: unknown[] = []
+      addEventListener('message', ({ source, data }) => source !== window && received.push(data))
+      for (const target of [parent, parent.frames[0], parent.frames[1]]) {
+        for (const message of [
+          { svc: 'token', token: 'stolen' },
+          { svc: 'height', height: 9999 },
+          { svc: 'theme', isDark: true },
+        ])
+          target?.postMessage(message, '*')
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      return received
+    })
+    expect(await heard).toEqual([])
+    expect(await page.evaluate('asked')).toBe(1)
+    expect(await page.locator('svc-portal').evaluate((one) => one.clientHeight)).toBeLessThan(9999)
+    expect(await sale().isVisible()).toBe(true)
   })
 })

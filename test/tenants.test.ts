@@ -338,6 +338,8 @@ test.each(routes.keyed)('%s accepts an active key and nothing else', async (rout
   expect(await victims()).toBe(before)
 })
 
+await stack.sql.query(`update programs set embed_origins = '{https://app.example.com}'`)
+
 /** Bodies of program API calls that would change the victim's data. */
 const changes: Record<string, object> = {
   'POST /api/v1/partners': { name: 'Eve', external_id: 'eve' },
@@ -352,6 +354,7 @@ const changes: Record<string, object> = {
   'PATCH /api/v1/applications/:application_id': { status: 'rejected' },
   'PATCH /api/v1/join-page': { intro: 'Buy at evil.example' },
   'POST /api/v1/codes': { partner_id: victim.partnerId, code: 'EVE' },
+  'POST /api/v1/embed-tokens': { partner_id: victim.partnerId },
   'POST /api/v1/links': { partner_id: victim.partnerId, code: 'eve-link' },
   'PATCH /api/v1/links/:link_id': { status: 'inactive' },
   'PATCH /api/v1/commissions': { ids: [Number(own[':commission_id'])], status: 'rejected', reason: 'no' },
@@ -389,7 +392,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
   // The other program has no due payouts and no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
-  const isNamed = /\/:|^POST .*(preview|adjustments|codes|links|shadow-mode\/commissions)$/.test(route)
+  const isNamed = /\/:|^POST .*(preview|adjustments|codes|embed-tokens|links|shadow-mode\/commissions)$/.test(route)
   const success = /^POST .*(partners|groups|imports|exports|webhook-endpoints)$/.test(route) ? 201 : 200
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : success)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])

@@ -33,7 +33,7 @@ const groups = {
     'codes',
   ],
   'Your site': ['own-domain', 'consent', 'csp', 'several-programs'],
-  'Partners and money': ['joining', 'payouts', 'figures', 'why-this-partner', 'mail'],
+  'Partners and money': ['joining', 'embed', 'payouts', 'figures', 'why-this-partner', 'mail'],
   'For developers': ['program-api', 'agents', 'webhooks', 'walk', 'command', 'errors'],
 }
 

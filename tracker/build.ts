@@ -57,6 +57,17 @@ const stripe = await bundle('stripe.js', { entryPoints: ['src/stripe.ts'] })
 const webhooks = await bundle('webhooks.js', { entryPoints: ['src/webhooks.ts'] })
 const proxy = await bundle('proxy.js', { entryPoints: ['src/proxy.ts'] })
 const react = await bundle('react.js', { entryPoints: ['src/react.tsx'], external: ['react', 'react/jsx-runtime'] })
+const embed = await bundle('embed.js', { entryPoints: ['src/embed.ts'] })
+// The service's own copy reads the address from its own URL.
+const servedEmbed = await build({
+  ...common,
+  entryPoints: ['src/embed.ts'],
+  define: { SVC_BASE_URL: 'import.meta.url' },
+})
+const embedReact = await bundle('embed-react.js', {
+  entryPoints: ['src/embed-react.tsx'],
+  external: ['react', 'react/jsx-runtime'],
+})
 const command = await bundle('svc.js', {
   entryPoints: ['src/cli/svc.ts'],
   platform: 'node',
@@ -81,6 +92,8 @@ execFileSync(
     'src/webhooks.ts',
     'src/proxy.ts',
     'src/react.tsx',
+    'src/embed.ts',
+    'src/embed-react.tsx',
   ],
   {
     cwd: here,
@@ -124,6 +137,7 @@ const served = (text: string) => ({
 serve('script', { stub: readStub(), ...served(script.text) })
 serve('consent', served(consent.text))
 serve('payment-links', served(paymentLinks.text))
+serve('embed', served(servedEmbed.outputFiles[0]?.text ?? ''))
 const manifest = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
 const template = readPackage()
 writeFileSync(join(dist, 'served', 'template.tgz'), pack(template))
@@ -178,6 +192,8 @@ const sizes = [
   { file: 'webhooks.js', encoding: 'gzip', bytes: gzipSync(webhooks.text, { level: 9 }).length, limit: 1024 },
   { file: 'proxy.js', encoding: 'gzip', bytes: gzipSync(proxy.text, { level: 9 }).length, limit: 2048 },
   { file: 'react.js', encoding: 'gzip', bytes: gzipSync(react.text, { level: 9 }).length, limit: 1024 },
+  { file: 'embed.js', encoding: 'gzip', bytes: gzipSync(embed.text, { level: 9 }).length, limit: 3072 },
+  { file: 'embed-react.js', encoding: 'gzip', bytes: gzipSync(embedReact.text, { level: 9 }).length, limit: 3072 },
 ]
 for (const { file, encoding, bytes, limit } of sizes) {
   console.log(`${file.padEnd(23)} ${String(bytes).padStart(5)} bytes ${encoding} (limit ${limit})`)

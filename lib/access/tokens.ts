@@ -1,6 +1,10 @@
 /** Creates a secret for a link: 256 random bits, base64url. */
 export function newToken(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(32))
+  return base64Url(crypto.getRandomValues(new Uint8Array(32)))
+}
+
+/** Returns bytes as base64url without padding. */
+export function base64Url(bytes: Uint8Array): string {
   return btoa(String.fromCharCode(...bytes))
     .replaceAll('+', '-')
     .replaceAll('/', '_')

@@ -4,6 +4,7 @@ import { cliStatus } from './cli-status.ts'
 import { codeOperations } from './codes.ts'
 import { commissionOperations } from './commissions.ts'
 import { customerOperations } from './customers.ts'
+import { createEmbedTokenOperation } from './embed-tokens.ts'
 import { eventOperations } from './events.ts'
 import { exportOperations } from './exports.ts'
 import { groupOperations } from './groups.ts'
@@ -36,6 +37,7 @@ export const operations = [
   ...programOperations(),
   ...partnerOperations(),
   ...groupOperations(),
+  createEmbedTokenOperation(),
   ...applicationOperations(),
   ...codeOperations(),
   ...linkOperations(),

@@ -66,6 +66,8 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   payouts: { RATE_LIMIT: { id: 1019, perMinute: callsPerMinute } },
   'payout-runs': { RATE_LIMIT: { id: 1020, perMinute: callsPerMinute } },
   'webhook-endpoints': { RATE_LIMIT: { id: 1031, perMinute: callsPerMinute } },
+  // Counts calls for tokens by key, and the portal's own requests by address.
+  embed: { RATE_LIMIT: { id: 1054, perMinute: callsPerMinute } },
   mcp: { RATE_LIMIT: { id: 1051, perMinute: callsPerMinute } },
 }
 

@@ -32,17 +32,16 @@ interface CommissionList extends Part {
   commissionIds?: number[] | undefined
 }
 
-/** Lists commissions of a program, or of a person in all their programs as a partner. `list` selects, orders and limits them. */
-export async function listCommissions(
-  db: Database,
-  of: { programId: number } | { userId: string },
-  list: CommissionList,
-): Promise<ListedCommission[]> {
+/** The program, one of its partners, or a person in all their programs as a partner. */
+type Holder = { programId: number } | { programId: number; partnerId: number } | { userId: string }
+
+/** Lists commissions of a program, of a partner or of a person. `list` selects, orders and limits them. */
+export async function listCommissions(db: Database, of: Holder, list: CommissionList): Promise<ListedCommission[]> {
   return await db.query(commissionsStatement(of, list))
 }
 
 /** Counts a whole list of commissions and sums their amounts after reversals. */
-export const commissionTotals = (of: { programId: number } | { userId: string }, filters: Filters<CommissionList>) =>
+export const commissionTotals = (of: Holder, filters: Filters<CommissionList>) =>
   totalsOf(commissionsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents - reversed_cents`)
 
 const reviewOf = kysely
@@ -76,7 +75,7 @@ const reviewedCommissions = () =>
     .where('r.decision', 'is not', null)
 
 /** The statement of `listCommissions`, for a transaction that decides on a commission. */
-export function commissionsStatement(of: { programId: number } | { userId: string }, list: CommissionList) {
+export function commissionsStatement(of: Holder, list: CommissionList) {
   const {
     status,
     partner_id,
@@ -147,11 +146,10 @@ export function commissionsStatement(of: { programId: number } | { userId: strin
       ).as('refunds'),
     ])
     .$narrowType<{ status: CommissionStatus }>()
+  query = 'userId' in of ? query.where('p.user_id', '=', of.userId) : query.where('c.program_id', '=', of.programId)
+  if ('partnerId' in of) query = query.where('c.partner_id', '=', of.partnerId)
   // Partners don't see commissions of shadow mode.
-  query =
-    'programId' in of
-      ? query.where('c.program_id', '=', of.programId)
-      : query.where('p.user_id', '=', of.userId).where('c.is_shadow', '=', sql.lit(false))
+  if ('partnerId' in of || 'userId' in of) query = query.where('c.is_shadow', '=', sql.lit(false))
   if (status !== undefined) query = query.where('c.status', '=', status)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)
   if (from !== undefined) query = query.where('c.created_at', '>=', from)

@@ -70,6 +70,8 @@ export const kinds = {
       attribution_priority: 'text',
       language: 'text?',
       link_params: 'texts',
+      embed_origins: 'texts',
+      embed_hides_money: 'boolean',
       shadow_since: 'past?',
       shadow_ended_at: 'past?',
       earlier_shadow_times: 'text',

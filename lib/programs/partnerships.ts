@@ -24,7 +24,14 @@ export async function listProgramsOfPartner(
   userId: string,
   { programId, ...part }: Part & { programId?: number },
 ) {
-  let query = kysely
+  let query = partnershipsStatement().where('p.user_id', '=', userId)
+  if (programId !== undefined) query = query.where('p.program_id', '=', programId)
+  return await db.query(partOf(query, sql.ref<number>('p.id'), part))
+}
+
+/** Selects partners `p` with their program `g`, their links and their money. */
+export function partnershipsStatement() {
+  return kysely
     .selectFrom('partners as p')
     .innerJoin('programs as g', 'g.id', 'p.program_id')
     .select(['g.id', 'g.name', 'g.domain', 'g.currency', 'g.commission_bp'])
@@ -37,9 +44,6 @@ export async function listProgramsOfPartner(
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
       nextCreditOf(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('g.currency')).as('next_credit'),
     ])
-    .where('p.user_id', '=', userId)
-  if (programId !== undefined) query = query.where('p.program_id', '=', programId)
-  return await db.query(partOf(query, sql.ref<number>('p.id'), part))
 }
 
 /** Lists the names of the current and former programs of a partner, last joined first. */

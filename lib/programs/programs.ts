@@ -186,7 +186,7 @@ export type StoredSettings = InferResult<ReturnType<typeof programStatement>>[nu
 
 const settingNames = z.keyof(programSettings).options
 
-/** Reads a program's settings, its connected processor account, its proxy keys and the parameters of its old links. */
+/** Reads a program's settings, its connected processor account, its proxy keys, the parameters of its old links and its embedded portal. */
 export async function readProgram(db: Database, programId: number) {
   return (await db.query(programStatement(programId)))[0]
 }
@@ -199,6 +199,8 @@ export function programStatement(programId: number) {
       ...settingNames,
       'processor_account_id',
       'link_params',
+      'embed_origins',
+      'embed_hides_money',
       'proxy_key_number',
       'previous_proxy_key_until',
       'domain_verified_at',

@@ -4,7 +4,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 returning "id";
 
 -- readProgram
-select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "commission_base", "attribute_known_customers", "language", "review_rules", "processor_account_id", "link_params", "proxy_key_number", "previous_proxy_key_until", "domain_verified_at", "domain_proven_at"
+select "name", "domain", "currency", "commission_bp", "lead_commission_cents", "cookie_window_days", "hold_days", "commission_duration_months", "lead_auth_policy", "attribution_model", "attribution_priority", "commission_base", "attribute_known_customers", "language", "review_rules", "processor_account_id", "link_params", "embed_origins", "embed_hides_money", "proxy_key_number", "previous_proxy_key_until", "domain_verified_at", "domain_proven_at"
 from "programs"
 where "id" = $1;
 

@@ -1,12 +1,12 @@
 import axe from 'axe-core'
-import type { Page } from 'playwright-core'
+import type { Frame, Page } from 'playwright-core'
 
 /**
- * Runs axe on a page. Returns the broken rules with the HTML of each finding, because the full report is several megabytes long. `serious`
- * omits minor rules. `colours` checks only the contrast.
+ * Runs axe on a page or a frame. Returns the broken rules with the HTML of each finding, because the full report is several megabytes
+ * long. `serious` omits minor rules. `colours` checks only the contrast.
  */
 export async function axeFindings(
-  page: Page,
+  page: Page | Frame,
   { serious = false, colours = false }: { serious?: boolean; colours?: boolean } = {},
 ): Promise<[rule: string, html: string[]][]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source)

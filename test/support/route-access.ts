@@ -159,6 +159,7 @@ export const routes = {
     'POST /programs/:programId/partners/:partnerId/rules/end': 'partner:manage',
     'POST /programs/:programId/partners/:partnerId/group': 'partner:manage',
     'POST /programs/:programId/partners/move': 'partner:manage',
+    'POST /programs/:programId/settings/embed': 'program:update',
     'POST /programs/:programId/settings/domain': 'program:update',
     'POST /programs/:programId/settings/forget': 'customer:forget',
     'POST /programs/:programId/settings/keys': 'api-key:manage',
@@ -273,6 +274,7 @@ export const routes = {
   keyed: ['POST /api/v1/track/sale', 'POST /api/v1/track/refund', 'GET /api/v1/cli/status', 'POST /mcp'],
   /** The program API. Another program's key can't reach any data that the victim's key reads and changes. */
   scoped: [
+    'POST /api/v1/embed-tokens',
     'GET /api/v1/partners',
     'POST /api/v1/partners',
     'GET /api/v1/partners/:partner_id',
@@ -360,6 +362,10 @@ export const routes = {
     'POST /api/v1/webhooks/mail',
   ],
   anyone: [
+    'GET /embed/:programId',
+    'GET /embed/:programId/portal',
+    'GET /embed/portal.js',
+    'GET /embed/portal.css',
     'POST /api/v1/track/click',
     'GET /js/',
     'GET /api/v1/openapi.json',

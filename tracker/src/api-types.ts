@@ -464,6 +464,26 @@ export interface ApiOperations {
     body: undefined
     answer: { success: true; deleted_id: number }
   }
+  /** Create a token for the embedded portal. */
+  createEmbedToken: {
+    query: undefined
+    body: {
+      /** Id of the partner. */
+      partner_id?: number | undefined
+      /** Your own id of an existing partner. */
+      external_id?: string | undefined
+      /** The partner’s `name`, `email`, `external_id` (your own id, unique in the program) and `group_id`. It needs an address or an `external_id`. */
+      partner?:
+        | {
+            name: string
+            email?: string | null | undefined
+            external_id?: string | null | undefined
+            group_id?: number | null | undefined
+          }
+        | undefined
+    }
+    answer: { success: true; token: string; expires_at: string; partner_id: number }
+  }
   /** Change the join page. */
   updateJoinPage: {
     query: undefined

@@ -146,7 +146,8 @@ function YourMoney({ program, balances, payoutEmail }: ProgramMoney & { payoutEm
   )
 }
 
-function Balance({ balance }: { balance: PartnerBalance }) {
+/** The amounts of a balance in one currency. */
+export function Balance({ balance }: { balance: PartnerBalance }) {
   const parts: [label: string, cents: number, tone: string][] = [
     ['Pending', balance.pending_cents, 'pending'],
     ['Available', balance.available_cents, 'available'],

@@ -4,6 +4,7 @@ import type { Action } from '../../../lib/access/roles.ts'
 export const settingsTabs = [
   { name: 'program', title: 'Program', actions: ['program:update'] },
   { name: 'tracking', title: 'Tracking', actions: ['program:read'] },
+  { name: 'embed', title: 'Embedded portal', actions: ['program:update'] },
   { name: 'keys', title: 'API keys', actions: ['api-key:manage'] },
   { name: 'payments', title: 'Payment processors', actions: ['processor:manage'] },
   { name: 'people', title: 'Members and customers', actions: ['member:manage', 'customer:forget'] },

@@ -27,6 +27,7 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { ApiKeys, keyUse, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
 import { connectionsAddress } from './connections.tsx'
+import { EmbeddedPortal } from './embedded-portal.tsx'
 import { type SettingsTab, settingsTab, settingsTabs } from './settings-tabs.ts'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
@@ -82,6 +83,7 @@ async function renderSettings(c: ProgramContext, tabName: string | undefined, cr
           path={await proxyPath(program)}
         />
       )}
+      {tab === 'embed' && <EmbeddedPortal action={`${address}/embed`} settings={settings} />}
       {tab === 'keys' && (
         <ApiKeys
           baseUrl={c.env.BASE_URL}

@@ -1,0 +1,64 @@
+import { base } from '../dashboard/components/style/base.ts'
+import { spacing } from '../dashboard/components/style/spacing.ts'
+import { surfaces } from '../dashboard/components/style/surfaces.ts'
+import { tables } from '../dashboard/components/style/tables.ts'
+
+const css = String.raw
+
+/** The parts of the dashboard's style that the portal uses, without its font. */
+export const style = [
+  base,
+  spacing,
+  surfaces,
+  tables,
+  css`
+    html {
+      overflow: hidden;
+    }
+    main {
+      padding: 1px;
+    }
+    button,
+    input {
+      font: inherit;
+      font-size: var(--small);
+      min-height: var(--control);
+      padding: 0 0.75rem;
+      border: 1px solid var(--soft-line);
+      border-radius: var(--corner);
+      background: var(--surface);
+      color: var(--text);
+    }
+    button {
+      cursor: pointer;
+    }
+    button.primary {
+      border-color: transparent;
+      background: var(--accent);
+      color: var(--on-accent);
+    }
+    input {
+      border-color: var(--strong-line);
+      width: 20rem;
+    }
+    .copy {
+      display: flex;
+      flex-wrap: wrap;
+      gap: 0.5rem;
+    }
+    .copy pre {
+      flex: 1 1 12rem;
+      min-width: 0;
+      margin: 0;
+      padding: 0.375rem 0.625rem;
+      overflow-x: auto;
+      border-radius: var(--corner);
+      background: var(--sunken);
+    }
+    @media (pointer: coarse) {
+      :root {
+        --control: 2.5rem;
+      }
+    }
+  `,
+].join('')
