@@ -43,7 +43,7 @@ async function demoWithPayouts() {
   await importFiles(db, env, demo.programId, importId, { source: 'rewardful', files, mappings: {}, seconds: 9 })
   await applyImport(db, env, demo.programId, importId, 9)
   await sql.query(
-    `with billing as (insert into program_billing values ($1, 'Shop Ltd', 'Street 1', 'DE', null, 'SB')),
+    `with billing as (insert into program_billing values ($1, 'Shop Ltd', 'Street 1', 'DE', null, 'SB', 1900)),
     limits as (insert into tax_form_limits values ($1, 'usd', 60000)),
     terms as (insert into program_terms (program_id, version, text, self_billing) values ($1, 7, 'Terms', true) returning *),
     accepted as (
