@@ -8,7 +8,7 @@ type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
 /** The function runs every minute, so the next run starts when this one ends. */
 const termMilliseconds = 65_000
-/** Each lane has six connections of its own at the edge. One run can call 32 Workers. */
+/** Each lane has six separate connections at the edge. One run can call 32 Workers. */
 const maxLanes = 24
 
 interface Lane {

@@ -17,8 +17,8 @@ import { fontBase64 } from '../tracker/dist/served/document-font.js'
 import { listStatementEntries, monthRange, readStatementTotals, type StatementOf } from '../lib/money/statements.ts'
 
 /**
- * Serves documents as PDF files to members who may list payouts and to the document's partner. The renderer is large, so it has a function
- * of its own.
+ * Serves documents as PDF files to members who may list payouts and to the document's partner. The renderer is large, so it has its own
+ * function.
  */
 const app = createApp<ReadEnv>()
 

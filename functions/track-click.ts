@@ -37,7 +37,7 @@ const app = createApp<Env>()
 app.use(publicCors)
 
 /**
- * Refuses with 200 if the caller asks for it. The tracker does so, because a browser shows any other status as an error in the visitor's
+ * Refuses with 200 if the caller requests that. The tracker does so, because a browser shows any other status as an error in the visitor's
  * console.
  */
 const answerQuietly = createMiddleware<{ Bindings: Env }, string, { out: { json: ClickRequest } }>(async (c, next) => {
@@ -72,7 +72,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const visitor = c.get('visitor')
       const { test_mode: saysTest, program_id: named } = body.additional_data ?? {}
       const tested = programOfTestCode(aff ?? '')
-      // A proxy only sends clicks of its own program.
+      // A proxy sends only clicks of its own program.
       const programId = visitor?.programId ?? named ?? tested
       if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
       const isTest = saysTest || tested !== undefined

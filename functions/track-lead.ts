@@ -69,7 +69,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
       if (isFromBrowser(c)) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-        // A proxy only sends leads of its own program.
+        // A proxy sends only leads of its own program.
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
         const network = visitorHash(c.env.PROXY_SECRET, visitorNetwork(c))

@@ -77,7 +77,7 @@ const refusals: Record<string, () => ApiError> = {
     ),
 }
 
-/** Throws the refusal of a violated constraint. Throws any other error unchanged. */
+/** Throws the matching refusal if the error is a violated constraint. Throws any other error unchanged. */
 export function refuse(error: unknown): never {
   throw refusals[violatedConstraint(error) ?? '']?.() ?? error
 }

@@ -48,7 +48,11 @@ export const watched: Record<keyof HealthFigures, Watched> = {
     most: 172_800,
     look: 'Late retention',
   },
-  click_months_due: { what: 'Months of clicks due for deletion for two days', most: 0, look: 'Late retention' },
+  click_months_due: {
+    what: 'Months of clicks that have been due for deletion for two days',
+    most: 0,
+    look: 'Late retention',
+  },
   queue_messages: { what: 'Messages in the queue', most: 10_000, look: 'Queue backlog' },
   dead_letters: { what: 'Dead letters', most: 0, look: 'Dead letters' },
 }

@@ -1,6 +1,6 @@
 /**
- * All mails that a person can cause for somebody else, with their limits per day. Recipients are mailboxes, so plus tags and Gmail's dots
- * do not create another recipient.
+ * All mails to others that a person can cause, with their limits per day. Recipients are mailboxes, so plus tags and Gmail's dots do not
+ * create another recipient.
  */
 export const mailBounds = {
   /**

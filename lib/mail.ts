@@ -74,10 +74,7 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
   throw new ApiError('unavailable', 'The e-mail could not be sent. Try again in a minute.')
 }
 
-/**
- * Returns the sender's name and address. A program's name is followed by the service's, so that nobody can pose as
- * somebody else.
- */
+/** Returns the sender's name and address. A program's name is followed by the service's, so that nobody can impersonate another sender. */
 function fromOf(from: string | undefined, sender: string | undefined): string | undefined {
   const [, service, address] = /^([^<]*)<([^<>]+)>$/.exec(from ?? '') ?? []
   if (sender === undefined || address === undefined) return from

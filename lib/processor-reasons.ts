@@ -40,7 +40,7 @@ const sentences: Readonly<Record<string, string>> = {
   sale_corrected: 'It corrected the amount of $1.',
   known_payment: 'Its payment is already recorded as $1.',
   fee_included: "The commission base of its sale includes the processor's fee.",
-  other_currency: 'It is in $1, but its sale is in $2. Refund the sale by hand.',
+  other_currency: 'It is in $1, but its sale is in $2. Refund the sale manually.',
 }
 
 /**

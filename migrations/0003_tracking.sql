@@ -34,7 +34,7 @@ create table customers (
   signup_date timestamptz,
   lead_event_id bigint,
   first_purchase_date timestamptz,
-  -- When an import created them. Their lead and first purchase before that belong to the former service and count in no figure.
+  -- When an import created them. Their lead and first purchase before that belong to the former service and no figure counts them.
   imported_at timestamptz,
   created_at timestamptz not null default now(),
   -- A further click does not count as a change, so it needs no new index entry (functions/1_base/changes.sql).

@@ -37,7 +37,7 @@ create table sales (
   partner_id bigint,
   customer_key id_text,
   sale_date timestamptz not null default now(),
-  -- Only 0 if nothing was paid for the sale's invoice. Its payment_status is then `no_payment_required`, and it counts in no figure.
+  -- Only 0 if nothing was paid for the sale's invoice. Its payment_status is then `no_payment_required`, and no figure counts it.
   amount_cents amount_cents not null,
   amount_source amount_source not null default 'api',
   -- The commission base: the amount, without tax for processor sales.
@@ -258,7 +258,7 @@ create table commissions (
   lead_rule_id bigint,
   -- The code of its sale.
   code_id bigint,
-  -- Computed in shadow mode. The former service pays it, so it is never credited, partners don't see it, and it counts in no figure.
+  -- Computed in shadow mode. The former service pays it, so it is never credited, partners don't see it, and no figure counts it.
   is_shadow boolean not null default false,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
@@ -395,8 +395,8 @@ create table balance_entries (
 create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;
 create index balance_entries_adjustment_idx on balance_entries (program_id, adjustment_id) where adjustment_id is not null;
 
--- The entries that a payment pays, to the cent: the sum of a payment's lines is its payout's amount. A line of a large commission can pay
--- a part of it. A payout that came back and is paid again has the lines of each payment.
+-- The entries that a payment covers. The sum of a payment's lines is exactly its payout's amount. A line of a large commission can cover a
+-- part of it. A payout that came back and is paid again has the lines of each payment.
 create table payout_lines (
   program_id bigint not null,
   id bigint generated always as identity,

@@ -37,13 +37,13 @@ create table processor_customers (
 );
 create index processor_customers_customer_idx on processor_customers (program_id, customer_id);
 
--- The metadata of an account's customers. It attributes their payments without metadata. The report with the latest time of its own wins,
--- not the last to arrive. Rows stay after their metadata is removed, so that older reports don't restore it.
+-- The metadata of an account's customers. It attributes their payments without metadata. The report with the latest time wins, not the last
+-- to arrive. Rows stay after their metadata is removed, so that older reports don't restore it.
 create table processor_customer_metadata (
   account_id text not null,
   livemode boolean not null,
   processor_customer_id text not null,
-  -- The integrator's text. The program need not exist.
+  -- The integrator's text. The program may not exist.
   program_id bigint,
   click_id text,
   customer_key text,

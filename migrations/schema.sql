@@ -1,4 +1,4 @@
--- What the migrations make together, written by `npm run schema`. Read it, do not run it.
+-- The combined result of all migrations, written by `npm run schema`. It is for reading, not for running.
 
 create domain amount_cents as bigint CHECK (((VALUE >= 0) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -8572,7 +8572,7 @@ CREATE OR REPLACE FUNCTION public.list_clicks_of_customers(of_program_id bigint,
 AS $function$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
-  -- Only the months in between are read. Like in an erasure, the first month allows for wrong browser clocks.
+  -- Reads only the months in between. As in an erasure, the first month allows for wrong browser clocks.
   first timestamptz;
   last timestamptz;
 begin

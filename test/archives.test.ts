@@ -367,7 +367,7 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ],
   ['has one endless line', () => withFile(unzipSync(archive), 'data/partners.jsonl', bomb, 0), 'is damaged'],
   ['names a path', () => withFile(unzipSync(archive), '../../etc/passwd', strToU8('x'), 0), 'unknown file'],
-  ['hides a file', () => zipSync({ ...unzipSync(archive), '../evil.jsonl': strToU8('x') }), 'does not name'],
+  ['hides a file', () => zipSync({ ...unzipSync(archive), '../evil.jsonl': strToU8('x') }), 'does not list'],
   ['has a line without JSON', () => forged('partners', (rows) => [...rows, '{"id": 1']), 'is not JSON'],
   ['has a column of the database', () => forged('partners', first({ user_id: 'user_1' })), 'unknown field'],
   ['has a zero byte', () => forged('partners', first({ name: 'A\0' })), 'not valid'],

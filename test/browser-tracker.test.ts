@@ -86,7 +86,7 @@ const clicksOf = async (code: string) =>
   ).rows
 
 describe('the first visit', () => {
-  test('records the click and keeps its id for the cookie window from the response', async () => {
+  test('records the click and keeps its id for the cookie window that the response contains', async () => {
     const url = `http://shop.example.test/landing?token=secret&aff=${verified.partnerCode}#top`
     await page.goto(url, { referer: 'http://blog.example.org/review' })
     await done()

@@ -77,7 +77,7 @@ test.each<Row>([
     `a payout run with an invalid payment date ${day}`,
     `local/payout-run.ts 1 --paid 1 --reference transfer-1 --paid-on ${day}`,
     {},
-    /^Give the day on which the money left with --paid-on YYYY-MM-DD: today or before\./,
+    /^Set --paid-on YYYY-MM-DD to the day on which the money left: today or earlier\./,
   ]),
   ['queue without a verb', 'commands/dead-letters.ts', {}, /^Say what to do:\n\nnpm run -s queue -- dead/],
   [

@@ -279,7 +279,7 @@ function* distorted(value: unknown, depth: number, at = 0): Generator {
 }
 
 test.each(names)(
-  '%s: each documented event in the form of each object is answered, whole and distorted',
+  '%s: each documented event is answered with each kind of object, intact and distorted',
   async (processor) => {
     const shop = await connect(processor)
     const { events } = processorFixtures[processor]
@@ -809,7 +809,7 @@ test('connections of one program keep live and test money apart, and share neith
     { transaction_id: 'txn_1', is_test: true, commission: null },
     { transaction_id: 'txn_2', amount: 6000, commission: 1200 },
   ])
-  // Each refund moves only the sale of its own mode and payment.
+  // Each refund changes only the sale of its own mode and payment.
   await report(sandbox, 'adjustment.updated', { refunded: 12_000 })
   await report(second, 'adjustment.updated', { order: '2', refunded: 6000 })
   expect(await salesOf(shop)).toMatchObject([earned, { refunded: 12_000 }, { refunded: 6000, reversed: 1200 }])

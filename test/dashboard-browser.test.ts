@@ -210,9 +210,7 @@ test(
     expect(await reversed.textContent()).toContain('Arrived broken')
     await goTo(page, 'Notifications 2 unread')
     await page
-      .getByText(
-        /Review by hand: \$25\.00 of a commission for the sale t1 was reversed after .?Grace.? had been paid\./,
-      )
+      .getByText(/Manual review: \$25\.00 of a commission for the sale t1 was reversed after .?Grace.? had been paid\./)
       .waitFor()
     await page.getByText(/left the balance of .?Grace.? at \$25\.00 below zero/).waitFor()
     await partner.page.reload()

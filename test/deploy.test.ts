@@ -203,8 +203,8 @@ const without = (variables: Record<string, string>, ...left: string[]) =>
   Object.fromEntries(Object.entries(variables).filter(([name]) => !left.includes(name)))
 
 test.each([
-  ['production without mail', given('production'), 'production sends mail'],
-  ['production with half of mail', without({ ...given('production'), ...mail }, 'MAIL_FROM'), 'production sends mail'],
+  ['production without mail', given('production'), 'production needs mail'],
+  ['production with half of mail', without({ ...given('production'), ...mail }, 'MAIL_FROM'), 'production needs mail'],
   [
     'mail without its key',
     without({ ...given('staging'), ...mail }, 'MAIL_API_KEY'),
@@ -234,7 +234,7 @@ test('an empty value disables a feature, but production requires mail', async ()
     expect.stringMatching(/GITHUB_CLIENT_ID +"gh" -> ""/),
   )
   expect((await plan({ ...shell, MAIL_API_URL: '' })).problems).toEqual([
-    expect.stringContaining('production sends mail'),
+    expect.stringContaining('production needs mail'),
   ])
 })
 
@@ -333,7 +333,7 @@ test('a refused deployment or plan changes nothing and exits with 1', { timeout:
   const before = cloudflare.changes.length
   await expect(deploy(given('production'))).rejects.toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^Nothing was deployed\.\nproduction sends mail.*\n$/),
+    stderr: expect.stringMatching(/^Nothing was deployed\.\nproduction needs mail.*\n$/),
   })
   const { stdout } = await deploy({ ...given('production'), ...mail }, '--plan', 'track-click')
   expect(stdout).toMatch(/^production: api.acme.test[^]*\+ svc-track-click {2}new/)

@@ -175,10 +175,7 @@ const hotFunctions: [name: string, calls: (() => Promise<unknown>)[]][] = [
 
 const conditions = ['Index Cond', 'Recheck Cond', 'Filter', 'Join Filter', 'Hash Cond', 'Merge Cond'] as const
 
-/**
- * Scans of a plan that must ask every node, because they read a table with program_id without a condition or join on
- * it.
- */
+/** Returns the scans of a plan that must query every node, because they read a table with program_id without a condition or join on it. */
 function scansOfAllPrograms(node: PlanNode, above = ''): string[] {
   const { 'Relation Name': relation, Alias: alias = '' } = node
   const own = conditions.map((name) => node[name] ?? '').join(' ')

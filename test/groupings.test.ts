@@ -107,7 +107,7 @@ const linkOf = (code: string): Values => {
   return { link: link?.id, partner: link?.partner_id }
 }
 
-// A month with two clock changes (New York on 8 March, Berlin on 29 March), in time order, with counting in between.
+// A month with two clock changes (New York on 8 March, Berlin on 29 March), in time order, with counts in between.
 const facts: Fact[] = []
 interface Visitor {
   clickId: string
@@ -400,7 +400,7 @@ describe('the figures equal those of a second implementation', () => {
   })
 
   test.for([[['clicks']], [['revenue_cents', 'leads']], [['conversion_rate']], [['average_order_cents']]] as const)(
-    'with the metrics %s alone',
+    'with only the metrics %s',
     async ([asked]) => {
       await expectNaive({ metrics: asked, sort: asked[0], groupBy: 'country', interval: 'week' })
     },

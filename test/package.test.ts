@@ -229,7 +229,7 @@ test('changed content requires a new version, and a released version keeps its c
   expect(unpack(pack(newer))).toEqual(newer)
 })
 
-test("its setup installs only its optional peer from the registry, so nobody else's package can slip in", () => {
+test('its setup installs only its optional peer from the registry, so no unrelated package can slip in', () => {
   expect(strangers.filter((url) => url !== '/react')).toEqual([])
 })
 

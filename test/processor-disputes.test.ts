@@ -140,7 +140,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     const shop = await sold({ generation })
     const inEuros = dispute(shop, { id: 'dp_1', amount: 9000, currency: 'eur', ...paidBy })
     expect(await send(shop, 'charge.dispute.funds_withdrawn', inEuros)).toMatchObject({
-      body: { outcome: 'ignored', reason: expect.stringMatching(/eur.*usd.*by hand/) },
+      body: { outcome: 'ignored', reason: expect.stringMatching(/eur.*usd.*manually/) },
     })
     expect(await salesOf(shop)).toMatchObject([{ refunded: 0 }])
     const query = `select id, program_id, kind, payload, created_at, 'Shop' as program_name, 'Nora' as partner_name, false as read

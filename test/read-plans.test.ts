@@ -57,7 +57,7 @@ async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: str
   await sql.query(text, parameters)
   await sql.query('set auto_explain.log_min_duration = -1')
   expect(plans).not.toEqual([])
-  // A node that runs several times reports the average rows of its runs, rounded.
+  // A node that runs several times reports the rounded average of its rows per run.
   return Math.round(plans.reduce((sum, plan) => sum + rowsRead(plan, isOf), 0))
 }
 

@@ -227,7 +227,7 @@ async function lateFigures() {
   return { late: (retention_behind_seconds ?? 0) > 172_800, click_months_due }
 }
 
-test('a backlog is reported, waits for a reader of the clicks, and is then deleted in one run', async () => {
+test('a backlog is reported, waits while a reader uses the clicks, and is then deleted in one run', async () => {
   expect(await lateFigures()).toEqual({ late: false, click_months_due: 0 })
   await setTime(new Date(end + 33 * day))
   expect(await lateFigures()).toEqual({ late: true, click_months_due: 0 })

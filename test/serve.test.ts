@@ -52,7 +52,7 @@ async function clickFrom(options: RequestOptions, send: typeof plainly | typeof 
   return JSON.parse(await text(response)) as { click_id: string }
 }
 
-describe('with a database of its own', async () => {
+describe('with its own database', async () => {
   const port = await freePort()
   const origin = `http://127.0.0.1:${port}`
   const host = 'partners.example.com'
@@ -236,7 +236,7 @@ describe('with a database of its own', async () => {
   const secrets = () =>
     JSON.parse(readFileSync(path.join(dataFolder, 'secrets.json'), 'utf8')) as Record<string, string>
 
-  test('generated secrets are readable by their user only, stay the same, and appear in no log', () => {
+  test('generated secrets are readable only by their user, stay the same, and appear in no log', () => {
     for (const name of ['secrets.json', 'database-url'])
       expect(statSync(path.join(dataFolder, name)).mode & 0o777).toBe(0o600)
     const values = Object.values(secrets())
@@ -363,7 +363,7 @@ describe('a failed start says in one sentence what to do', async () => {
     [
       'the password is wrong',
       { DATABASE_URL: other({ password: 'wrong' }) },
-      /Check the user and password in DATABASE_URL.*--embedded, put back the secrets\.json/,
+      /Check the user and password in DATABASE_URL.*--embedded, restore the secrets\.json/,
     ],
     [
       'the schema is missing and migrations are disabled',

@@ -96,7 +96,7 @@ test('shadow mode computes everything and credits nothing, and partners neither 
   expect((await call('POST', '/leave')).body.ended_at).not.toBeNull()
   await program.refund(sale.id, 5000)
   await expect(approveCommission(db, programId, sale.commissionId)).rejects.toMatchObject(conflict)
-  // A lost dispute that is put back.
+  // A dispute that was lost and is won afterwards.
   await sql.query(
     'select reverse_commission(c, 0, null, $3, $3, null, $4) from commissions c where program_id = $1 and id = $2',
     [programId, sale.commissionId, 'dispute', 'dispute_reinstated'],
@@ -135,7 +135,7 @@ test('shadow mode computes everything and credits nothing, and partners neither 
   expect(live.commissionCents).toBe(600)
 })
 
-test('a sale that was paid or recorded in any time in shadow mode is never credited, however late it is attributed', async () => {
+test('a sale that was paid or recorded during shadow mode is never credited, no matter how late it is attributed', async () => {
   const program = await startProgram({ holdDays: 0 })
   const { programId, partnerIds, call } = program
   const report = async (id: string) => await program.sale({ id, customerKey: id, amount: 1000, currency: 'usd' })

@@ -315,7 +315,7 @@ test.each(roles)('%s sees no data beyond their role on any page or in any file',
   expect(missing.map(([what]) => what)).toEqual([])
 })
 
-test.each(roles.filter((role) => role !== 'owner'))('%s changes nothing beyond the role', async (role) => {
+test.each(roles.filter((role) => role !== 'owner'))("%s can't change anything beyond their role", async (role) => {
   const before = await victims()
   const denied = Object.entries(routes.program).filter(([, action]) => !may([role], action))
   const found = await Promise.all(

@@ -125,9 +125,9 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // The value of a reset token is the user's id. Other verifications contain no such id. The mailed link proves the address. If nobody
-      // had proven it before, somebody else may have created the account. So the reset removes all other ways to sign in together with the
-      // old password.
+      // The value of a reset token is the user's id. Other verifications contain no such id. The mailed link proves the address. If the
+      // address was not proven before, a stranger may have created the account. So the reset removes all other ways to sign in together
+      // with the old password.
       onPasswordReset: async ({ user }) => {
         const unproven = kysely
           .selectFrom('users')
@@ -405,7 +405,7 @@ async function emailOfSession(db: Database, env: SessionEnv, headers: Headers): 
   return user?.email
 }
 
-/** Ends a person's other sessions and invalidates the reset links in earlier mails, because somebody else may have them. */
+/** Ends a person's other sessions and invalidates the reset links in earlier mails, because a stranger may have them. */
 async function endOtherAccess(db: Database, userId: string, sessionToken: string): Promise<void> {
   await db.batch([
     kysely.deleteFrom('sessions').where('user_id', '=', userId).where('token', '<>', sessionToken),

@@ -111,7 +111,7 @@ export const rulesText =
   'The complete list of rules from now on, each with all its terms. There can be one rule for every sale, and one for each product or `sale_type`. Rules that are not in the list end. Earlier sales keep their terms.'
 const taken = refused(
   'conflict',
-  'A name that another group has',
+  'The name belongs to another group',
   {
     code: 'conflict',
     message: 'Another group of this program has this name.',

@@ -57,7 +57,7 @@ export const isAlias = (description: string) => description.startsWith(aliasOf('
 
 type Fields = Record<string, unknown>
 
-/** An example of a successful call. `fields` are the response fields besides `success`. */
+/** An example of a successful call. `fields` are the response fields except `success`. */
 export const answered = (name: string, summary: string, fields: Fields, sent?: Fields): Example => ({
   name,
   summary,

@@ -191,7 +191,7 @@ export function payoutOperations(): Operation[] {
     get({ id: 'getPayout', summary: 'Read a payout', description: 'One payout of the program.' }),
     lines.list({
       id: 'listPayoutLines',
-      summary: 'List what a payout pays',
+      summary: 'List the lines of a payout',
       description:
         'The commissions, reversals and manual adjustments that a paid payout pays, newest first. Their amounts add up to the payout’s amount. A commission can be paid in parts by several payouts.',
       query: payoutLinesQuery,

@@ -10,7 +10,7 @@ interface ListOptions {
   filters?: FilterTexts
 }
 
-/** The schema of a response with one field besides `success`. */
+/** The schema of a response with one field in addition to `success`. */
 export const answerOf = (name: string, schema: z.ZodMiniType) => z.object({ success: success(), [name]: schema })
 
 /**

@@ -290,7 +290,7 @@ export const shadowModeOperations = (): Operation[] => [
     path: `${path}/enter`,
     summary: 'Enter shadow mode',
     description:
-      'From now on, commissions are computed and never credited, nothing is paid, and partners neither see nor hear of it. `conflict` once the program has a payout. Entering again changes nothing.',
+      'From now on, commissions are computed and never credited, nothing is paid, and partners neither see it nor get notifications. `conflict` once the program has a payout. Entering again changes nothing.',
     scope: 'manage',
     errors: ['conflict'],
     examples: [answered('entered', 'It is in shadow mode', exampleMode)],

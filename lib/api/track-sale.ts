@@ -168,7 +168,7 @@ export const trackSale = (): Operation => ({
     ),
     refused(
       'duplicate_transaction',
-      'The same sale again: treat it as done',
+      'The same sale again, which is already recorded',
       {
         code: 'duplicate_transaction',
         message:

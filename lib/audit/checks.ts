@@ -923,8 +923,8 @@ where ($1::bigint is null or r.program_id = $1) and r.created_at >= greatest(not
 `,
   },
   {
-    name: `the refunded amount of a sale is the sum of its refunds that were not put back, and no more than the sale`,
-    query: `-- the refunded amount of a sale is the sum of its refunds that were not put back, and no more than the sale
+    name: `the refunded amount of a sale is the sum of its refunds that were not undone, and no more than the sale`,
+    query: `-- the refunded amount of a sale is the sum of its refunds that were not undone, and no more than the sale
 select s.program_id, 'sale ' || s.id as subject, s.refunded_cents::text as found,
   format('%s of %s', coalesce(r.sum, 0), s.amount_cents) as expected
 from sales s
@@ -977,8 +977,8 @@ where ($1::bigint is null or c.program_id = $1) and c.rejected_at >= greatest(no
 `,
   },
   {
-    name: `a refund or dispute that the processor reported is a refund of its sale, and is put back if the processor put it back`,
-    query: `-- a refund or dispute that the processor reported is a refund of its sale, and is put back if the processor put it back
+    name: `a refund or dispute that the processor reported is a refund of its sale, and is undone if the processor undid it`,
+    query: `-- a refund or dispute that the processor reported is a refund of its sale, and is undone if the processor undid it
 with account as (
   select p.id as program_id, a.account_id from programs p cross join lateral unnest(accounts_of(p)) a (account_id)
   where a.account_id is not null and ($1::bigint is null or p.id = $1)

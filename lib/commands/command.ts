@@ -74,7 +74,7 @@ const isOfOptions = (error: unknown) =>
 
 /** Remedies for Postgres errors, by the start of their code. */
 const databaseErrors: [state: RegExp, advice: string][] = [
-  [/^28/, 'Check the user and password in DATABASE_URL. With --embedded, put back the secrets.json of this database.'],
+  [/^28/, 'Check the user and password in DATABASE_URL. With --embedded, restore the secrets.json of this database.'],
   [/^3D000/, 'Create the database, or correct its name in DATABASE_URL.'],
   [/^42(P01|883|703)/, 'The schema belongs to another version. Run `npm run migrate` with this DATABASE_URL.'],
   [/^42501/, 'Use the role that owns the tables; it ran `npm run migrate`.'],

@@ -27,7 +27,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     keepAlive: true,
     connectionTimeoutMillis: 10_000,
     idleTimeoutMillis: 60_000,
-    // A command can end without closing them.
+    // A command can end without closing its connections.
     allowExitOnIdle: true,
     options: sessionOptions,
     application_name: 'svc',

@@ -52,7 +52,7 @@ export async function checkSecrets(
 
 /**
  * Returns the names of the secrets that differ from `noted` because somebody replaced them on purpose.
- * @throws if a secret differs without being named.
+ * @throws if another secret differs.
  */
 export function refuseOthers(noted: Fingerprints, current: Fingerprints, replaced: string | undefined): string[] {
   const differing = [...current].filter(([name, hex]) => (noted.get(name) ?? hex) !== hex)

@@ -177,5 +177,5 @@ export async function adjustBalances(
     await createAdjustment(byOwner, programId, adjustment, crypto.randomUUID(), [])
   }
   await adjust('nora', 5000, 'For the video of our launch.')
-  await adjust('build-weekly', -1200, 'The ad of March was booked twice.')
+  await adjust('build-weekly', -1200, 'The March ad was booked twice.')
 }

@@ -35,7 +35,7 @@ function transferOf({ reference = '', 'paid-on': paidOn }: ReturnType<typeof par
     throw new OperatorError('Give what the transfer is called with --reference TEXT, 200 characters at most.')
   }
   const day = transferDay(paidOn ?? new Date().toISOString().slice(0, 10))
-  if (!day) throw new OperatorError('Give the day on which the money left with --paid-on YYYY-MM-DD: today or before.')
+  if (!day) throw new OperatorError('Set --paid-on YYYY-MM-DD to the day on which the money left: today or earlier.')
   return { reference: name, paid_on: day }
 }
 

@@ -115,7 +115,7 @@ const sandboxOptions = {
   'attribute-known-customers': { type: 'boolean' },
 } as const
 
-const help = `Makes a workspace with a program, an API key, a partner and people, and prints them as JSON. Options:
+const help = `Creates a workspace with a program, an API key, a partner and people, and prints them as JSON. Options:
 
   --lead-auth-policy server_verified|browser_allowed    who settles a lead
   --commission-percent 12.5                             of each sale

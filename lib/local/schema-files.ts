@@ -73,7 +73,8 @@ const read = <Row extends object>(databaseUrl: string, query: string) =>
  */
 export async function dumpSchema(databaseUrl: string): Promise<string> {
   const { rows } = await read<{ text: string }>(databaseUrl, dumpQuery)
-  const header = '-- What the migrations make together, written by `npm run schema`. Read it, do not run it.\n'
+  const header =
+    '-- The combined result of all migrations, written by `npm run schema`. It is for reading, not for running.\n'
   return [header, ...rows.map(({ text }) => `${text}\n`)].join('\n')
 }
 

@@ -252,8 +252,7 @@ export function explainedSales(programId: number) {
 }
 
 /**
- * Finds the sale of a payment by any of the processor's ids for it, or by the id of an event about it. The program may be disconnected by
- * now.
+ * Finds the sale of a payment by any of the processor's ids for it, or by the id of an event about it. The program may be disconnected now.
  */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
   const ids = isEventId(processorId)

@@ -105,7 +105,7 @@ const ofPayment: Record<string, Record<string, string>> = {
     click: 'The code belongs to another partner, and clicks take precedence in this program.',
     named_code: "The first purchase used another partner's code, and this sale uses this one.",
   },
-  same_partner: { found: 'There is a customer with this key and the same partner, who is the buyer.' },
+  same_partner: { found: 'Another customer of the same partner has this key. That customer is the buyer.' },
 }
 const ofCustomer: Record<string, string> = {
   found: 'Found the customer.',

@@ -28,7 +28,7 @@ export type AppliedRefund =
   | { status: 'no_commission'; message: string }
 
 /**
- * The key by which a repeated refund is recognized. A refund of the whole remaining amount needs no key of its own, because a repeated one
+ * The key by which a repeated refund is recognized. A refund of the whole remaining amount needs no separate key, because a repeated one
  * has no effect. It uses the key of its request.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {

@@ -22,7 +22,7 @@ export const causeTexts: Record<string, string> = {
   commission_credited: 'Commission',
   commission_corrected: 'Correction of a commission',
   commission_reversed: 'Reversal',
-  reversal_returned: 'Reversal put back',
+  reversal_returned: 'Reversal undone',
   adjusted: 'Manual commission or deduction',
   opening_balance: 'Opening balance from another service',
   payout_paid: 'Payout',

@@ -136,7 +136,7 @@ export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest)
     const { name } = entry
     const isManifest = name === 'manifest.json'
     const file = isManifest ? { name, rows: 0, bytes: most.manifestBytes, sha256: '' } : open.get(name)
-    if (!file) throw new RefusedArchive(`The archive has a file that its manifest does not name: ${shown(name)}.`)
+    if (!file) throw new RefusedArchive(`The archive has a file that its manifest does not list: ${shown(name)}.`)
     open.delete(name)
     const reader = lineReader(names.get(name), (row) => rows.push(row))
     const hash = sha256.create()

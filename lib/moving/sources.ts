@@ -19,7 +19,7 @@ export interface Service {
   url?: string
   /** Its term for the id that its API needs in addition to the key, if any. */
   account?: string
-  /** True if the source shows its unpaid commissions, and thereby its debt to partners. */
+  /** True if the source shows its unpaid commissions, and so its debt to partners. */
   knowsPaid: boolean
 }
 

@@ -7,7 +7,7 @@ import { callsAtOnce, inCalls, messagesPerCall } from './queue.ts'
 
 const outboxMessage = z.object({ program_id: z.int().check(z.positive()), outbox_id: z.int().check(z.positive()) })
 
-/** Parses the outbox row in a queue message. Undefined if the body is not one of ours. */
+/** Parses the outbox row in a queue message. Undefined if the body is not from this service. */
 export function parseOutboxMessage(body: string | undefined): OutboxMessage | undefined {
   try {
     return outboxMessage.parse(JSON.parse(body ?? ''))

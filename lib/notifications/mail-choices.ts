@@ -63,7 +63,7 @@ export const topicWords: Record<MailTopic, TopicWords> = {
     reader: 'advertiser',
   },
   review: {
-    name: 'Reviews by hand',
+    name: 'Manual reviews',
     hint: 'Something needs your decision.',
     subject: 'A review is needed',
     reader: 'advertiser',
@@ -151,7 +151,7 @@ export async function unsubscribeToken(env: { AUTH_SECRET: string }, { userId, t
   return await sign({ sub: userId, topics }, keyOf(env), 'HS256')
 }
 
-/** Reads the person and the topics of an unsubscribe link. Throws `invalid_request` if the token is not ours. */
+/** Reads the person and the topics of an unsubscribe link. Throws `invalid_request` if the token is not from this service. */
 export async function readUnsubscription(env: { AUTH_SECRET: string }, token: string): Promise<Unsubscription> {
   try {
     const { sub, topics } = z.parse(claims, await verify(token, keyOf(env), 'HS256'))

@@ -70,7 +70,7 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
     await Promise.all(Array.from({ length: mailsAtOnce }, send))
     if (taken.length > 0) await db.query(kysely.deleteFrom('notification_mails').where('mail_id', 'in', taken))
     sent += taken.length
-    // If the mail API refuses more than half, send no more now.
+    // If the mail API refuses more than half of the mails, this run sends no more.
     if (taken.length * 2 < claimed.length || claimed.length < mailsOfRound) break
   }
   return sent

@@ -29,7 +29,7 @@ export function textOf(
         ? `You earned ${amount} from ${payload.commissions === 1 ? 'a commission' : `${payload.commissions} commissions`} on ${payload.day}.`
         : `You earned ${amount}${sale}.`
     case 'commission_flagged':
-      return `Review by hand: a commission of ${amount}${sale} for ${partner} is on hold. Decide on it under Reviews.`
+      return `Manual review: a commission of ${amount}${sale} for ${partner} is on hold. Decide on it under Reviews.`
     case 'application_received':
       return 'Somebody applied to become a partner. Review the application under Applications.'
     case 'payout_due':
@@ -61,21 +61,21 @@ export function textOf(
     case 'statement_ready':
       return `Your statement of ${payload.month ?? ''} is ready. Open it under Payouts.`
     case 'refund_not_converted':
-      return `Review by hand: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in a different currency from the sale. The commission of ${partner} doesn't change until you reject it or record a refund.`
+      return `Manual review: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in a different currency from the sale. The commission of ${partner} doesn't change until you reject it or record a refund.`
     case 'sale_currency_corrected':
       return `The payment processor reports ${amount}${sale}, in another currency than your server. The sale and the commission of ${partner} were corrected.`
     case 'sale_currency_differs':
-      return `Review by hand: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
+      return `Manual review: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
     case 'self_billing_withdrawn':
       return `${partner} withdrew the agreement to self-billing. Your next payments to them get no document, so ask them for invoices.`
     case 'payment_ignored':
-      return `Review by hand: a processor event about a customer of ${partner} was not recorded${sale}.${why} See it under Processor events.`
+      return `Manual review: a processor event about a customer of ${partner} was not recorded${sale}.${why} See it under Processor events.`
     case 'balance_negative':
-      return `Review by hand: a ${payload.adjustment_id ? 'deduction' : 'reversal'}${sale} left the balance of ${partner} at ${amount} below zero.${why}`
+      return `Manual review: a ${payload.adjustment_id ? 'deduction' : 'reversal'}${sale} left the balance of ${partner} at ${amount} below zero.${why}`
     case 'paid_commission_reversed':
-      return `Review by hand: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
+      return `Manual review: ${amount} of a commission${sale} was reversed after ${partner} had been paid.${why}`
     case 'dispute_reinstated':
-      return `Review by hand: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
+      return `Manual review: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
       return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect.'
     case 'webhook_disabled':

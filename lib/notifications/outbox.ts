@@ -13,7 +13,7 @@ export interface WebhookWake {
   due_at: number
 }
 
-/** A message for `relay-outbox`, which sends each kind of message to a queue of its own. */
+/** A message for `relay-outbox`, which sends each kind of message to its own queue. */
 export type RelayMessage = OutboxMessage | WebhookWake
 
 /** The messages that a transaction wrote. */

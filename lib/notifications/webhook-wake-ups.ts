@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import type { WebhookWake } from './outbox.ts'
 import { inCalls, sendToQueue } from './queue.ts'
 
-/** A received wake. `wake` is undefined if the message is not ours. `receipt` is the queue's handle of the message. */
+/** A received wake. `wake` is undefined if the message is not from this service. `receipt` is the queue's handle of the message. */
 export interface Woken {
   wake: WebhookWake | undefined
   receipt?: string | undefined
@@ -23,7 +23,7 @@ export interface Wakes {
 
 const wakeMessage = z.object({ program_id: z.int().check(z.positive()), due_at: z.number() })
 
-/** Parses a message of the webhooks' queue. Undefined if the message is not ours. */
+/** Parses a message of the webhooks' queue. Undefined if the message is not from this service. */
 function parseWake(body: string | undefined): WebhookWake | undefined {
   try {
     return wakeMessage.parse(JSON.parse(body ?? ''))

@@ -4,7 +4,7 @@ const limits = {
   /** The memory limit for all bodies that are being read. */
   bytes: 64 * 1024 * 1024,
   bodies: 1000,
-  /** A client that sends nothing for this long has disappeared, or blocks the connection on purpose. */
+  /** A client that sends nothing for this long has disappeared or intentionally blocks the connection. */
   idleMilliseconds: 10_000,
 }
 

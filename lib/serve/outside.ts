@@ -21,8 +21,8 @@ const publicLookup: LookupFunction = (host, options, callback) => {
 }
 
 /**
- * `fetch` for untrusted addresses. It allows only https to the public Internet. Cloudflare's edge enforces this by itself. Here, a name
- * could change to a private address after a lookup. Plain http is for trials on this machine (`refusalOfAddress`).
+ * `fetch` for untrusted addresses. It allows only https to the public Internet. Cloudflare's edge already enforces this. Here, a name could
+ * change to a private address after a lookup. Plain http is for trials on this machine (`refusalOfAddress`).
  */
 export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
   if (!url.startsWith('https:')) return await fetch(url, outgoing)

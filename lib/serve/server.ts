@@ -143,7 +143,7 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
 
 /**
  * Resolves when a value has not changed for this many rounds of 20 ms, or at a deadline. It counts rounds, because the event loop reads
- * sockets between them. After a stall, the clock alone would wrongly show a quiet time.
+ * sockets between them. After a stall, the clock would wrongly suggest a quiet time.
  */
 async function quiet(read: () => number, rounds: number, until: number): Promise<void> {
   let [last, same] = [read(), 0]
@@ -215,7 +215,7 @@ async function prepare(
   const most = largestBody(use.pathname)
   const declared = Number(headers['content-length'] ?? 0)
   if (method !== 'GET' && method !== 'HEAD') {
-    // The function refuses it by its declared length.
+    // The function refuses it because of its declared length.
     const rawBody = declared > most ? Buffer.alloc(0) : await readBody(incoming, most)
     own['content-length'] = String(Math.max(declared, rawBody.length))
     Object.assign(incoming, { rawBody })

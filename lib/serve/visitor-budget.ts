@@ -23,7 +23,7 @@ const costs: [path: RegExp, milliseconds: number][] = [
   [/^\/api\/v1\/(reference|openapi)/, 3.5],
   [/^\//, 1.3],
 ]
-/** A posted password is hashed slowly on purpose. */
+/** A posted password is hashed with a deliberately slow function. */
 const hashesPassword = /^\/(api\/auth\/|sign-in|sign-up|reset-password)/
 const hashing_ms = 150
 const millisecondsOfMegabyte = 14

@@ -74,7 +74,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
 
 type Known = ReturnType<typeof customerOf>
 
-/** Selects the customer that the caller named, or the one that already has the new click id. */
+/** Selects the requested customer, or the customer who already has the new click id. */
 function customerOf(programId: number, knownBy: KnownBy, newClickId: string) {
   return kysely
     .selectFrom('customers')

@@ -107,7 +107,7 @@ export interface Overview {
 
 const rowsOfBreakdown = 8
 
-/** The whole UTC days of a query, as Unix milliseconds. `until` is the end of the last day, which is today at the latest. */
+/** The whole UTC days of a query, as Unix milliseconds. `until` is the end of the last day, or of today if the last day is later. */
 function daysOf(query: PerformanceQuery, createdAt: Date, now: number) {
   const { from, to } = fixedRange(query, now) ?? { from: createdAt.getTime(), to: now }
   const today = startOfDay(now)

@@ -35,10 +35,7 @@ export interface AccountSettings extends Version {
   start: number
   /** The events that report refunds: refund events (since 2024-10-28), the older charge events, or both. */
   refundEvents: 'refund' | 'charge' | 'both'
-  /**
-   * The currency of the account's balance if it differs from the charges' currency, and the units of it per unit of
-   * theirs.
-   */
+  /** The currency of the account's balance if it differs from the charges' currency, and the exchange rate. */
   settlement: { currency: string; rate: number } | null
 }
 

@@ -2,10 +2,7 @@ import { seeded, type Random } from '../chaos/random.ts'
 import type { AccountSettings } from './account.ts'
 import { currencies, currencyOf } from './currencies.ts'
 
-/**
- * The kinds of history. Each can be enabled separately. A history has one purchase of its own kind, and others of any
- * enabled kind.
- */
+/** The kinds of history. Each can be enabled separately. A history has one purchase of one given kind, and others of any enabled kind. */
 export const ways = {
   session: 'checkouts with an immediate payment, with included or added tax, and with a discount',
   later: 'checkouts with a payment that arrives days later or fails',

@@ -69,7 +69,7 @@ export function decideReviews(history: History): Step | undefined {
   }
 }
 
-/** A manual commission or deduction. It counts once, however often it is sent. */
+/** A manual commission or deduction. It counts once, no matter how often it is sent. */
 export function adjust(history: History): Step {
   const partner = history.random.integer(0, history.program.partnerIds.length - 1)
   const currency = history.random.pick(currencies) ?? 'usd'

@@ -137,7 +137,7 @@ export async function runRaces(world: World, seed: number, steps: number): Promi
 /** The number of refunds that lead to a negative balance depends on the order of concurrent refunds. The money doesn't. */
 const isOfAnyOrder = (reported: unknown) => !(Array.isArray(reported) && reported[0] === 'balance_negative')
 
-/** The findings of the audit, in one program or in all. */
+/** Returns the findings of the audit, in one program or in all. */
 export async function differences(world: World, programId?: number): Promise<string[]> {
   const client = await world.pool.connect()
   let failure: Error | undefined

@@ -43,7 +43,7 @@ export interface WebhookChaosFigures {
   /** Faults in requests of the consumer or the relay to the database and the queue. */
   databaseFaults: number
   queueFaults: number
-  /** The longest time from a sale to its program's server, alone and next to hanging endpoints. Only if `hanging`. */
+  /** The longest time from a sale to its program's server, alone and next to hanging endpoints. Measured only if `hanging` is true. */
   alone_ms: number | undefined
   beside_ms: number | undefined
 }

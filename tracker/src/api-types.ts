@@ -1672,7 +1672,7 @@ export interface ApiOperations {
       }
     }
   }
-  /** List what a payout pays. */
+  /** List the lines of a payout. */
   listPayoutLines: {
     query: {
       /** Items per page, 25 by default. */

@@ -9,7 +9,7 @@ type Operation = keyof ApiOperations
 type Query<Id extends Operation> = ApiOperations[Id]['query']
 type Body<Id extends Operation> = ApiOperations[Id]['body']
 type Item<Id extends Operation> = ApiOperations[Id]['answer'] extends { data: (infer Row)[] } ? Row : never
-/** The one response field besides `success`. */
+/** The only response field other than `success`. */
 type One<Id extends Operation> = Omit<ApiOperations[Id]['answer'], 'success'>[Exclude<
   keyof ApiOperations[Id]['answer'],
   'success'

@@ -85,7 +85,7 @@ for (const part of document.querySelectorAll('[data-poll]')) poll(part)
 // Prevents the browser from sending the form again when somebody reloads or revisits a page with a one-time secret.
 const answered = document.querySelector('[data-address]')
 if (answered) history.replaceState(null, '', answered.dataset.address)
-// A job with several requests continues by itself.
+// A job with several requests continues automatically.
 document.querySelector('form[data-continue]')?.requestSubmit()
 
 // Search results load into the dialog while somebody types. Without a script, the form leads to the search page.

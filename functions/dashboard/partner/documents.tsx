@@ -129,10 +129,10 @@ function TaxForm({ form: filed }: Awaited<ReturnType<typeof readTaxForm>>) {
                 , valid until <Day at={filed.expires_on} />
               </>
             )}
-            . People who pay for your programs can open it.
+            . Members of your programs who pay partners can open it.
           </>
         ) : (
-          'Some programs pay larger amounts only with a form. We store it encrypted. People who pay for your programs can open it.'
+          'Some programs pay larger amounts only with a form. We store it encrypted. Members of your programs who pay partners can open it.'
         )}
       </p>
       <details class="more" open={useFormOf(filing) !== emptyForm}>

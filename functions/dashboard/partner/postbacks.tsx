@@ -41,7 +41,7 @@ const events: Record<PostbackEvent, string> = {
   lead: 'a lead of yours signed up',
   sale: 'a sale of yours was recorded',
   commission_approved: 'a commission was credited to your balance',
-  commission_reversed: 'a commission was reversed, or a reversal was put back',
+  commission_reversed: 'a commission was reversed, or a reversal was undone',
   payout_paid: 'you were paid',
 }
 
@@ -254,7 +254,7 @@ async function renderPostback(
           <PostButton
             action={`${address}/delete`}
             class="danger"
-            confirm="Delete this postback? Nothing more is sent there."
+            confirm="Delete this postback? It gets no further events."
             text="Delete"
           />
         </>

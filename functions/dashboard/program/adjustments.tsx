@@ -57,7 +57,7 @@ programList(pages, '/adjustments', 'commission:list', (c) => {
           adjustmentTotals({ programId }, { search, partner_id }),
         ]),
     show: () => ({
-      lead: "Amounts that you added to balances or deducted by hand. Add one on the partner's page.",
+      lead: "Amounts that you manually added to or deducted from balances. Add one on the partner's page.",
       what: 'Partner, note or transaction id',
       caption: 'Manual commissions and deductions, newest first',
       columns: [

@@ -251,7 +251,7 @@ function Commissions({ program, partner }: PartnerProps) {
       <TableCard
         title="Manual commissions and deductions"
         aside={<AllOf program={program} partner={partner} list="adjustments" />}
-        caption="Amounts added to or deducted from their balance by hand"
+        caption="Amounts manually added to or deducted from their balance"
         rows={partner.adjustments}
         columns={[
           adjustmentColumns.created,

@@ -103,7 +103,7 @@ function Provider({ provider: { title, keys, remaining }, connection, address, w
           action={`${address}/disconnect`}
           class="danger"
           text={`Disconnect ${title}`}
-          confirm={`Disconnect ${title}? You then have to decide on its open payments by hand.`}
+          confirm={`Disconnect ${title}? You then have to decide on its open payments yourself.`}
         />
       )}
     </Card>

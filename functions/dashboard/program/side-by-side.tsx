@@ -168,7 +168,7 @@ function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram })
       <p>{inWords(never)} of shadow mode are never credited, because your former service pays them.</p>
       {open.length > 0 && <p>{inWords(open)} from before shadow mode are credited when their hold period ends.</p>}
       <p>
-        The program owes nothing of your former service's balances, unless you import them after you leave shadow mode.
+        The program does not owe the balances of your former service unless you import them after you leave shadow mode.
       </p>
       {decides && (
         <PostButton

@@ -80,8 +80,7 @@ export function StripeConnection(props: StripeConnectionProps) {
       {accountId ? <Connected accountId={accountId} address={address} /> : <NotConnected env={env} address={address} />}
       {!accountId && mayOwn && (
         <p class="small">
-          Is it the account that this service itself uses?{' '}
-          <a href={ownAccountAddress(programId)}>Connect that account</a>
+          Is it the service's own account? <a href={ownAccountAddress(programId)}>Connect that account</a>
         </p>
       )}
       {accountId && <TryStripe baseUrl={env.BASE_URL} programId={programId} isOwn={accountId === ownAccount} />}

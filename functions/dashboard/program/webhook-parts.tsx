@@ -85,7 +85,7 @@ export function EndpointState({ endpoint }: { endpoint: WebhookEndpoint }) {
           <Badge tone={because === 'failures' ? 'bad' : 'plain'}>Disabled</Badge> since <Time at={off} />
         </span>
         <span class="small muted">
-          {because === 'failures' ? 'Disabled because every attempt failed for five days.' : 'Disabled by hand.'}
+          {because === 'failures' ? 'Disabled because every attempt failed for five days.' : 'Disabled manually.'}
         </span>
       </div>
     )

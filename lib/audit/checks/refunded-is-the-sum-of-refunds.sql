@@ -1,4 +1,4 @@
--- the refunded amount of a sale is the sum of its refunds that were not put back, and no more than the sale
+-- the refunded amount of a sale is the sum of its refunds that were not undone, and no more than the sale
 select s.program_id, 'sale ' || s.id as subject, s.refunded_cents::text as found,
   format('%s of %s', coalesce(r.sum, 0), s.amount_cents) as expected
 from sales s

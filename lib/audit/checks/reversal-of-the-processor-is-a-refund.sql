@@ -1,4 +1,4 @@
--- a refund or dispute that the processor reported is a refund of its sale, and is put back if the processor put it back
+-- a refund or dispute that the processor reported is a refund of its sale, and is undone if the processor undid it
 with account as (
   select p.id as program_id, a.account_id from programs p cross join lateral unnest(accounts_of(p)) a (account_id)
   where a.account_id is not null and ($1::bigint is null or p.id = $1)

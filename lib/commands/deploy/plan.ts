@@ -69,7 +69,7 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
     }
     if (environment === production && 'MAIL_API_URL' in vars && !(values['MAIL_API_URL'] && values['MAIL_FROM'])) {
       problems.add(
-        'production sends mail: invitations and forgotten passwords need it. Set MAIL_API_URL, MAIL_API_KEY and MAIL_FROM.',
+        'production needs mail for invitations and forgotten passwords. Set MAIL_API_URL, MAIL_API_KEY and MAIL_FROM.',
       )
     }
     for (const pattern of routes) {

@@ -85,8 +85,8 @@ export async function readIntent(object: unknown, created: string, hashEmail: Ha
 }
 
 /**
- * Reads `charge.captured`: the capture of an authorized amount, whole or in part. Stripe copies an intent's metadata to its charges. Only
- * the intent has the tax.
+ * Reads `charge.captured`: the full or partial capture of an authorized amount. Stripe copies an intent's metadata to its charges. Only the
+ * intent has the tax.
  */
 export async function readCapturedCharge(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const captured = charge.parse(object)

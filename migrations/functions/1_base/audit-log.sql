@@ -216,7 +216,7 @@ create or replace trigger processor_connections_created_audit after insert on pr
 create or replace trigger processor_connections_changed_audit after update of disconnected_at on processor_connections
   for each row when (old.disconnected_at is distinct from new.disconnected_at) execute function audit_processor_connection();
 
--- Nor are the keys of a payment provider.
+-- The same applies to the keys of a payment provider.
 create or replace function audit_payout_connection() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, case when new.keys is null then 'payout_provider.disconnected' else 'payout_provider.connected' end,

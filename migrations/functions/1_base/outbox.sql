@@ -1,5 +1,5 @@
--- Writes a message into the outbox. `of_cause` is unique for the event behind it. Collects the row's id in a
--- transaction setting, so that the functions in between needn't return it.
+-- Writes a message into the outbox. `of_cause` is unique for the event behind it. Collects the row's id in a transaction setting, so that
+-- the functions in between don't have to return it.
 create or replace function write_outbox(
   of_program_id bigint, of_kind text, of_audience text, of_partner_id bigint, of_cause text, of_payload jsonb
 ) returns void language plpgsql as $$

@@ -123,8 +123,8 @@ begin
   end if;
 end $$;
 
--- Fixes the amounts and addresses of payouts in a payment file: they are sent from now on. Returns false and changes nothing if
--- one of them has another amount or address by now, is no longer payable, or is at a provider.
+-- Fixes the amounts and addresses of payouts in a payment file: they count as sent from now on. Returns false and changes nothing if one of
+-- them has another amount or address now, is no longer payable, or is at a provider.
 create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
 language plpgsql as $$
 begin

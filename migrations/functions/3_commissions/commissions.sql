@@ -37,7 +37,7 @@ end $$;
 create or replace trigger commissions_sound before insert or update on commissions
   for each row execute function keep_commission_sound();
 
--- Adds a change of a commission's remaining amount to the totals of its day. Shadow mode counts in no total.
+-- Adds a change of a commission's remaining amount to the totals of its day. No total counts shadow mode.
 create or replace function count_commission_change(commission commissions, more_cents bigint) returns void language plpgsql as $$
 begin
   if not commission.is_shadow then

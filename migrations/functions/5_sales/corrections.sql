@@ -1,6 +1,6 @@
 -- Corrections of stored sales.
 
--- The payload of a sale call, without the names of the customer.
+-- The payload of a sale call, without the identifiers of the customer.
 create or replace function payload_of(sale sales) returns jsonb language sql immutable
 return jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sale).currency, (sale).sale_type, (sale).is_recurring,
   (sale).subscription_id);

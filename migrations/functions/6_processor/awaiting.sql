@@ -1,6 +1,6 @@
--- Purchases whose buyer is still unknown. They wait in the log under the names that can identify the buyer.
+-- Purchases whose buyer is still unknown. They wait in the log under the names (ids, keys and hashes) that can identify the buyer.
 
--- Applies the payment that a session awaited, if the payment came first. Its sale gets the session's buyer, or the payment's parked event
+-- Applies the payment that a session awaits, if the payment came first. Its sale gets the session's buyer, or the payment's parked event
 -- becomes a sale.
 create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, click_id_prefix text) returns void
 language plpgsql as $$

@@ -28,7 +28,7 @@ return case
 end;
 
 -- The program's own sales, with or without a commission, and its commissions of leads, in a range. `key` is unique among them. A held or
--- rejected commission pays nothing.
+-- rejected commission counts as 0.
 create or replace function computed_commissions(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (
   key text, commission_id bigint, transaction_id text, payment_ids text[], partner_id bigint, customer_id bigint, currency text, at timestamptz,
   state text, sale_cents bigint, base_cents bigint, fee_cents bigint, amount_cents bigint, pays_cents bigint

@@ -107,7 +107,8 @@ begin
   end if;
 end $$;
 
--- Returns a question whose required answer is missing, whose answer is too long, or that the page does not have. Null if the answers are complete.
+-- Returns a question with a missing required answer, with an answer that is too long, or that is not on the page. Null if the answers are
+-- complete.
 create or replace function question_not_answered(questions jsonb, answers jsonb) returns text language sql immutable as $$
   select coalesce(
     (

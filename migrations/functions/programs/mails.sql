@@ -1,7 +1,7 @@
 -- Counts a mail from a workspace to a recipient today (UTC), or returns the exceeded bound of `bounds` (lib/mail-bounds.ts): `recipient`,
--- `workspace`, `source` or `network`. Returns `unverified` if no owner of the workspace has a confirmed address. An account counts too,
--- because it can leave, delete and create workspaces. `of_source` is `page` or `api` for an application, or else null. The rows of the
--- workspace and the account are locked first, so that concurrent mails count one after the other.
+-- `workspace`, `source` or `network`. Returns `unverified` if no owner of the workspace has a confirmed address. The mails of an account
+-- count too, because an account can leave, delete and create workspaces. `of_source` is `page` or `api` for an application, or else null.
+-- The rows of the workspace and the account are locked first, so that concurrent mails are counted one after the other.
 create or replace function count_mail(
   of_workspace_id text, of_user_id text, to_recipient text, of_source text, of_network text, bounds jsonb
 ) returns text language plpgsql as $$

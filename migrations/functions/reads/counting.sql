@@ -14,7 +14,7 @@ return left(substring(lower(referrer_url) from '^[a-z][a-z0-9+.-]*://(?:[^/?#@]*
 create or replace function page_of_click(page_url text, affiliate_url text) returns text language sql immutable
 return left(nullif(substring(coalesce(nullif(page_url, ''), affiliate_url) from '^[^?#]+'), ''), 200);
 
--- The values of a click by the names of the groupings.
+-- The values of a click, by grouping.
 create or replace function values_of_click(click affiliate_click_events) returns jsonb language sql immutable
 return jsonb_strip_nulls(jsonb_build_object(
   'country', left(nullif((click).geo_country, ''), 200),
@@ -24,7 +24,7 @@ return jsonb_strip_nulls(jsonb_build_object(
   'page', page_of_click((click).page_url, (click).affiliate_url)
 )) || coalesce((click).campaign, '{}');
 
--- The groupings and values for which an event counts. An id that is null has no row.
+-- The groupings and values for which an event counts. A null id has no row.
 create or replace function values_grouped_by(of_partner_id bigint, of_link_id bigint, of_code_id bigint, origin jsonb)
 returns table (grouping_name grouping_name, value text) language sql immutable as $$
   select 'all'::grouping_name, ''
@@ -72,8 +72,8 @@ end $$;
 
 create or replace function max_values_of_day() returns integer language sql immutable return 200;
 
--- The most values of each grouping that the clicks of one address add in a run of count_clicks. A value takes a kilobyte, and a run takes
--- place every 25 seconds. So an address that invents values in many programs can't fill the disk.
+-- The maximum number of values of each grouping that the clicks of one address add in a run of count_clicks. A value takes a kilobyte, and
+-- a run takes place every 25 seconds. So an address that invents values in many programs can't fill the disk.
 create or replace function max_values_of_visitor() returns integer language sql immutable return 10;
 
 -- Sums figures. Replaces values beyond the first 200 of a day and grouping with the empty value.
@@ -210,9 +210,9 @@ begin
   return cardinality(taken);
 end $$;
 
--- Moves up to `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and
--- into the totals. Returns their number. Clicks of bots only count for links and groupings, in separate columns.
--- Runs can overlap: each locks rows that no other run holds, and writes counters in the order of their keys.
+-- Moves up to `max_rows` uncounted clicks into the counters of links, of links by month, of programs by hour, and into the totals. Returns
+-- their number. Clicks of bots count only for links and groupings, in separate columns. Runs can overlap: each locks rows that no other run
+-- holds, and writes counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare
   counted bigint;

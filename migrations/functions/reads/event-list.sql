@@ -1,5 +1,4 @@
--- Whether a click belongs to one of these links and this country (null: any), and lies in the range and beyond the
--- list's cursor.
+-- Returns whether a click belongs to one of these links and this country (null: any), and is in the range and beyond the list's cursor.
 create or replace function is_listed_click(
   e affiliate_click_events, links bigint[], of_country text, from_time timestamptz, until timestamptz, edge timestamptz, edge_id bigint, rises boolean
 ) returns boolean language sql immutable
@@ -100,7 +99,7 @@ create or replace function list_clicks_of_customers(
 set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_indexscan = off as $$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
-  -- Only the months in between are read. Like in an erasure, the first month allows for wrong browser clocks.
+  -- Reads only the months in between. As in an erasure, the first month allows for wrong browser clocks.
   first timestamptz;
   last timestamptz;
 begin

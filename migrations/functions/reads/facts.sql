@@ -1,4 +1,4 @@
--- Reads single clicks, leads, sales and commissions that match filters. Totals have one grouping at a time, so filtered breakdowns and
+-- Reads individual clicks, leads, sales and commissions that match filters. Totals have one grouping at a time, so filtered breakdowns and
 -- figures with two filters read up to `max_rows_read` rows, newest first.
 
 -- The maximum number of clicks to read. Leads, first purchases, sales and commissions may be twice as many. A click takes 2 µs and each of
@@ -122,7 +122,7 @@ begin
   from kept k;
 end $$;
 
--- The campaign values that filters name, and the campaign parameters that a click must not have.
+-- The campaign values in filters, and the campaign parameters that a click must not have.
 create or replace function campaign_wanted(filters jsonb) returns jsonb language sql immutable as $$
   select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filters) f where f.key = any (campaign_groupings()) and f.value <> 'null'
 $$;
@@ -167,7 +167,7 @@ begin
     and (not filters ? 'page' or page_of_click(e.page_url, e.affiliate_url) is not distinct from filters->>'page');
 end $$;
 
--- The leads, first purchases, sales and commissions of some days, an amount of one metric each, by their customer and code.
+-- The leads, first purchases, sales and commissions of some days, each with the amount of one metric, its customer and its code.
 create or replace function figures_of_days(
   of_program_id bigint, from_time timestamptz, until timestamptz, days date[], of_currency text, metrics grouped_metric[]
 ) returns table (at timestamptz, customer_id bigint, partner_id bigint, code_id bigint, metric grouped_metric, amount bigint)

@@ -76,7 +76,7 @@ create or replace function amount_of_quarters(quarters smallint[], sums bigint[]
 return case last when 95 then sums[cardinality(sums)] else coalesce(sums[width_bucket(last, quarters)], 0) end
   - case before when -1 then 0 else coalesce(sums[width_bucket(before, quarters)], 0) end;
 
--- One figure of a total. Money is in the currency `money`, and so are sales unless the caller requests all.
+-- One figure of a total. Money is in the currency `money`. Sales are too, unless the caller requests all currencies.
 create or replace function figure_of(t grouped_totals, metric grouped_metric, money text, with_all_sales boolean) returns bigint language sql immutable
 return case metric
   when 'clicks' then (t).clicks when 'bot_clicks' then (t).bot_clicks when 'leads' then (t).leads when 'conversions' then (t).conversions
@@ -86,7 +86,7 @@ return case metric
   end else 0 end
 end;
 
--- The events since the last counting, about half a minute's, by their values.
+-- The events since the last count (about half a minute), by their values.
 create or replace function uncounted_amounts(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (
   at timestamptz, grouping_name grouping_name, value text, metric grouped_metric, currency text, amount bigint
 ) language sql stable as $$
@@ -111,9 +111,9 @@ create or replace function uncounted_amounts(of_program_id bigint, from_time tim
   where f.program_id = of_program_id and f.at >= from_time and f.at < until
 $$;
 
--- The totals of groupings in consecutive intervals: of all values, or of the wanted ones. `names` contains 'all' if the
--- caller needs the whole. `value` is empty for values without separate totals. Skips amounts of zero. The overview
--- also reads the newest events and sales of all currencies. The API reads neither.
+-- The totals of groupings in consecutive intervals: of all values, or of the requested values. `names` contains 'all' if the caller needs
+-- the whole. `value` is empty for values without separate totals. Skips amounts of zero. The overview also reads the newest events and
+-- sales of all currencies. The API reads neither.
 create or replace function amounts_of_values(
   of_program_id bigint, names grouping_name[], wanted text[], metrics grouped_metric[], money text, is_overview boolean, starts timestamptz[],
   until timestamptz

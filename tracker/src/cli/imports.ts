@@ -55,7 +55,7 @@ function nextStep({ import_id: id, source, state, counts }: Import): string {
   return state === 'applied' && source !== 'archive' ? `Undo it: svc import undo ${id}` : ''
 }
 
-/** The service responds within 15 seconds and continues the work by itself. */
+/** The service responds within 15 seconds and continues the work in the background. */
 const patient = { timeoutSeconds: 60 }
 /** Reading and applying a large archive takes minutes. */
 const patientWithArchive = { timeoutSeconds: 900 }
