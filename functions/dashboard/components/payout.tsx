@@ -163,7 +163,7 @@ export function Payee({ href, name, address, waitsUntil }: PayeeProps) {
 /** The state of a payout with its day, its reference, or the reason of a refusal. */
 function State({ payout }: { payout: Payout }) {
   const { name, tone } = payoutStates[payout.status]
-  const since = payout.paid_on ?? payout.decided_at
+  const since = payout.status === 'paid' ? payout.paid_on : payout.decided_at
   return (
     <div class="stack tight">
       <span>

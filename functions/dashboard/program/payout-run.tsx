@@ -136,7 +136,9 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
               ]}
             />
           )}
-          {run.paid_at !== null && <LinkButton href={`${address}/lines`} text="Paid commissions" />}
+          {run.sums.some(({ status }) => status === 'paid' || status === 'returned') && (
+            <LinkButton href={`${address}/lines`} text="Paid commissions" />
+          )}
           {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={files} />}
         </>
       }
@@ -184,7 +186,14 @@ function Payments({ page, programId, address, decides }: PartProps<Payout> & { d
       page={page}
       caption="Payments of this run"
       columns={[
-        { label: 'Payment', cell: ({ id }) => <code>payout-{id}</code> },
+        {
+          label: 'Payment',
+          cell: ({ id }) => (
+            <a href={`/programs/${programId}/payouts/${id}/lines`}>
+              <code>payout-{id}</code>
+            </a>
+          ),
+        },
         {
           label: 'Partner',
           cell: ({ partner_id: id, partner_name: name, payout_address: payTo }) => (
