@@ -73,7 +73,8 @@ export function Portal({ portal, page, isFirst }: PortalProps) {
 }
 
 function Links({ portal, page }: Pick<PortalProps, 'portal' | 'page'>) {
-  const { t } = useTexts()
+  const texts = useTexts()
+  const { t } = texts
   const { domain, links, codes, embed_hides_money: hidesMoney } = portal
   const active = links.filter(({ is_active: isActive }) => isActive)
   const [first] = active
@@ -90,7 +91,7 @@ function Links({ portal, page }: Pick<PortalProps, 'portal' | 'page'>) {
   return (
     <Card title={t('Your link')}>
       <Copy text={address} label={t('link with the code {code}', { code: first.code })} isPrimary />
-      {!hidesMoney && <p class="muted small">{termsOfPartner(portal, portal.rules).join('. ')}.</p>}
+      {!hidesMoney && <p class="muted small">{termsOfPartner(portal, portal.rules, texts).join('. ')}.</p>}
       <details>
         <summary class="small">{t('QR code')}</summary>
         <QrCode text={address} label={t('QR code of your link')} />

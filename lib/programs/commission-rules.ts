@@ -4,7 +4,8 @@ import * as z from 'zod/mini'
 import { refuse } from '../constraints.ts'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
-import { formatMoney } from '../money.ts'
+import { terms as messages } from '../texts/messages/terms.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 import type { CommissionRule } from './commission-terms.ts'
 
 /** The scope of rules: a group, one partner, or all partners. */
@@ -183,32 +184,49 @@ export function rulesForPartner(
     .orderBy('c.sale_type')
 }
 
+type TermTexts = Pick<Texts<typeof messages>, 't' | 'money' | 'number'>
+const english = createTexts(messages, 'en')
+
 /** Describes terms as text: `30% and $5.00 of each sale for 12 months`. */
 function termsText(
   terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
     Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
   currency: string,
+  { t, money, number }: TermTexts,
 ): string {
   const { commission_bp: bp, commission_duration_months: months, commission_fixed_cents: fixed = 0 } = terms
-  const share = [bp > 0 || fixed === 0 ? `${bp / 100}%` : '', fixed > 0 ? formatMoney(fixed, currency) : '']
-  const of = terms.product_id
-    ? `each sale of ${terms.product_id}`
-    : terms.sale_type
-      ? `each sale of the type ${terms.sale_type}`
-      : 'each sale'
-  const cap = terms.lifetime_cap_cents ?? null
-  return [
-    `${share.filter(Boolean).join(' and ')} ${bp > 0 || fixed === 0 ? 'of' : 'for'} ${of}`,
-    months === null ? '' : ` for ${months} months after a customer’s first purchase`,
-    cap === null ? '' : `, up to ${formatMoney(cap, currency)} for a customer`,
-  ].join('')
+  const { product_id: product, sale_type: type, lifetime_cap_cents: cap } = terms
+  const percent = `${number(bp / 100)}%`
+  const hasPercent = bp > 0 || fixed === 0
+  const share = !hasPercent
+    ? money(fixed, currency)
+    : fixed > 0
+      ? t('{share} and {amount}', { share: percent, amount: money(fixed, currency) })
+      : percent
+  let text = hasPercent ? t('{share} of each sale', { share }) : t('{share} for each sale', { share })
+  if (product) {
+    const values = { share, product }
+    text = hasPercent ? t('{share} of each sale of {product}', values) : t('{share} for each sale of {product}', values)
+  } else if (type) {
+    const values = { share, type }
+    text = hasPercent
+      ? t('{share} of each sale of the type {type}', values)
+      : t('{share} for each sale of the type {type}', values)
+  }
+  if (months !== null)
+    text = t('{terms} for {count} months after a customer’s first purchase', { terms: text, count: months })
+  if (typeof cap === 'number')
+    text = t('{terms}, up to {amount} for a customer', { terms: text, amount: money(cap, currency) })
+  return text
 }
 
 /** Describes all terms of a rule as text, including the amount per signup. */
 export function ruleText(rule: Terms, currency: string): string {
   const lead = rule.lead_commission_cents
-  const sales = termsText(rule, currency)
-  return lead === null ? sales : `${sales}; ${formatMoney(lead, currency)} for each signup`
+  const sales = termsText(rule, currency, english)
+  return lead === null
+    ? sales
+    : `${sales}; ${english.t('{amount} for each signup', { amount: english.money(lead, currency) })}`
 }
 
 const whatOf = (terms: Pick<Terms, 'product_id' | 'sale_type'>) => `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
@@ -222,6 +240,7 @@ export function termsOfPartner(
     lead_commission_cents: number
   },
   rules: Terms[],
+  texts: TermTexts = english,
 ): string[] {
   const first = rules.findIndex((rule) => !rule.product_id && !rule.sale_type)
   const applicable =
@@ -232,8 +251,8 @@ export function termsOfPartner(
   return [
     ...applicable
       .filter((terms, index) => kinds.indexOf(whatOf(terms)) === index)
-      .map((terms) => termsText(terms, program.currency)),
-    ...(lead > 0 ? [`${formatMoney(lead, program.currency)} for each signup`] : []),
+      .map((terms) => termsText(terms, program.currency, texts)),
+    ...(lead > 0 ? [texts.t('{amount} for each signup', { amount: texts.money(lead, program.currency) })] : []),
   ]
 }
 

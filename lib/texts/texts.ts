@@ -29,7 +29,7 @@ export interface Texts<Table extends Messages = Messages> {
    * Translates a fixed English text that is not typed as a key: a label that partners and programs share, or an error. A text without a
    * translation stays English.
    */
-  fixed: (text: string) => string
+  fixed: (text: string, values?: Record<string, string | number>) => string
   number: (value: number) => string
   /** Formats an amount in minor units. */
   money: (cents: number, currency: string) => string
@@ -66,7 +66,7 @@ export function createTexts<Table extends Messages>(table: Table, language: Lang
   return {
     language,
     t: (key, ...[values]) => write(key, values),
-    fixed: (text) => write(text),
+    fixed: write,
     number: (value) => numbers.format(value),
     money: (cents, currency) => formatMoney(cents, currency, locale),
     day: dates({ dateStyle: 'medium' }),

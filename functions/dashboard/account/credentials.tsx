@@ -5,6 +5,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import { safePath } from '../components/address.ts'
 import { Field, PostButton } from '../components/fields.tsx'
 import { FormRefusal } from '../components/form.ts'
+import { useTexts } from '../components/text.tsx'
 import type {
   PageContext,
   PartnerContext,
@@ -81,7 +82,7 @@ export async function checkPassword(
 }
 
 /** The password field for actions that need protection from a stranger at the person's screen. */
-export function OwnPassword({ name, label = 'Your password' }: { name: string; label?: string }) {
+export function OwnPassword({ name, label = useTexts().t('Your password') }: { name: string; label?: string }) {
   return <Field name={name} label={label} type="password" autocomplete="current-password" required />
 }
 

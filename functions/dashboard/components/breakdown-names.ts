@@ -1,3 +1,4 @@
+import type { PageTexts } from './text.tsx'
 import { type BreakdownName, isNamedById } from '../../../lib/tracking/overview.ts'
 
 /** Names of the breakdowns, and the text for rows without a value. */
@@ -22,9 +23,15 @@ export const breakdownTexts: Record<BreakdownName, { title: string; one: string;
 const countries = new Intl.DisplayNames('en', { type: 'region', fallback: 'code' })
 
 /** Formats a value for display. */
-export function nameOfValue(name: BreakdownName, value: string | null, label?: string | null): string {
-  if (value === null) return breakdownTexts[name].none
-  if (value === '') return 'All others'
+export function nameOfValue(
+  name: BreakdownName,
+  value: string | null,
+  label?: string | null,
+  texts?: PageTexts,
+): string {
+  const fixed = texts?.fixed ?? String
+  if (value === null) return fixed(breakdownTexts[name].none)
+  if (value === '') return fixed('All others')
   if (isNamedById(name)) return label ?? `${breakdownTexts[name].one} ${value}`
   if (name === 'country') return /^[A-Z]{2}$/.test(value) ? (countries.of(value) ?? value) : value
   if (name === 'device') return value[0]?.toUpperCase() + value.slice(1)

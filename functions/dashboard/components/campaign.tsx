@@ -1,5 +1,4 @@
 import { type Campaign, campaignNames } from '../../../lib/tracking/campaign.ts'
-import { formatMoney } from '../../../lib/money.ts'
 import type { BreakdownName } from '../../../lib/tracking/overview.ts'
 import {
   type PartnerBreakdown,
@@ -9,8 +8,8 @@ import {
 } from '../../../lib/tracking/partner-campaigns.ts'
 import { cut, positiveInteger } from './address.ts'
 import { breakdownTexts, nameOfValue } from './breakdown-names.ts'
-import { formatNumber, formatTime } from './format.tsx'
 import { Table } from './table.tsx'
+import { useTexts } from './text.tsx'
 
 /** The `utm_*` parameters and sub-ids of a clicked link. */
 export function CampaignText({ campaign }: { campaign: Campaign | null }) {
@@ -39,11 +38,12 @@ interface FilterChipProps {
 
 /** An active filter, with a link that removes it. */
 export function FilterChip({ href, name, value, label }: FilterChipProps) {
+  const texts = useTexts()
   return (
     <a class="chip" href={href}>
       <span>
-        <span class="hidden">Remove the filter </span>
-        {breakdownTexts[name].one}: <bdi>{nameOfValue(name, value, label)}</bdi>
+        <span class="hidden">{texts.t('Remove the filter')} </span>
+        {texts.fixed(breakdownTexts[name].one)}: <bdi>{nameOfValue(name, value, label, texts)}</bdi>
       </span>
     </a>
   )
@@ -60,37 +60,41 @@ interface CampaignTablesProps {
 
 /** A table per breakdown, with the figures of each value. */
 export function CampaignTables({ campaigns, names, currency, addressWith }: CampaignTablesProps) {
+  const texts = useTexts()
+  const { t, fixed, number, money, time } = texts
   const shown = campaigns.breakdowns.filter(({ name }) => names.includes(name))
   return (
     <>
       {shown.map(({ name, from, rows, count }) => (
         <section class="stack tight">
-          <h3>{breakdownTexts[name].title}</h3>
+          <h3>{fixed(breakdownTexts[name].title)}</h3>
           {from && (
             <p class="muted small">
-              Since {formatTime(from)} only, because the period has too many clicks. Choose fewer days to see all of
-              them.
+              {t(
+                'Since {time} UTC only, because the period has too many clicks. Choose fewer days to see all of them.',
+                { time: time(from) },
+              )}
             </p>
           )}
           <Table
-            caption={`Figures by ${breakdownTexts[name].one}`}
+            caption={t('Figures by {name}', { name: fixed(breakdownTexts[name].one) })}
             rows={rows}
             columns={[
               {
                 label: breakdownTexts[name].one,
                 cell: ({ value, label }) => (
                   <a href={addressWith(name, value ?? '')}>
-                    <bdi>{nameOfValue(name, value, label)}</bdi>
+                    <bdi>{nameOfValue(name, value, label, texts)}</bdi>
                   </a>
                 ),
               },
-              { label: 'Clicks', right: true, cell: ({ clicks }) => formatNumber(clicks) },
-              { label: 'Leads', right: true, cell: ({ leads }) => formatNumber(leads) },
-              { label: 'Sales', right: true, cell: ({ sales }) => formatNumber(sales) },
-              { label: 'Commission', right: true, cell: ({ commission_cents: cents }) => formatMoney(cents, currency) },
+              { label: 'Clicks', right: true, cell: ({ clicks }) => number(clicks) },
+              { label: 'Leads', right: true, cell: ({ leads }) => number(leads) },
+              { label: 'Sales', right: true, cell: ({ sales }) => number(sales) },
+              { label: 'Commission', right: true, cell: ({ commission_cents: cents }) => money(cents, currency) },
             ]}
           />
-          {count > rows.length && <p class="muted small">and {formatNumber(count - rows.length)} more</p>}
+          {count > rows.length && <p class="muted small">{t('and {count} more', { count: count - rows.length })}</p>}
         </section>
       ))}
     </>

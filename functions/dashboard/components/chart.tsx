@@ -1,4 +1,5 @@
-import { formatDate } from './format.tsx'
+import { languages } from '../../../lib/languages.ts'
+import { type PageTexts, useTexts } from './text.tsx'
 
 /** One point: its time, its value, and the value of the previous period if there is one. */
 interface ChartPoint {
@@ -23,14 +24,20 @@ interface ChartProps {
 }
 
 const height = 100
-const locale = 'en-US'
 const dayMs = 86_400_000
-const inUtc = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(locale, { timeZone: 'UTC', ...options })
-const formats = {
-  hourOfDay: inUtc({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
-  day: inUtc({ month: 'short', day: 'numeric' }),
-  month: inUtc({ month: 'short', year: 'numeric' }),
+
+function formatsOf({ language, day }: PageTexts) {
+  const { locale } = languages[language]
+  const inUtc = (options: Intl.DateTimeFormatOptions) =>
+    new Intl.DateTimeFormat(locale, { timeZone: 'UTC', ...options })
+  return {
+    date: day,
+    hourOfDay: inUtc({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+    day: inUtc({ month: 'short', day: 'numeric' }),
+    month: inUtc({ month: 'short', year: 'numeric' }),
+  }
 }
+type Formats = ReturnType<typeof formatsOf>
 
 /** Returns the smallest of 1, 2, 4 and 5 times a power of ten that is at least `value`, so that axes end at round numbers. */
 function niceCeiling(value: number): number {
@@ -39,10 +46,10 @@ function niceCeiling(value: number): number {
 }
 
 /** Formats a time as the name of its interval. */
-function nameOf(start: Date, interval: Interval): string {
-  if (interval === 'hour') return `${formatDate(start)}, ${formats.hourOfDay.format(start)}`
+function nameOf(start: Date, interval: Interval, formats: Formats): string {
+  if (interval === 'hour') return `${formats.date(start)}, ${formats.hourOfDay.format(start)}`
   if (interval === 'month') return formats.month.format(start)
-  return interval === 'week' ? `Week of ${formatDate(start)}` : formatDate(start)
+  return interval === 'week' ? `Week of ${formats.date(start)}` : formats.date(start)
 }
 
 const everyMonths = (count: number) => (start: Date) => start.getUTCDate() <= 7 && start.getUTCMonth() % count === 0
@@ -63,7 +70,7 @@ const steps: Record<Interval, ((start: Date) => boolean)[]> = {
 const mostLabels = 8
 
 /** Chooses the points that get a label: the closest spacing with up to eight labels. */
-function labelled(points: ChartPoint[], interval: Interval): { index: number; text: string }[] {
+function labelled(points: ChartPoint[], interval: Interval, formats: Formats): { index: number; text: string }[] {
   const fits = steps[interval]
     .map((isAt) => points.flatMap(({ start }, index) => (isAt(start) ? [{ index, start }] : [])))
     .find(({ length }) => length <= mostLabels)
@@ -89,6 +96,9 @@ export function Sparkline({ values }: { values: number[] }) {
   )
 }
 
+/** German nouns keep their capital inside a sentence. */
+const nounIn = ({ language }: PageTexts, title: string) => (language === 'de' ? title : title.toLowerCase())
+
 const sparkHeight = 20
 const sparkY = (value: number, highest: number) =>
   Number((sparkHeight - (Math.max(value, 0) / highest) * (sparkHeight - 2) - 1).toFixed(1))
@@ -98,6 +108,11 @@ const sparkY = (value: number, highest: number) =>
  * arrow keys. It is a radio button, so it needs no script. A table repeats the numbers.
  */
 export function Chart({ title, points, interval, format, formatShort = format, beforeName }: ChartProps) {
+  const texts = useTexts()
+  const { t, fixed } = texts
+  const formats = formatsOf(texts)
+  // Partners only see charts by day.
+  const byInterval = fixed(`{title} by ${interval}`, { title })
   const highest = Math.max(...points.map(({ value, before = 0 }) => Math.max(value, before)), 0)
   // At least 4, so the middle of a scale of counts is a whole number.
   const top = niceCeiling(Math.max(highest, 4))
@@ -116,7 +131,7 @@ export function Chart({ title, points, interval, format, formatShort = format, b
     value === undefined ? [] : [[index, value]],
   )
   const isCompared = beforeName !== undefined && before.length > 0
-  const textOf = (point: ChartPoint) => format(point.value) + (point.isOpen ? ' so far' : '')
+  const textOf = (point: ChartPoint) => format(point.value) + (point.isOpen ? ` ${t('so far')}` : '')
   return (
     <figure class="chart stack tight">
       <div class="plot">
@@ -131,7 +146,11 @@ export function Chart({ title, points, interval, format, formatShort = format, b
             viewBox={`0 0 ${count} ${height}`}
             preserveAspectRatio="none"
             role="img"
-            aria-label={`${title} by ${interval}${best && best.value > 0 ? `, at most ${format(best.value)} at ${nameOf(best.start, interval)}` : ': none'}`}
+            aria-label={
+              best && best.value > 0
+                ? `${byInterval}, ${t('at most {value} at {time}', { value: format(best.value), time: nameOf(best.start, interval, formats) })}`
+                : `${byInterval}: ${t('none')}`
+            }
           >
             {[0, height / 2, height].map((at) => (
               <line class="grid" x1="0" x2={count} y1={at} y2={at} />
@@ -145,13 +164,13 @@ export function Chart({ title, points, interval, format, formatShort = format, b
               </>
             )}
           </svg>
-          <div class="points" role="radiogroup" aria-label={`${title}, by the arrow keys`}>
+          <div class="points" role="radiogroup" aria-label={t('{title}, by the arrow keys', { title })}>
             {points.map((point, index) => (
               <label class={index * 2 < points.length ? undefined : 'late'}>
                 <input type="radio" name={`point-${title}`} />
                 <span>
                   <b>{textOf(point)}</b>
-                  {nameOf(point.start, interval)}
+                  {nameOf(point.start, interval, formats)}
                   {isCompared && point.before !== undefined && (
                     <i>
                       {format(point.before)} {beforeName}
@@ -161,10 +180,10 @@ export function Chart({ title, points, interval, format, formatShort = format, b
               </label>
             ))}
           </div>
-          {isEmpty && <p class="nothing muted">No {title.toLowerCase()} in this period</p>}
+          {isEmpty && <p class="nothing muted">{t('No {title} in this period', { title: nounIn(texts, title) })}</p>}
         </div>
         <svg class="axis" aria-hidden="true">
-          {labelled(points, interval).map(({ index, text }, at) => (
+          {labelled(points, interval, formats).map(({ index, text }, at) => (
             <text
               class={at % 2 === 1 ? 'odd' : undefined}
               x={`${Number((((index + 0.5) / count) * 100).toFixed(2))}%`}
@@ -181,13 +200,13 @@ export function Chart({ title, points, interval, format, formatShort = format, b
         </figcaption>
       )}
       <details class="more small">
-        <summary>Show as a table</summary>
-        <div class="scroll-y" tabindex={0} role="region" aria-label={`${title} by ${interval}`}>
+        <summary>{t('Show as a table')}</summary>
+        <div class="scroll-y" tabindex={0} role="region" aria-label={byInterval}>
           <table>
             <thead>
               <tr>
                 <th scope="col">
-                  {interval === 'hour' ? 'Hour (UTC)' : interval[0]?.toUpperCase() + interval.slice(1)}
+                  {interval === 'hour' ? 'Hour (UTC)' : fixed((interval[0]?.toUpperCase() ?? '') + interval.slice(1))}
                 </th>
                 <th scope="col" class="right">
                   {title}
@@ -202,7 +221,7 @@ export function Chart({ title, points, interval, format, formatShort = format, b
             <tbody>
               {points.toReversed().map((point) => (
                 <tr>
-                  <td>{nameOf(point.start, interval)}</td>
+                  <td>{nameOf(point.start, interval, formats)}</td>
                   <td class="right">{textOf(point)}</td>
                   {isCompared && <td class="right">{point.before === undefined ? '' : format(point.before)}</td>}
                 </tr>

@@ -2,11 +2,12 @@ import type { CommissionStatus, ListedCommission } from '../../../lib/money/comm
 import { commissionReason } from '../../../lib/commission-reasons.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
 import { csvOf } from '../../../lib/csv.ts'
-import { formatMoney, decimalAmount } from '../../../lib/money.ts'
+import { decimalAmount } from '../../../lib/money.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import type { States } from './list.tsx'
 import type { Column } from './table.tsx'
+import { Text, useTexts } from './text.tsx'
 
 export const commissionStates: States<CommissionStatus> = {
   pending: { name: 'Pending', tone: 'warn' },
@@ -70,30 +71,35 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
 function State({ commission }: { commission: ListedCommission }) {
   const { status, refunds, currency, reason, rejected_at: rejectedAt, hold_until: holdUntil } = commission
   const { name, tone } = commissionStates[status]
+  const { t, fixed, money } = useTexts()
   return (
     <div class="stack tight">
       <span>
-        <Badge tone={tone}>{rejectedAt ? 'Rejected' : name}</Badge>
-        {commission.is_shadow && <span class="muted small"> never credited: shadow mode</span>}
+        <Badge tone={tone}>{rejectedAt ? t('Rejected') : fixed(name)}</Badge>
+        {commission.is_shadow && <span class="muted small"> {t('never credited: shadow mode')}</span>}
         {status === 'pending' && !commission.held_at && !commission.is_shadow && (
           <span class="muted small">
             {' '}
-            credited on <Day at={holdUntil} />
+            <Text of="credited on {day}" day={<Day at={holdUntil} />} />
           </span>
         )}
       </span>
       {commission.held_at && (
         <span class="small">
-          <Badge tone="warn">Held for review</Badge> {(commission.flags ?? []).map(wordsOfRule).join(' ')}
+          <Badge tone="warn">{t('Held for review')}</Badge>{' '}
+          {(commission.flags ?? []).map((flag) => fixed(wordsOfRule(flag))).join(' ')}
         </span>
       )}
-      {rejectedAt && reason && <span class="small">{commissionReason(reason)}</span>}
+      {rejectedAt && reason && <span class="small">{fixed(commissionReason(reason) ?? '')}</span>}
       {refunds.map((refund) => (
         <span class="small">
-          {refund.reason === 'chargeback' ? 'Chargeback' : 'Refund'} of {formatMoney(refund.amount_cents, currency)} on{' '}
-          <Day at={refund.at} />
+          <Text
+            of={refund.reason === 'chargeback' ? 'Chargeback of {amount} on {day}' : 'Refund of {amount} on {day}'}
+            amount={money(refund.amount_cents, currency)}
+            day={<Day at={refund.at} />}
+          />
           {refund.reason_text && `: ${refund.reason_text}`}
-          {refund.returned && ' (returned)'}
+          {refund.returned && ` ${t('(returned)')}`}
         </span>
       ))}
     </div>
@@ -103,10 +109,11 @@ function State({ commission }: { commission: ListedCommission }) {
 /** The current amount, and the amount before reversals if they differ. */
 function Amount({ commission }: { commission: ListedCommission }) {
   const { amount_cents: amount, reversed_cents: reversed, currency } = commission
+  const { t, money } = useTexts()
   return (
     <div>
-      <strong>{formatMoney(amount - reversed, currency)}</strong>
-      {reversed > 0 && <div class="muted small">of {formatMoney(amount, currency)}</div>}
+      <strong>{money(amount - reversed, currency)}</strong>
+      {reversed > 0 && <div class="muted small">{t('of {amount}', { amount: money(amount, currency) })}</div>}
     </div>
   )
 }
@@ -120,10 +127,13 @@ function Cause({
   explanationOf: Parameters<typeof causeColumn>[0]
 }) {
   const { kind, transaction_id: transactionId, program_id: programId, sale_cents: cents, currency } = commission
-  if (kind === 'lead' || transactionId === null) return <span>Signup</span>
+  const { t, money } = useTexts()
+  if (kind === 'lead' || transactionId === null) return <span>{t('Signup')}</span>
   return (
     <div>
-      <span class="number">Sale{cents !== null && ` of ${formatMoney(cents, currency)}`}</span>
+      <span class="number">
+        {cents === null ? t('Sale') : t('Sale of {amount}', { amount: money(cents, currency) })}
+      </span>
       <div class="small">
         <a href={explanationOf({ programId, transactionId })}>{transactionId}</a>
       </div>

@@ -1,3 +1,5 @@
+import { useTexts } from './text.tsx'
+
 /** Definitions of the figures. The overview, the breakdowns, the list of partners and the partner page share them. */
 const definitions = {
   Clicks: "Visits through a partner's link, without bots.",
@@ -18,14 +20,15 @@ const definitions = {
 /** Help text that defines the figures on a page. `names` lists the figures. */
 export function CountingHelp({ names, note }: { names?: (keyof typeof definitions)[]; note?: string }) {
   const shown = Object.entries(definitions).filter(([name]) => !names || names.some((one) => one === name))
+  const { t, fixed } = useTexts()
   return (
     <details class="more small">
-      <summary>How figures are counted</summary>
+      <summary>{t('How figures are counted')}</summary>
       <dl class="terms">
         {shown.map(([name, text]) => (
           <>
-            <dt>{name}</dt>
-            <dd>{text}</dd>
+            <dt>{fixed(name)}</dt>
+            <dd>{fixed(text)}</dd>
           </>
         ))}
       </dl>

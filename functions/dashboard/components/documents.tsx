@@ -1,31 +1,44 @@
 import { csvOf } from '../../../lib/csv.ts'
-import { decimalAmount, formatMoney } from '../../../lib/money.ts'
+import { decimalAmount } from '../../../lib/money.ts'
+import { languages } from '../../../lib/languages.ts'
 import { countries, type Party } from '../../../lib/money/document-parties.ts'
 import { containedVat, type DocumentRow } from '../../../lib/money/documents.ts'
 import { Badge } from './blocks.tsx'
 import { Field } from './fields.tsx'
 import { Day } from './format.tsx'
 import type { Column } from './table.tsx'
+import { type PageTexts, useTexts } from './text.tsx'
+
+/** The countries as options, in the reader's language. */
+export function countryOptions({ t, language }: PageTexts): [code: string, name: string][] {
+  const { locale } = languages[language]
+  const names = new Intl.DisplayNames(locale, { type: 'region' })
+  const { compare } = new Intl.Collator(locale)
+  const named = countries.map(([code]): [string, string] => [code, names.of(code) ?? code])
+  return [['', t('Choose a country')], ...named.toSorted(([, a], [, b]) => compare(a, b))]
+}
 
 /** The fields of a party of documents. */
 export function PartyFields({ party }: { party: Party | undefined }) {
+  const texts = useTexts()
+  const { t } = texts
   return (
     <>
-      <Field name="legal_name" label="Legal name" value={party?.legal_name ?? ''} maxlength={200} required />
-      <Field name="address" label="Address" rows={4} value={party?.address ?? ''} maxlength={500} required />
+      <Field name="legal_name" label={t('Legal name')} value={party?.legal_name ?? ''} maxlength={200} required />
+      <Field name="address" label={t('Address')} rows={4} value={party?.address ?? ''} maxlength={500} required />
       <Field
         name="country"
-        label="Country"
-        options={[['', 'Choose a country'], ...countries]}
+        label={t('Country')}
+        options={countryOptions(texts)}
         value={party?.country ?? ''}
         required
       />
       <Field
         name="vat_id"
-        label="VAT number (optional)"
+        label={t('VAT number (optional)')}
         value={party?.vat_id ?? ''}
         maxlength={40}
-        hint="With the letters of the country, for example DE123456789. We check only its format."
+        hint={t('With the letters of the country, for example DE123456789. We check only its format.')}
       />
     </>
   )
@@ -45,31 +58,43 @@ export const documentColumns: Record<
       <a href={`/documents/${programId}/${id}`}>{`${series}-${number}`}</a>
     ),
   },
-  kind: { label: 'Kind', cell: ({ kind }) => kindTexts[kind] ?? kind },
+  kind: { label: 'Kind', cell: ({ kind }) => <Kind kind={kind} /> },
   issued: { label: 'Issued', cell: ({ issued_at: at }) => <Day at={at} /> },
   payout: { label: 'Payout', cell: ({ payout_id: id }) => id },
   state: {
     label: 'State',
-    cell: ({ series, voided_at: voidedAt, void_reason: reason, credit_note: creditNote }) => {
-      if (voidedAt !== null)
-        return (
-          <>
-            <Badge tone="bad">Void</Badge> <span class="muted small">{reason}</span>
-          </>
-        )
-      return creditNote === null ? (
-        <Badge tone="good">Issued</Badge>
-      ) : (
-        <Badge>{`Corrected by ${series}-${creditNote}`}</Badge>
-      )
-    },
+    cell: (document) => <State document={document} />,
   },
   amount: {
     label: 'Amount',
     right: true,
     phone: 'amount',
-    cell: ({ kind, amount_cents: cents, currency }) => formatMoney(kind === 'credit_note' ? -cents : cents, currency),
+    cell: (document) => <Amount document={document} />,
   },
+}
+
+function Kind({ kind }: Pick<DocumentRow, 'kind'>) {
+  return <>{useTexts().fixed(kindTexts[kind] ?? kind)}</>
+}
+
+function State({ document }: { document: DocumentRow }) {
+  const { series, voided_at: voidedAt, void_reason: reason, credit_note: creditNote } = document
+  const { t } = useTexts()
+  if (voidedAt !== null)
+    return (
+      <>
+        <Badge tone="bad">{t('Void')}</Badge> <span class="muted small">{reason}</span>
+      </>
+    )
+  return creditNote === null ? (
+    <Badge tone="good">{t('Issued')}</Badge>
+  ) : (
+    <Badge>{t('Corrected by {document}', { document: `${series}-${creditNote}` })}</Badge>
+  )
+}
+
+function Amount({ document: { kind, amount_cents: cents, currency } }: { document: DocumentRow }) {
+  return <>{useTexts().money(kind === 'credit_note' ? -cents : cents, currency)}</>
 }
 
 const signed = ({ kind, currency }: DocumentRow, cents: number) =>

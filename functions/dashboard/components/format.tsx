@@ -1,11 +1,11 @@
 import { majorUnits } from '../../../lib/money.ts'
 import { useTexts } from './text.tsx'
 
-const locale = 'en-US'
-const dateFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: 'UTC' })
-const timeFormat = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
-const monthFormat = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' })
-const numberFormat = new Intl.NumberFormat(locale)
+const defaultLocale = 'en-US'
+const dateFormat = new Intl.DateTimeFormat(defaultLocale, { dateStyle: 'medium', timeZone: 'UTC' })
+const timeFormat = new Intl.DateTimeFormat(defaultLocale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+const monthFormat = new Intl.DateTimeFormat(defaultLocale, { month: 'long', year: 'numeric', timeZone: 'UTC' })
+const numberFormat = new Intl.NumberFormat(defaultLocale)
 
 export function formatNumber(value: number): string {
   return numberFormat.format(value)
@@ -17,15 +17,20 @@ export function counted(count: number, one: string, many: string): string {
 }
 
 /** Formats an amount in major units. `short` omits decimals that are zero. */
-export function formatAmount(amount: number, currency: string, length: 'full' | 'short' = 'full'): string {
+export function formatAmount(
+  amount: number,
+  currency: string,
+  length: 'full' | 'short' = 'full',
+  locale = defaultLocale,
+): string {
   const trailingZeroDisplay = length === 'short' ? 'stripIfInteger' : 'auto'
   return new Intl.NumberFormat(locale, { style: 'currency', currency, trailingZeroDisplay }).format(amount)
 }
 
 /** Formats an amount in minor units for an axis: `$0.50`, `$1,200`, `$12K`. */
-export function formatAxis(cents: number, currency: string): string {
+export function formatAxis(cents: number, currency: string, locale = defaultLocale): string {
   const amount = majorUnits(cents, currency)
-  if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short')
+  if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short', locale)
   return new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount)
 }
 

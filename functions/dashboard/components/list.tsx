@@ -117,10 +117,8 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   heading?: string
   /** The path of its navigation entry. */
   current: string
-  /** The plural of a row's name, such as `payouts`. */
-  rows: string
-  /** The number of rows with their name, if the list is not only in English. */
-  counted?: (count: number) => string
+  /** The plural of a row's English name, such as `payouts`, or a function that writes a number of rows with their name. */
+  rows: string | ((count: number) => string)
   /** The filters in the address. */
   query?: Query
   /** The states that filter the rows. */
@@ -202,7 +200,6 @@ async function renderList<Row, Cursor, More>(
     </>
   )
   const texts: PageTexts = c.get('texts') ?? english
-  const counted = list.counted ?? ((count) => countedRows(count, list.rows))
   return c.render(
     <Page title={title} heading={heading ?? title} current={current} lead={lead} actions={besideHeading}>
       {unknown.length > 0 && (
@@ -221,7 +218,7 @@ async function renderList<Row, Cursor, More>(
       <List
         page={page}
         empty={isFiltered ? noneFits(address, texts) : empty}
-        position={totals.length > 0 && <Sums totals={totals} counted={counted} />}
+        position={totals.length > 0 && <Sums totals={totals} rows={list.rows} />}
         sorting={
           sorts && { sort: query['sort'] ?? 'newest', addressBy: (sort) => addressOf(address, { ...query, sort }) }
         }
@@ -266,16 +263,14 @@ function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProp
 
 const countOf = (totals: Totals[]) => totals.reduce((all, { rows }) => all + rows, 0)
 
-const countedRows = (count: number, rows: string) =>
-  `${english.number(count)} ${count === 1 ? rows.replace(/s$/, '') : rows}`
-
 /** The number of all rows of a list, and the sum of their amounts in each currency. */
-function Sums({ totals, counted }: { totals: Totals[]; counted: (count: number) => string }) {
-  const { money } = useTexts()
+function Sums({ totals, rows }: { totals: Totals[]; rows: ListOf<never>['rows'] }) {
+  const { money, number } = useTexts()
+  const count = countOf(totals)
   const sums = totals.flatMap(({ cents, currency }) => (currency === null ? [] : [money(cents, currency)]))
   return (
     <>
-      {counted(countOf(totals))}
+      {typeof rows === 'string' ? `${number(count)} ${count === 1 ? rows.replace(/s$/, '') : rows}` : rows(count)}
       {sums.length > 0 && <strong>{` ${sums.join(' + ')}`}</strong>}
     </>
   )

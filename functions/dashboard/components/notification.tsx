@@ -6,6 +6,7 @@ import { Badge } from './blocks.tsx'
 import { PostButton } from './fields.tsx'
 import { isolated, Time } from './format.tsx'
 import type { Column } from './table.tsx'
+import { useTexts } from './text.tsx'
 
 export const notificationColumns = {
   at: { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
@@ -13,13 +14,18 @@ export const notificationColumns = {
   text: { label: 'Notification', cell: (notification) => <span>{textOf(notification, isolated)}</span> },
   state: {
     label: 'State',
-    cell: ({ read }) => (read ? <span class="muted">Read</span> : <Badge tone="warn">New</Badge>),
+    cell: ({ read }) => <State isRead={read} />,
   },
 } satisfies Record<string, Column<ListedNotification>>
 
+function State({ isRead }: { isRead: boolean }) {
+  const { t } = useTexts()
+  return isRead ? <span class="muted">{t('Read')}</span> : <Badge tone="warn">{t('New')}</Badge>
+}
+
 /** A button that marks all notifications as read, if any are unread. */
 export function MarkRead({ address, unread }: { address: string; unread: number }) {
-  return unread > 0 && <PostButton action={`${address}/read`} text="Mark all as read" />
+  return unread > 0 && <PostButton action={`${address}/read`} text={useTexts().t('Mark all as read')} />
 }
 
 export function notificationsCsv(notifications: ListedNotification[]): string {

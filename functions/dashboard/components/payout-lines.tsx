@@ -1,13 +1,18 @@
 import { csvOf } from '../../../lib/csv.ts'
-import { formatMoney, decimalAmount } from '../../../lib/money.ts'
+import { decimalAmount } from '../../../lib/money.ts'
 import type { PayoutLine } from '../../../lib/money/payout-lines.ts'
 import { Badge } from './blocks.tsx'
 import { Day } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
+import { english, type PageTexts, useTexts } from './text.tsx'
 import { causeTexts } from '../../../lib/money/statements.ts'
 
 /** The lines of payouts. `saleAddress` is the explanation of a line's sale. */
-export const payoutLineList = (of: {
+export const payoutLineList = ({
+  texts: { t } = english,
+  ...of
+}: {
+  texts?: PageTexts
   title: string
   current: string
   file: string
@@ -20,15 +25,17 @@ export const payoutLineList = (of: {
   cursor: byId,
   read: of.read,
   show: () => ({
-    lead: 'The commissions, reversals and manual adjustments that were paid. They add up to the amount of each payout.',
-    caption: 'Paid commissions, reversals and adjustments, newest first',
+    lead: t(
+      'The commissions, reversals and manual adjustments that were paid. They add up to the amount of each payout.',
+    ),
+    caption: t('Paid commissions, reversals and adjustments, newest first'),
     columns: [
       { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} />, phone: 'plain' },
       { label: 'Payout', cell: ({ payout_id: payout, partner_name: partner }) => `${payout}, ${partner}` },
       { label: 'For', cell: (line) => <Cause line={line} saleAddress={of.saleAddress} />, phone: 'title' },
       { label: 'Amount', right: true, cell: (line) => <Amount line={line} />, phone: 'amount' },
     ],
-    empty: { title: 'Not paid yet', text: 'This page lists the commissions once the payout is paid.' },
+    empty: { title: t('Not paid yet'), text: t('This page lists the commissions once the payout is paid.') },
   }),
   file: () => of.file,
   csv: (lines) =>
@@ -62,7 +69,7 @@ function Cause({ line, saleAddress }: CauseProps) {
   const { cause, transaction_id: transactionId, program_id: programId, note } = line
   return (
     <div>
-      {causeTexts[cause] ?? cause}
+      {useTexts().fixed(causeTexts[cause] ?? cause)}
       {transactionId !== null && (
         <>
           {' '}
@@ -77,15 +84,16 @@ function Cause({ line, saleAddress }: CauseProps) {
 /** The paid part, and the whole entry if it is larger. */
 function Amount({ line }: { line: PayoutLine }) {
   const { amount_cents: cents, entry_cents: entry, currency, is_returned: isReturned, returned_at: returnedAt } = line
+  const { t, money } = useTexts()
   return (
     <div>
-      <strong>{formatMoney(cents, currency)}</strong> {isReturned && <Badge tone="bad">Came back</Badge>}
+      <strong>{money(cents, currency)}</strong> {isReturned && <Badge tone="bad">{t('Came back')}</Badge>}
       {returnedAt && (
         <div class="muted small">
           <Day at={returnedAt} />
         </div>
       )}
-      {cents !== entry && <div class="muted small">part of {formatMoney(entry, currency)}</div>}
+      {cents !== entry && <div class="muted small">{t('part of {amount}', { amount: money(entry, currency) })}</div>}
     </div>
   )
 }

@@ -6,6 +6,7 @@ import { ReasonMenu } from './fields.tsx'
 import { counted, Day, Time } from './format.tsx'
 import { StateBadge, type States } from './list.tsx'
 import type { Column } from './table.tsx'
+import { useTexts } from './text.tsx'
 import { PayMenu } from './transfer.tsx'
 
 export const payoutStates: States<PayoutStatus> = {
@@ -167,7 +168,7 @@ function State({ payout }: { payout: Payout }) {
   return (
     <div class="stack tight">
       <span>
-        <Badge tone={tone}>{name}</Badge>
+        <Badge tone={tone}>{useTexts().fixed(name)}</Badge>
         {since && (
           <span class="muted small">
             {' '}
@@ -184,11 +185,14 @@ function State({ payout }: { payout: Payout }) {
 /** The current amount, and the requested amount if a reversal reduced it. */
 function PayoutAmount({ payout }: { payout: Pick<Payout, 'amount_cents' | 'requested_cents' | 'currency'> }) {
   const { amount_cents: amount, requested_cents: requested, currency } = payout
+  const { t, money } = useTexts()
   return (
     <div>
-      <strong>{formatMoney(amount, currency)}</strong>
+      <strong>{money(amount, currency)}</strong>
       {amount < requested && (
-        <div class="muted small">reduced from {formatMoney(requested, currency)} by reversals or deductions</div>
+        <div class="muted small">
+          {t('reduced from {amount} by reversals or deductions', { amount: money(requested, currency) })}
+        </div>
       )}
     </div>
   )

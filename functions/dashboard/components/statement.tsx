@@ -1,6 +1,6 @@
 import { csvOf } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney, isCurrency, decimalAmount } from '../../../lib/money.ts'
+import { isCurrency, decimalAmount } from '../../../lib/money.ts'
 import {
   causeTexts,
   listStatementEntries,
@@ -13,10 +13,12 @@ import {
 import type { Database } from '../../../lib/database.ts'
 import { addressOf } from './address.ts'
 import { Card, LinkButton, Metric } from './blocks.tsx'
-import { Day, formatMonth } from './format.tsx'
+import { Day } from './format.tsx'
 import { byId, type ListOf } from './list.tsx'
+import { english, type PageTexts, useTexts } from './text.tsx'
 
 interface StatementProps {
+  texts?: PageTexts
   of: StatementOf
   current: string
   saleAddress: (transactionId: string) => string
@@ -26,8 +28,9 @@ interface StatementProps {
 export function statementList(
   db: Database,
   query: Record<string, string>,
-  { of, current, saleAddress }: StatementProps,
+  { texts = english, of, current, saleAddress }: StatementProps,
 ): ListOf<StatementEntry, number, StatementTotals> {
+  const { t, month: nameOf } = texts
   const thisMonth = textOf(new Date())
   const { month = thisMonth, currency: requestedCurrency = '' } = query
   const range = monthRange(month)
@@ -35,7 +38,7 @@ export function statementList(
   const currency = isCurrency(requestedCurrency) ? requestedCurrency : null
   const period = { ...range, currency }
   return {
-    title: `Statement of ${formatMonth(range.from)}`,
+    title: t('Statement of {month}', { month: nameOf(range.from) }),
     current,
     rows: 'entries',
     query: { month: query['month'], currency: currency ?? undefined },
@@ -52,36 +55,38 @@ export function statementList(
           text="PDF"
         />
       ),
-      lead: totals && `${totals.partner_name}, ${totals.program_name}. Days are UTC.`,
+      lead:
+        totals &&
+        t('{partner}, {program}. Days are UTC.', { partner: totals.partner_name, program: totals.program_name }),
       choices: [
-        { name: 'month', label: 'Month', options: months(24).map((at) => [textOf(at), formatMonth(at)]) },
+        { name: 'month', label: t('Month'), options: months(24).map((at) => [textOf(at), nameOf(at)]) },
         {
           name: 'currency',
-          label: 'Currency',
+          label: t('Currency'),
           options: [...new Set([totals?.currency ?? '', ...(totals?.currencies ?? [])])].map((one) => [
             one,
             one.toUpperCase(),
           ]),
         },
       ],
-      above: totals && <Totals totals={totals} month={formatMonth(range.from)} isOpen={month === thisMonth} />,
-      caption: 'Balance entries, newest first',
+      above: totals && <Totals totals={totals} month={nameOf(range.from)} isOpen={month === thisMonth} />,
+      caption: t('Balance entries, newest first'),
       columns: [
         { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} />, phone: 'plain' },
         { label: 'Entry', cell: (entry) => <Entry entry={entry} saleAddress={saleAddress} />, phone: 'title' },
         {
           label: 'Amount',
           right: true,
-          cell: ({ amount_cents: cents, currency: code }) => formatMoney(cents, code),
+          cell: ({ amount_cents: cents, currency: code }) => texts.money(cents, code),
           phone: 'amount',
         },
         {
           label: 'Balance',
           right: true,
-          cell: ({ balance_after_cents: cents, currency: code }) => formatMoney(cents, code),
+          cell: ({ balance_after_cents: cents, currency: code }) => texts.money(cents, code),
         },
       ],
-      empty: { title: 'No entries', text: "The balance didn't change in this month." },
+      empty: { title: t('No entries'), text: t("The balance didn't change in this month.") },
     }),
     file: () => `statement-${of.programId}-${month}`,
     csv: statementCsv,
@@ -103,14 +108,16 @@ interface TotalsProps {
 }
 
 function Totals({ totals, month, isOpen }: TotalsProps) {
-  const money = (cents: number) => formatMoney(cents, totals.currency)
+  const texts = useTexts()
+  const { t } = texts
+  const money = (cents: number) => texts.money(cents, totals.currency)
   return (
-    <Card title={isOpen ? `${month}, so far` : month}>
+    <Card title={isOpen ? t('{month}, so far', { month }) : month}>
       <dl class="cards">
-        <Metric label="Opening balance" value={money(totals.opening_cents)} />
-        <Metric label="Credits" value={money(totals.credited_cents)} />
-        <Metric label="Deductions and payouts" value={money(totals.deducted_cents)} />
-        <Metric label={isOpen ? 'Balance now' : 'Closing balance'} value={money(totals.closing_cents)} />
+        <Metric label={t('Opening balance')} value={money(totals.opening_cents)} />
+        <Metric label={t('Credits')} value={money(totals.credited_cents)} />
+        <Metric label={t('Deductions and payouts')} value={money(totals.deducted_cents)} />
+        <Metric label={isOpen ? t('Balance now') : t('Closing balance')} value={money(totals.closing_cents)} />
       </dl>
     </Card>
   )
@@ -120,7 +127,7 @@ function Entry({ entry, saleAddress }: { entry: StatementEntry; saleAddress: (tr
   const { cause, transaction_id: sale, payout_id: payout, reference, note } = entry
   return (
     <div>
-      {causeTexts[cause] ?? cause} {sale !== null && <a href={saleAddress(sale)}>{sale}</a>}
+      {useTexts().fixed(causeTexts[cause] ?? cause)} {sale !== null && <a href={saleAddress(sale)}>{sale}</a>}
       {payout !== null && payout}
       {(reference ?? note) && <div class="muted small">{reference ?? note}</div>}
     </div>

@@ -10,30 +10,36 @@ export const pages = createPages()
 
 const csvColumns = ['id', 'created', 'program', 'currency', 'amount', 'note', 'transaction_id', 'paid'] as const
 
-partnerList(pages, '/partner/adjustments', (c) => ({
-  title: 'Manual commissions',
-  heading: 'Manual commissions and deductions',
-  current: '/commissions',
-  rows: 'manual commissions',
-  cursor: byId,
-  read: (part) => listAdjustments(c.get('db'), { userId: c.get('viewer').user.id }, part),
-  readWithTotals: (part) => {
-    const of = { userId: c.get('viewer').user.id }
-    return c.get('db').batch([adjustmentsStatement(of, part), adjustmentTotals(of, {})])
-  },
-  show: () => ({
-    lead: 'Manual changes to your balance by advertisers, with their reasons.',
-    caption: 'Your manual commissions and deductions, newest first',
-    columns: [
-      adjustmentColumns.created,
-      { label: 'Program', cell: ({ program_name: name }) => name },
-      whatColumn(({ program_id: programId, partner_id: partnerId, sale_partner_id: ofPartner }, transactionId) =>
-        ofPartner === partnerId ? partnerSaleAddress({ programId, transactionId }) : undefined,
-      ),
-      adjustmentColumns.amount,
-    ],
-    empty: { title: 'No manual commissions yet', text: <a href="/partner/commissions">Commissions for sales</a> },
-  }),
-  file: () => 'manual-commissions',
-  csv: (adjustments) => toCsv(csvColumns, adjustments.map(adjustmentRow)),
-}))
+partnerList(pages, '/partner/adjustments', (c) => {
+  const { t } = c.get('texts')
+  return {
+    title: t('Manual commissions'),
+    heading: t('Manual commissions and deductions'),
+    current: '/commissions',
+    rows: (count) => t('{count} manual commissions', { count }),
+    cursor: byId,
+    read: (part) => listAdjustments(c.get('db'), { userId: c.get('viewer').user.id }, part),
+    readWithTotals: (part) => {
+      const of = { userId: c.get('viewer').user.id }
+      return c.get('db').batch([adjustmentsStatement(of, part), adjustmentTotals(of, {})])
+    },
+    show: () => ({
+      lead: t('Manual changes to your balance by advertisers, with their reasons.'),
+      caption: t('Your manual commissions and deductions, newest first'),
+      columns: [
+        adjustmentColumns.created,
+        { label: 'Program', cell: ({ program_name: name }) => name },
+        whatColumn(({ program_id: programId, partner_id: partnerId, sale_partner_id: ofPartner }, transactionId) =>
+          ofPartner === partnerId ? partnerSaleAddress({ programId, transactionId }) : undefined,
+        ),
+        adjustmentColumns.amount,
+      ],
+      empty: {
+        title: t('No manual commissions yet'),
+        text: <a href="/partner/commissions">{t('Commissions for sales')}</a>,
+      },
+    }),
+    file: () => 'manual-commissions',
+    csv: (adjustments) => toCsv(csvColumns, adjustments.map(adjustmentRow)),
+  }
+})

@@ -1,4 +1,3 @@
-import { formatMoney } from '../../../lib/money.ts'
 import { listProgramNames } from '../../../lib/programs/partnerships.ts'
 import {
   campaignDays,
@@ -12,10 +11,10 @@ import { Card, Empty, Metric, Segments } from '../components/blocks.tsx'
 import { CampaignTables, FilterChip, partnerFiltersIn } from '../components/campaign.tsx'
 import { CountingHelp } from '../components/counting.tsx'
 import { optionsOf } from '../components/fields.tsx'
-import { formatNumber, formatTime } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import { Find } from '../components/list.tsx'
+import { Text, useTexts } from '../components/text.tsx'
 
 /** Figures of a partner's links, by link and by campaign name. The names distinguish a partner's own pages and mails. */
 export const pages = createPages()
@@ -37,18 +36,19 @@ pages.get(address, requirePartner, async (c) => {
       days,
       filters,
     }))
+  const { t } = c.get('texts')
   const kept: Kept = { program: program && String(program.id), days: String(days), ...filters }
   return c.render(
     <PartnerPage
-      title="Campaigns"
+      title={t('Campaigns')}
       current="/campaigns"
-      lead="The results of your links, by link and campaign. Days are in UTC."
+      lead={t('The results of your links, by link and campaign. Days are in UTC.')}
       actions={
         <Segments
-          label="Period"
+          label={t('Period')}
           items={campaignDays.map((one) => ({
             href: addressWith(kept, { days: String(one) }),
-            text: `${one} days`,
+            text: t('{days} days', { days: one }),
             current: one === days,
           }))}
         />
@@ -58,7 +58,7 @@ pages.get(address, requirePartner, async (c) => {
         <Find
           address={address}
           query={{ days: String(days), program: String(program?.id) }}
-          choices={[{ name: 'program', label: 'Program', options: optionsOf(programs) }]}
+          choices={[{ name: 'program', label: t('Program'), options: optionsOf(programs) }]}
         />
       )}
       {program && campaigns && (
@@ -87,6 +87,7 @@ interface FiguresProps {
 
 function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
   const { total, totalFrom, breakdowns } = campaigns
+  const { t, number, money, time } = useTexts()
   const names = partnerBreakdowns.filter((name) => filters[name] === undefined)
   const isNamed = breakdowns.some(({ name }) => name !== 'link')
   return (
@@ -94,21 +95,26 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
       <Filters campaigns={campaigns} filters={filters} kept={kept} />
       {totalFrom && (
         <p class="message warn">
-          These figures begin at {formatTime(totalFrom)}, because the period has too many clicks to filter. Choose fewer
-          days to see all of them.
+          {t(
+            'These figures begin at {time} UTC, because the period has too many clicks to filter. Choose fewer days to see all of them.',
+            { time: time(totalFrom) },
+          )}
         </p>
       )}
       <dl class="cards">
-        <Metric label="Clicks" value={formatNumber(total.clicks)} />
-        <Metric label="Leads" value={formatNumber(total.leads)} />
-        <Metric label="Sales" value={formatNumber(total.sales)} />
-        <Metric label="Commission" value={formatMoney(total.commission_cents, currency)} />
+        <Metric label={t('Clicks')} value={number(total.clicks)} />
+        <Metric label={t('Leads')} value={number(total.leads)} />
+        <Metric label={t('Sales')} value={number(total.sales)} />
+        <Metric label={t('Commission')} value={money(total.commission_cents, currency)} />
       </dl>
       <Card>
         {breakdowns.length === 0 ? (
-          <Empty title="Nothing in this period">
+          <Empty title={t('Nothing in this period')}>
             <p>
-              Share one of your <a href="/partner/links">links</a> with your audience.
+              <Text
+                of="Share one of your <a>links</a> with your audience."
+                a={(text) => <a href="/partner/links">{text}</a>}
+              />
             </p>
           </Empty>
         ) : (
@@ -121,16 +127,22 @@ function Figures({ campaigns, filters, kept, currency }: FiguresProps) {
         )}
         {!isNamed && (
           <p class="muted">
-            To compare your pages and e-mails, add <code>&sub1=</code>, <code>&sub2=</code> or <code>&sub3=</code> with
-            a name of your choice to a link, such as <code>&sub1=newsletter</code>. The parameters{' '}
-            <code>utm_source</code>, <code>utm_medium</code>, <code>utm_campaign</code>, <code>utm_term</code> and{' '}
-            <code>utm_content</code> are counted too.
+            <Text
+              of="To compare your pages and e-mails, add {sub1}, {sub2} or {sub3} with a name of your choice to a link, such as {example}. The parameters {utm} are counted too."
+              sub1={<code>&sub1=</code>}
+              sub2={<code>&sub2=</code>}
+              sub3={<code>&sub3=</code>}
+              example={<code>&sub1=newsletter</code>}
+              utm={<code>utm_source, utm_medium, utm_campaign, utm_term, utm_content</code>}
+            />
           </p>
         )}
       </Card>
       <CountingHelp
         names={['Clicks', 'Leads', 'Sales', 'Commission']}
-        note="A customer counts for the link that referred them, and for its campaign names. Sales through your codes are listed under commissions. Leads, sales and commission appear within a minute."
+        note={t(
+          'A customer counts for the link that referred them, and for its campaign names. Sales through your codes are listed under commissions. Leads, sales and commission appear within a minute.',
+        )}
       />
     </>
   )
@@ -143,7 +155,7 @@ function Filters({ campaigns, filters, kept }: Omit<FiguresProps, 'currency'>) {
   const labelOf = (name: PartnerBreakdown) => (name === 'link' ? campaigns.linkLabel : undefined)
   const without = (name: PartnerBreakdown) => addressWith(kept, { [name]: undefined })
   return (
-    <nav class="row" aria-label="Filters">
+    <nav class="row" aria-label={useTexts().t('Filters')}>
       {names.map((name) => (
         <FilterChip href={without(name)} name={name} value={filters[name] ?? null} label={labelOf(name)} />
       ))}

@@ -3,6 +3,7 @@ import { LinkButton } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
 import { byId, partnerList, stateIn } from '../components/list.tsx'
 import { createPages } from '../components/page.ts'
+import { Text } from '../components/text.tsx'
 import { partnerSaleAddress } from './sale.tsx'
 
 /** A partner's commissions in all their programs. */
@@ -13,10 +14,11 @@ const csvColumns = ['id', 'created', 'kind', 'transaction_id', 'status', 'curren
 partnerList(pages, '/partner/commissions', (c) => {
   const status = stateIn(c, commissionStates)
   const of = { userId: c.get('viewer').user.id }
+  const { t } = c.get('texts')
   return {
-    title: 'Commissions',
+    title: t('Commissions'),
     current: '/commissions',
-    rows: 'commissions',
+    rows: (count) => t('{count} commissions', { count }),
     query: { status },
     states: commissionStates,
     cursor: byId,
@@ -24,9 +26,9 @@ partnerList(pages, '/partner/commissions', (c) => {
     readWithTotals: (part) =>
       c.get('db').batch([commissionsStatement(of, { ...part, status }), commissionTotals(of, { status })]),
     show: () => ({
-      lead: 'Your commission for each sale, with its state.',
-      actions: <LinkButton href="/partner/adjustments" text="Manual commissions" />,
-      caption: 'Your commissions, newest first',
+      lead: t('Your commission for each sale, with its state.'),
+      actions: <LinkButton href="/partner/adjustments" text={t('Manual commissions')} />,
+      caption: t('Your commissions, newest first'),
       columns: [
         commissionColumns.created,
         causeColumn(partnerSaleAddress),
@@ -34,11 +36,12 @@ partnerList(pages, '/partner/commissions', (c) => {
         commissionColumns.amount,
       ],
       empty: {
-        title: 'No commissions yet',
+        title: t('No commissions yet'),
         text: (
-          <>
-            The first sale through one of your <a href="/partner/links">links</a> appears here.
-          </>
+          <Text
+            of="The first sale through one of your <a>links</a> appears here."
+            a={(text) => <a href="/partner/links">{text}</a>}
+          />
         ),
       },
     }),

@@ -1,5 +1,4 @@
 import * as z from 'zod/mini'
-import { formatMoney } from '../../../lib/money.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { selfBillingClause } from '../../../lib/programs/join-page.ts'
 import {
@@ -10,12 +9,11 @@ import {
   savePayee,
   withdrawSelfBilling,
 } from '../../../lib/money/documents.ts'
-import { countries } from '../../../lib/money/document-parties.ts'
 import { readTaxForm, saveTaxForm, taxFormForm, taxFormNames } from '../../../lib/money/tax-forms.ts'
 import { checkPassword, OwnPassword } from '../account/credentials.tsx'
 import { idInPath } from '../components/address.ts'
 import { Badge, Card } from '../components/blocks.tsx'
-import { documentColumns, PartyFields } from '../components/documents.tsx'
+import { countryOptions, documentColumns, PartyFields } from '../components/documents.tsx'
 import { Field, Form, Hidden } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { emptyForm, form, optionalText, useFormOf } from '../components/form.ts'
@@ -23,6 +21,7 @@ import { Day } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { byId, List, readPage } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
+import { Text, useTexts } from '../components/text.tsx'
 import { PlainText } from '../join/plain-text.tsx'
 
 /** A partner's documents, their details on them, and their agreement to self-billing. */
@@ -41,34 +40,39 @@ pages.get(address, requirePartner, async (c) => {
     readPage(c, byId, (part) => listDocuments(c.get('db'), { userId }, part)),
   ])
   const { number, kind, issued, payout, state, amount } = documentColumns
+  const { t, money } = c.get('texts')
   return c.render(
     <PartnerPage
-      title="Documents"
+      title={t('Documents')}
       current="/documents"
-      lead="Invoices that programs issue in your name for their payments to you."
+      lead={t('Invoices that programs issue in your name for their payments to you.')}
     >
       {taxForm.held.map(({ program_name: name, payable_cents: cents, currency }) => (
         <p class="message warn">
-          {name} holds your payout of {formatMoney(cents, currency)} until you file a valid tax form below.
+          {t('{name} holds your payout of {amount} until you file a valid tax form below.', {
+            name,
+            amount: money(cents, currency),
+          })}
         </p>
       ))}
       {programs.map((terms) => (
         <SelfBilling terms={terms} />
       ))}
-      <Card title="Your details on documents">
+      <Card title={t('Your details on documents')}>
         <p class="muted">
-          A program that pays you sees these details on its documents. Use Latin, Greek, Cyrillic, Hebrew or Arabic
-          letters. Issued documents do not change.
+          {t(
+            'A program that pays you sees these details on its documents. Use Latin, Greek, Cyrillic, Hebrew or Arabic letters. Issued documents do not change.',
+          )}
         </p>
-        <Form action={`${address}/details`} submit="Save details">
+        <Form action={`${address}/details`} submit={t('Save details')}>
           <PartyFields party={details} />
         </Form>
       </Card>
       <TaxForm {...taxForm} />
       <List
-        title="Your documents"
+        title={t('Your documents')}
         page={page}
-        caption="Your documents, newest first"
+        caption={t('Your documents, newest first')}
         columns={[
           number,
           kind,
@@ -79,8 +83,10 @@ pages.get(address, requirePartner, async (c) => {
           amount,
         ]}
         empty={{
-          title: 'No documents yet',
-          text: 'Programs that use self-billing issue a document for each payment once you have entered your details.',
+          title: t('No documents yet'),
+          text: t(
+            'Programs that use self-billing issue a document for each payment once you have entered your details.',
+          ),
         }}
       />
     </PartnerPage>,
@@ -88,24 +94,31 @@ pages.get(address, requirePartner, async (c) => {
 })
 
 function SelfBilling({ terms: { id, name, version, text, self_billing: isOffered, accepted } }: { terms: Terms }) {
+  const { t } = useTexts()
   return (
     <Card
-      title={`Self-billing by ${name}`}
-      aside={accepted !== null && <Badge tone="good">{`You accepted version ${accepted}`}</Badge>}
+      title={t('Self-billing by {name}', { name })}
+      aside={
+        accepted !== null && (
+          <Badge tone="good">{t('You accepted version {version}', { version: String(accepted) })}</Badge>
+        )
+      }
     >
       <p>{selfBillingClause}</p>
       <details class="more">
-        <summary>Terms, version {version}</summary>
+        <summary>{t('Terms, version {version}', { version: String(version) })}</summary>
         <PlainText text={text} />
       </details>
       {isOffered && accepted !== version && (
-        <Form action={`${address}/${id}/terms`} submit="Accept these terms" layout="inline">
+        <Form action={`${address}/${id}/terms`} submit={t('Accept these terms')} layout="inline">
           <Hidden fields={{ version: String(version) }} />
         </Form>
       )}
       {accepted !== null && (
-        <Form action={`${address}/${id}/withdraw`} submit="Withdraw agreement" layout="inline">
-          <p class="muted small">If you withdraw it, you send this program your own invoices for its next payments.</p>
+        <Form action={`${address}/${id}/withdraw`} submit={t('Withdraw agreement')} layout="inline">
+          <p class="muted small">
+            {t('If you withdraw it, you send this program your own invoices for its next payments.')}
+          </p>
         </Form>
       )}
     </Card>
@@ -113,54 +126,73 @@ function SelfBilling({ terms: { id, name, version, text, self_billing: isOffered
 }
 
 function TaxForm({ form: filed }: Awaited<ReturnType<typeof readTaxForm>>) {
+  const texts = useTexts()
+  const { t, fixed } = texts
   return (
     <Card
-      title="US tax form"
-      aside={filed && <Badge tone={filed.is_valid ? 'good' : 'bad'}>{filed.is_valid ? 'On file' : 'Expired'}</Badge>}
+      title={t('US tax form')}
+      aside={
+        filed && <Badge tone={filed.is_valid ? 'good' : 'bad'}>{filed.is_valid ? t('On file') : t('Expired')}</Badge>
+      }
     >
       <p class="muted">
         {filed ? (
           <>
-            {taxFormNames[filed.kind]},{' '}
-            {filed.tax_id_hint === null ? 'without a number' : `number ends in ${filed.tax_id_hint}`}, signed on{' '}
-            <Day at={filed.signed_on} />
-            {filed.expires_on && (
-              <>
-                , valid until <Day at={filed.expires_on} />
-              </>
-            )}
-            . Members of your programs who pay partners can open it.
+            {filed.tax_id_hint === null ? (
+              <Text
+                of="{form}, without a number, signed on {day}."
+                form={fixed(taxFormNames[filed.kind])}
+                day={<Day at={filed.signed_on} />}
+              />
+            ) : (
+              <Text
+                of="{form}, number ends in {hint}, signed on {day}."
+                form={fixed(taxFormNames[filed.kind])}
+                hint={filed.tax_id_hint}
+                day={<Day at={filed.signed_on} />}
+              />
+            )}{' '}
+            {filed.expires_on && <Text of="Valid until {day}." day={<Day at={filed.expires_on} />} />}{' '}
+            {t('Members of your programs who pay partners can open it.')}
           </>
         ) : (
-          'Some programs pay larger amounts only with a form. We store it encrypted. Members of your programs who pay partners can open it.'
+          t(
+            'Some programs pay larger amounts only with a form. We store it encrypted. Members of your programs who pay partners can open it.',
+          )
         )}
       </p>
       <details class="more" open={useFormOf(filing) !== emptyForm}>
-        <summary>{filed ? 'File a new form' : 'File a form'}</summary>
-        <Form action={filing} submit="Sign and file">
-          <Field name="kind" label="Form" options={Object.entries(taxFormNames)} />
-          <Field name="legal_name" id="tax-name" label="Name on the form" maxlength={200} required />
-          <Field name="address" id="tax-address" label="Permanent address" rows={4} maxlength={500} required />
+        <summary>{filed ? t('File a new form') : t('File a form')}</summary>
+        <Form action={filing} submit={t('Sign and file')}>
+          <Field
+            name="kind"
+            label={t('Form')}
+            options={Object.entries(taxFormNames).map(([kind, name]) => [kind, fixed(name)])}
+          />
+          <Field name="legal_name" id="tax-name" label={t('Name on the form')} maxlength={200} required />
+          <Field name="address" id="tax-address" label={t('Permanent address')} rows={4} maxlength={500} required />
           <Field
             name="country"
             id="tax-country"
-            label="Country of tax residence"
-            options={[['', 'Choose a country'], ...countries]}
+            label={t('Country of tax residence')}
+            options={countryOptions(texts)}
             required
           />
-          <Field name="classification" label="Tax classification or chapter 3 and 4 status" maxlength={200} />
+          <Field name="classification" label={t('Tax classification or chapter 3 and 4 status')} maxlength={200} />
           <Field
             name="tax_id"
-            label="Taxpayer number"
+            label={t('Taxpayer number')}
             autocomplete="off"
             maxlength={40}
-            hint="For a W-9, your SSN or EIN."
+            hint={t('For a W-9, your SSN or EIN.')}
           />
-          <Field name="birth_date" label="Date of birth (W-8BEN only)" type="date" />
+          <Field name="birth_date" label={t('Date of birth (W-8BEN only)')} type="date" />
           <Field
             name="signature"
-            label="Signature"
-            hint="Type your name. You certify under penalties of perjury that the form is true, correct and complete."
+            label={t('Signature')}
+            hint={t(
+              'Type your name. You certify under penalties of perjury that the form is true, correct and complete.',
+            )}
             maxlength={200}
             required
           />

@@ -1,5 +1,5 @@
 import { shownHost } from '../../../lib/hosts.ts'
-import { formatMoney } from '../../../lib/money.ts'
+import { languages } from '../../../lib/languages.ts'
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { earningsByDay } from '../../../lib/money/commission-list.ts'
 import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
@@ -13,6 +13,7 @@ import { Day, formatAxis } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { Pager } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
+import { Text, useTexts } from '../components/text.tsx'
 import { type ProgramMoney, readMoney } from './money.ts'
 
 /** A partner's start page: the link, the balance and the earnings in each program. */
@@ -22,32 +23,33 @@ const chartDays = 30
 
 pages.get('/partner', requirePartner, async (c) => {
   const page = await readMoney(c)
+  const { t, money, language } = c.get('texts')
   const currency = page.rows[0]?.program.currency ?? 'usd'
   const days = await earningsByDay(c.get('db'), c.get('viewer').user.id, currency, chartDays)
   const typed = { program: c.req.query('program') ?? '', page: cut((c.req.query('page') ?? '').trim(), 2048) }
   const payoutEmail = c.get('partner').payoutEmail ?? c.get('viewer').user.email
   return c.render(
     <PartnerPage
-      title="Earnings"
+      title={t('Earnings')}
       current=""
-      lead="Commissions are pending during their hold period. After that you can request a payout."
+      lead={t('Commissions are pending during their hold period. After that you can request a payout.')}
     >
-      {page.rows.map((money) => (
-        <section class="stack" aria-label={money.program.name}>
-          <h2>{money.program.name}</h2>
+      {page.rows.map((held) => (
+        <section class="stack" aria-label={held.program.name}>
+          <h2>{held.program.name}</h2>
           <div class="halves">
-            <YourLink program={money.program} typed={typed} />
-            <YourMoney {...money} payoutEmail={payoutEmail} />
+            <YourLink program={held.program} typed={typed} />
+            <YourMoney {...held} payoutEmail={payoutEmail} />
           </div>
         </section>
       ))}
       <Pager {...page} />
-      <Card title={`Earned in the last ${chartDays} days`}>
+      <Card title={t('Earned in the last {days} days', { days: chartDays })}>
         <Chart
-          title="Earnings"
+          title={t('Earnings')}
           interval="day"
-          format={(value) => formatMoney(value, currency)}
-          formatShort={(value) => formatAxis(value, currency)}
+          format={(value) => money(value, currency)}
+          formatShort={(value) => formatAxis(value, currency, languages[language].locale)}
           points={days.map(({ date, amount_cents: value }, index) => ({
             start: new Date(date),
             value,
@@ -57,8 +59,10 @@ pages.get('/partner', requirePartner, async (c) => {
       </Card>
       {days.every(({ amount_cents: cents }) => cents === 0) && (
         <p class="muted">
-          You didn't earn anything in this period. Share one of your <a href="/partner/links">links</a> with your
-          audience.
+          <Text
+            of="You didn't earn anything in this period. Share one of your <a>links</a> with your audience."
+            a={(text) => <a href="/partner/links">{text}</a>}
+          />
         </p>
       )}
     </PartnerPage>,
@@ -73,12 +77,17 @@ interface YourLinkProps {
 
 /** The partner's first link, with a form for a link to any page of the program's site. */
 function YourLink({ program, typed }: YourLinkProps) {
+  const texts = useTexts()
+  const { t } = texts
   const link = program.links.find(({ is_active: isActive }) => isActive)
   if (!link) {
     return (
-      <Card title="Your link">
+      <Card title={t('Your link')}>
         <p class="muted">
-          You don't have a working link. See <a href="/partner/links">links</a>.
+          <Text
+            of="You don't have a working link. See <a>links</a>."
+            a={(text) => <a href="/partner/links">{text}</a>}
+          />
         </p>
       </Card>
     )
@@ -88,40 +97,41 @@ function YourLink({ program, typed }: YourLinkProps) {
   const isTyped = typed.program === String(program.id) && typed.page !== ''
   const isPage = isTyped && isPageOf(typed.page, program.domain)
   return (
-    <Card title="Your link" aside={<a href="/partner/links">All links</a>}>
-      <Copy text={address} label={`link with the code ${link.code}`} isPrimary />
+    <Card title={t('Your link')} aside={<a href="/partner/links">{t('All links')}</a>}>
+      <Copy text={address} label={t('link with the code {code}', { code: link.code })} isPrimary />
       <div class="row">
         <button type="button" class="share" data-share={address} hidden>
-          Share
+          {t('Share')}
         </button>
         <details class="more">
-          <summary>QR code</summary>
-          <QrCode text={address} label="QR code of your link" />
+          <summary>{t('QR code')}</summary>
+          <QrCode text={address} label={t('QR code of your link')} />
         </details>
       </div>
       <p class="muted small">
-        {termsOfPartner(program, program.rules).join('. ')}. Every visitor who follows this link is attributed to you.
+        {termsOfPartner(program, program.rules, texts).join('. ')}.{' '}
+        {t('Every visitor who follows this link is attributed to you.')}
       </p>
       <form method="get" action="/partner" class="row end">
         <Hidden fields={{ program: String(program.id) }} />
         <Field
           name="page"
           id={`page-${program.id}`}
-          label="Link to any page"
+          label={t('Link to any page')}
           type="url"
           inputmode="url"
           value={isTyped ? typed.page : ''}
           placeholder={`https://${host}/…`}
           required
         />
-        <button type="submit">Build link</button>
+        <button type="submit">{t('Build link')}</button>
       </form>
       {isTyped && !isPage && (
         <p class="small bad" role="alert">
-          Enter a page of {host}.
+          {t('Enter a page of {host}.', { host })}
         </p>
       )}
-      {isPage && <Copy text={linkAddress(program.domain, link.code, typed.page)} label="link to this page" />}
+      {isPage && <Copy text={linkAddress(program.domain, link.code, typed.page)} label={t('link to this page')} />}
     </Card>
   )
 }
@@ -129,18 +139,23 @@ function YourLink({ program, typed }: YourLinkProps) {
 /** The balances in a program, with the next credit and the payout address. */
 function YourMoney({ program, balances, payoutEmail }: ProgramMoney & { payoutEmail: string }) {
   const next = program.next_credit
+  const { t, money } = useTexts()
   return (
-    <Card title="Your balance" aside={<a href="/partner/payouts">Payouts</a>}>
+    <Card title={t('Your balance')} aside={<a href="/partner/payouts">{t('Payouts')}</a>}>
       {balances.map((balance) => (
         <Balance balance={balance} />
       ))}
       <p class="muted small">
         {next && (
           <>
-            {formatMoney(next.amount_cents, program.currency)} becomes available on <Day at={next.day} />.{' '}
+            <Text
+              of="{amount} becomes available on {day}."
+              amount={money(next.amount_cents, program.currency)}
+              day={<Day at={next.day} />}
+            />{' '}
           </>
         )}
-        Payouts go to {payoutEmail}. <a href="/partner/payouts#payout_email">Change</a>
+        {t('Payouts go to {email}.', { email: payoutEmail })} <a href="/partner/payouts#payout_email">{t('Change')}</a>
       </p>
     </Card>
   )
@@ -148,15 +163,16 @@ function YourMoney({ program, balances, payoutEmail }: ProgramMoney & { payoutEm
 
 /** The amounts of a balance in one currency. */
 export function Balance({ balance }: { balance: PartnerBalance }) {
+  const { t, money } = useTexts()
   const parts: [label: string, cents: number, tone: string][] = [
-    ['Pending', balance.pending_cents, 'pending'],
-    ['Available', balance.available_cents, 'available'],
-    ['In open payouts', balance.requested_cents, 'open'],
-    ['Paid', balance.paid_cents, 'paid'],
+    [t('Pending'), balance.pending_cents, 'pending'],
+    [t('Available'), balance.available_cents, 'available'],
+    [t('In open payouts'), balance.requested_cents, 'open'],
+    [t('Paid'), balance.paid_cents, 'paid'],
   ]
   const all = parts.reduce((sum, [, cents]) => sum + Math.max(cents, 0), 0)
   const figures = parts.map(([label, cents]) => [label, cents] as const)
-  if (balance.balance_cents < 0) figures.push(['Owed after reversals and deductions', balance.balance_cents])
+  if (balance.balance_cents < 0) figures.push([t('Owed after reversals and deductions'), balance.balance_cents])
   let end = 0
   return (
     <div class="stack tight">
@@ -171,7 +187,7 @@ export function Balance({ balance }: { balance: PartnerBalance }) {
       )}
       <dl class="cards more">
         {figures.map(([label, cents]) => (
-          <Metric label={label} value={formatMoney(cents, balance.currency)} bad={cents < 0} />
+          <Metric label={label} value={money(cents, balance.currency)} bad={cents < 0} />
         ))}
       </dl>
     </div>

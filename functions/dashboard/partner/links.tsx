@@ -2,7 +2,6 @@ import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { languageCodes, languageOptions } from '../../../lib/languages.ts'
-import { formatMoney } from '../../../lib/money.ts'
 import { addLink, isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
 import {
@@ -16,7 +15,6 @@ import { Card, Copy } from '../components/blocks.tsx'
 import { Field, Form, optionsOf, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal } from '../components/form.ts'
-import { counted } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { Pager } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
@@ -28,13 +26,14 @@ export const pages = createPages()
 
 pages.get('/partner/links', requirePartner, async (c) => {
   const page = await readPrograms(c)
+  const { t } = c.get('texts')
   const programs = page.rows
   const open = programs.filter(({ is_active: active }) => active)
   return c.render(
     <PartnerPage
-      title="Links"
+      title={t('Links')}
       current="/links"
-      lead="Every visitor who follows one of these links is attributed to you."
+      lead={t('Every visitor who follows one of these links is attributed to you.')}
     >
       {programs.map((program) => (
         <LinksOf program={program} />
@@ -48,45 +47,56 @@ pages.get('/partner/links', requirePartner, async (c) => {
 })
 
 function LinksOf({ program }: { program: ProgramOfPartner }) {
+  const texts = useTexts()
+  const { t, money } = texts
   return (
     <Card title={program.name}>
-      {termsOfPartner(program, program.rules).map((terms) => (
+      {termsOfPartner(program, program.rules, texts).map((terms) => (
         <p class="muted small">{terms}.</p>
       ))}
       {program.ended_at && (
         <p class="message warn">
-          {program.ended_by === 'partner' ? 'You left this program' : 'This program ended the partnership'}: clicks on
-          your links are refused. You keep your earnings.
+          {program.ended_by === 'partner'
+            ? t('You left this program: clicks on your links are refused. You keep your earnings.')
+            : t('This program ended the partnership: clicks on your links are refused. You keep your earnings.')}
         </p>
       )}
       {program.links.map(({ code, page_url: pageUrl, ...link }) => (
         <div class="stack tight">
-          <Copy text={linkAddress(program.domain, code, pageUrl)} label={`link with the code ${code}`} />
+          <Copy text={linkAddress(program.domain, code, pageUrl)} label={t('link with the code {code}', { code })} />
           <p class="muted small">
-            {counted(link.clicks, 'click', 'clicks')}, {counted(link.leads, 'lead', 'leads')},{' '}
-            {counted(link.sales, 'sale', 'sales')}, {formatMoney(link.commission_cents, program.currency)} earned
-            {link.bot_clicks > 0 &&
-              `; and ${counted(link.bot_clicks, 'bot click, which does', 'bot clicks, which do')} not count`}
+            {t('{clicks}, {leads}, {sales}, {amount} earned', {
+              clicks: t('{count} clicks', { count: link.clicks }),
+              leads: t('{count} leads', { count: link.leads }),
+              sales: t('{count} sales', { count: link.sales }),
+              amount: money(link.commission_cents, program.currency),
+            })}
+            {link.bot_clicks > 0 && `; ${t('and {count} bot clicks, which do not count', { count: link.bot_clicks })}`}
           </p>
         </div>
       ))}
       {program.is_active &&
         program.codes.map(({ code, sales, commission_cents: cents }) => (
           <div class="stack tight">
-            <Copy text={code} label={`code ${code}`} />
+            <Copy text={code} label={t('code {code}', { code })} />
             <p class="muted small">
-              Your code for buyers: {counted(sales, 'sale', 'sales')}, {formatMoney(cents, program.currency)} earned
+              {t('Your code for buyers: {sales}, {amount} earned', {
+                sales: t('{count} sales', { count: sales }),
+                amount: money(cents, program.currency),
+              })}
             </p>
           </div>
         ))}
-      {program.links.length === 0 && <p class="muted">No links yet. Create one below.</p>}
+      {program.links.length === 0 && <p class="muted">{t('No links yet. Create one below.')}</p>}
       {program.ended_at === null && (
         <PostButton
           action={`/partner/programs/${program.id}/leave`}
           class="compact danger"
-          label={`Leave ${program.name}`}
-          confirm={`Leave ${program.name}? Your links and codes there stop working. You keep your earnings.`}
-          text="Leave"
+          label={t('Leave {name}', { name: program.name })}
+          confirm={t('Leave {name}? Your links and codes there stop working. You keep your earnings.', {
+            name: program.name,
+          })}
+          text={t('Leave')}
         />
       )}
     </Card>
@@ -95,14 +105,15 @@ function LinksOf({ program }: { program: ProgramOfPartner }) {
 
 /** The person's own name. It replaces the names that programs entered. */
 function OwnName({ name }: { name: string }) {
+  const { t } = useTexts()
   return (
-    <Card title="Your name">
-      <Form action="/partner/name" submit="Save" layout="inline">
+    <Card title={t('Your name')}>
+      <Form action="/partner/name" submit={t('Save')} layout="inline">
         <Field
           name="name"
-          label="How programs see you"
+          label={t('How programs see you')}
           value={name}
-          hint={name === '' ? 'Not set yet. Each program sees the name that it entered for you.' : undefined}
+          hint={name === '' ? t('Not set yet. Each program sees the name that it entered for you.') : undefined}
           required
         />
       </Form>
@@ -129,19 +140,20 @@ function OwnLanguage({ language }: { language: string | null }) {
 }
 
 function NewLink({ programs }: { programs: ProgramOfPartner[] }) {
+  const { t } = useTexts()
   return (
-    <Card title="Create a link">
-      <Form action="/partner/links" submit="Create link">
-        <Field name="program" label="Program" options={optionsOf(programs)} />
+    <Card title={t('Create a link')}>
+      <Form action="/partner/links" submit={t('Create link')}>
+        <Field name="program" label={t('Program')} options={optionsOf(programs)} />
         <Field
           name="page"
-          label="Landing page"
+          label={t('Landing page')}
           type="url"
           inputmode="url"
           placeholder={`https://${shownHost(programs[0]?.domain ?? '')}/…`}
-          hint="A page on the program's site. Leave empty for the home page."
+          hint={t("A page on the program's site. Leave empty for the home page.")}
         />
-        <Field name="code" label="Code" hint="Letters, digits and . _ @ - only." required />
+        <Field name="code" label={t('Code')} hint={t('Letters, digits and . _ @ - only.')} required />
       </Form>
     </Card>
   )
@@ -163,7 +175,7 @@ pages.post('/partner/links', requirePartner, form(linkForm, '/partner/links', 'c
   const program = await programNamed(c, chosen)
   if (!program?.is_active) throw new ApiError('forbidden', 'Choose one of your programs.')
   if (page !== '' && !isPageOf(page, program.domain))
-    throw new FormRefusal({ page: `Enter a page of ${shownHost(program.domain)}.` })
+    throw new FormRefusal({ page: c.get('texts').t('Enter a page of {host}.', { host: shownHost(program.domain) }) })
   await addLink(c.get('db'), { programId: program.id, partnerId: program.partner_id, code, pageUrl: page || null })
   return redirectWith(c, '/partner/links', 'The link is ready.')
 })
@@ -186,5 +198,9 @@ pages.post('/partner/programs/:programId/leave', requirePartner, async (c) => {
   const program = await programNamed(c, c.req.param('programId'))
   if (!program) throw new ApiError('not_found', 'You are not a partner of this program.')
   await endPartnership(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
-  return redirectWith(c, '/partner/links', `You left ${program.name}. You keep your earnings.`)
+  return redirectWith(
+    c,
+    '/partner/links',
+    c.get('texts').t('You left {name}. You keep your earnings.', { name: program.name }),
+  )
 })

@@ -12,16 +12,17 @@ const address = '/partner/notifications'
 
 partnerList(pages, address, (c) => {
   const { id: userId } = c.get('viewer').user
+  const { t } = c.get('texts')
   return {
-    title: 'Notifications',
+    title: t('Notifications'),
     current: '/notifications',
     rows: 'notifications',
     cursor: byId,
     read: (part) => listNotifications(c.get('db'), { userId }, userId, part),
     show: () => ({
-      lead: 'Changes in your earnings.',
+      lead: t('Changes in your earnings.'),
       actions: <MarkRead address={address} unread={c.get('partner').unread} />,
-      caption: 'Notifications, newest first',
+      caption: t('Notifications, newest first'),
       columns: [
         { label: 'When', phone: 'plain', cell: ({ created_at: at }) => <LocalTime at={at} /> },
         { ...notificationColumns.program, phone: 'plain' },
@@ -29,8 +30,10 @@ partnerList(pages, address, (c) => {
         notificationColumns.state,
       ],
       empty: {
-        title: 'Nothing yet',
-        text: 'You are notified when you earn a commission, a commission is reversed, or a payout is paid, refused or reduced.',
+        title: t('Nothing yet'),
+        text: t(
+          'You are notified when you earn a commission, a commission is reversed, or a payout is paid, refused or reduced.',
+        ),
       },
     }),
     file: () => 'notifications',

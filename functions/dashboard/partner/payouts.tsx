@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
-import { formatMoney } from '../../../lib/money.ts'
 import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
 import { askPayout, cancelPayout, listPayouts, type Payout } from '../../../lib/money/payouts.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
@@ -21,6 +20,7 @@ import { amountProblem, smallestUnits } from '../components/typed-number.ts'
 import { payoutColumns, payoutsCsv } from '../components/payout.tsx'
 import { statementList } from '../components/statement.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
+import { type PageTexts, Text, useTexts } from '../components/text.tsx'
 import { partnerSaleAddress } from './sale.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
@@ -36,20 +36,21 @@ pages.get(address, requirePartner, async (c) => {
     listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
   ])
   const { created, state, amount } = payoutColumns
+  const { t } = c.get('texts')
   return c.render(
     <PartnerPage
-      title="Payouts"
+      title={t('Payouts')}
       current="/payouts"
-      lead="Request a payout of your available balance. The advertiser transfers it and marks it as paid."
+      lead={t('Request a payout of your available balance. The advertiser transfers it and marks it as paid.')}
       actions={payouts.length > 0 && <ExportLink href={`${address}.csv`} />}
     >
-      <AskForPayout money={programs.rows} />
+      <AskForPayout held={programs.rows} />
       <Pager {...programs} />
       <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} />
       <List
-        title="Your payouts"
+        title={t('Your payouts')}
         page={{ rows: payouts }}
-        caption="Your payouts, newest first"
+        caption={t('Your payouts, newest first')}
         columns={[
           created,
           { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
@@ -59,8 +60,8 @@ pages.get(address, requirePartner, async (c) => {
           cancel,
         ]}
         empty={{
-          title: 'No payouts yet',
-          text: 'The payouts that you request appear here with their state.',
+          title: t('No payouts yet'),
+          text: t('The payouts that you request appear here with their state.'),
         }}
       />
     </PartnerPage>,
@@ -69,8 +70,10 @@ pages.get(address, requirePartner, async (c) => {
 
 partnerList(pages, `${address}/:payoutId/lines`, (c) => {
   const payoutId = idInPath(c, 'payoutId', missing)
+  const texts = c.get('texts')
   return payoutLineList({
-    title: `Payout ${payoutId}`,
+    title: texts.t('Payout {id}', { id: String(payoutId) }),
+    texts,
     current: '/payouts',
     file: `payout-${payoutId}`,
     read: (part) => listPayoutLines(c.get('db'), { userId: c.get('viewer').user.id }, { ...part, payoutId }),
@@ -81,6 +84,7 @@ partnerList(pages, `${address}/:payoutId/lines`, (c) => {
 partnerList(pages, `${address}/:programId/statement`, (c) => {
   const programId = idInPath(c, 'programId', 'You are not a partner of this program.')
   return statementList(c.get('db'), c.req.query(), {
+    texts: c.get('texts'),
     of: { programId, userId: c.get('viewer').user.id },
     current: '/payouts',
     saleAddress: (transactionId) => partnerSaleAddress({ programId, transactionId }),
@@ -88,48 +92,63 @@ partnerList(pages, `${address}/:programId/statement`, (c) => {
 })
 
 const cancel: Column<Payout> = {
-  cell: ({ id, status, payout_run_id: run, program_id: programId, amount_cents: cents, currency }) =>
-    status === 'requested' &&
-    run === null && (
-      <PostButton
-        action={`${address}/${programId}/${id}/cancel`}
-        class="compact"
-        label={`Cancel the payout of ${formatMoney(cents, currency)}`}
-        confirm="Cancel this payout? The amount stays in your balance."
-        text="Cancel"
-      />
-    ),
+  cell: (payout) => payout.status === 'requested' && payout.payout_run_id === null && <CancelPayout payout={payout} />,
 }
 
-function AskForPayout({ money }: { money: ProgramMoney[] }) {
-  const available = money.flatMap(({ program, balances }) =>
+function CancelPayout({ payout }: { payout: Payout }) {
+  const { id, program_id: programId, amount_cents: cents, currency } = payout
+  const { t, money } = useTexts()
+  return (
+    <PostButton
+      action={`${address}/${programId}/${id}/cancel`}
+      class="compact"
+      label={t('Cancel the payout of {amount}', { amount: money(cents, currency) })}
+      confirm={t('Cancel this payout? The amount stays in your balance.')}
+      text={t('Cancel')}
+    />
+  )
+}
+
+function AskForPayout({ held }: { held: ProgramMoney[] }) {
+  const { t, money } = useTexts()
+  const available = held.flatMap(({ program, balances }) =>
     balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
   )
   return (
-    <Card title="Request a payout">
+    <Card title={t('Request a payout')}>
       <p class="muted small">
-        Monthly statements:{' '}
-        {money.map(({ program }) => (
+        {t('Monthly statements:')}{' '}
+        {held.map(({ program }) => (
           <a href={`${address}/${program.id}/statement`}>{isolated(program.name)} </a>
         ))}
       </p>
       {available.length === 0 ? (
         <p class="muted">
-          There is nothing available right now. Commissions become available when their hold period ends. See{' '}
-          <a href="/partner">earnings</a>.
+          <Text
+            of="There is nothing available right now. Commissions become available when their hold period ends. See <a>earnings</a>."
+            a={(text) => <a href="/partner">{text}</a>}
+          />
         </p>
       ) : (
-        <Form action={address} submit="Request payout">
+        <Form action={address} submit={t('Request payout')}>
           <Hidden fields={{ request_id: crypto.randomUUID() }} />
           <Field
             name="balance"
-            label="From"
+            label={t('From')}
             options={available.map(({ program, currency, available_cents: cents }) => [
               `${program.id} ${currency}`,
-              `${isolated(program.name)}: ${formatMoney(cents, currency)} available`,
+              t('{program}: {amount} available', {
+                program: isolated(program.name),
+                amount: money(cents, currency),
+              }),
             ])}
           />
-          <Field name="amount" label="Amount" inputmode="decimal" hint="Leave empty for the whole available amount." />
+          <Field
+            name="amount"
+            label={t('Amount')}
+            inputmode="decimal"
+            hint={t('Leave empty for the whole available amount.')}
+          />
         </Form>
       )}
     </Card>
@@ -137,15 +156,18 @@ function AskForPayout({ money }: { money: ProgramMoney[] }) {
 }
 
 function PayoutAddress({ payoutEmail }: { payoutEmail: string }) {
+  const { t } = useTexts()
   return (
-    <Card title="Payout address">
-      <Form action="/partner/payout" submit="Save the payout address">
+    <Card title={t('Payout address')}>
+      <Form action="/partner/payout" submit={t('Save the payout address')}>
         <Field
           name="payout_email"
-          label="Payout address"
+          label={t('Payout address')}
           type="email"
           value={payoutEmail}
-          hint="If you change it, we notify the previous address. If you were paid or requested a payout before, payout runs don't pay you for 24 hours after a change."
+          hint={t(
+            "If you change it, we notify the previous address. If you were paid or requested a payout before, payout runs don't pay you for 24 hours after a change.",
+          )}
           required
         />
         <OwnPassword name="payout_password" />
@@ -172,20 +194,27 @@ pages.post(address, requirePartner, form(askForm, address, 'amount'), async (c) 
   const own = await programNamed(c, programText)
   const held = own && moneyIn(own).balances.find((balance) => balance.currency === currency)
   if (!held) throw new ApiError('forbidden', 'Choose one of your balances.')
+  const texts = c.get('texts')
   const availableCents = Math.max(held.available_cents, 0)
   const amountCents = amount.trim() === '' ? availableCents : smallestUnits(amount, currency)
-  if (!(amountCents > 0)) throw new FormRefusal({ amount: askProblem(amount, currency, availableCents) })
+  if (!(amountCents > 0)) throw new FormRefusal({ amount: askProblem(amount, currency, availableCents, texts) })
   const { id: programId, partner_id: partnerId } = own
   const outbox: RelayMessage[] = []
   await askPayout(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
   await sendSoon(c.env, outbox)
-  return redirectWith(c, address, `You requested a payout of ${formatMoney(amountCents, currency)}.`)
+  return redirectWith(
+    c,
+    address,
+    texts.t('You requested a payout of {amount}.', { amount: texts.money(amountCents, currency) }),
+  )
 })
 
 /** The message for an invalid amount, which includes the available amount. */
-function askProblem(amount: string, currency: string, availableCents: number): string {
-  if (availableCents === 0) return `Nothing is available in ${currency.toUpperCase()} now.`
-  return `${amountProblem(amount, currency)} Up to ${formatMoney(availableCents, currency)} is available.`
+function askProblem(amount: string, currency: string, availableCents: number, texts: PageTexts): string {
+  const { t, fixed, money } = texts
+  if (availableCents === 0) return t('Nothing is available in {currency} now.', { currency: currency.toUpperCase() })
+  const available = t('Up to {amount} is available.', { amount: money(availableCents, currency) })
+  return `${fixed(amountProblem(amount, currency))} ${available}`
 }
 
 const missing = 'You have no such payout.'

@@ -24,12 +24,13 @@ import { Card, Copy } from '../components/blocks.tsx'
 import { Field, FieldError, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { emptyForm, form, FormRefusal, useForm } from '../components/form.ts'
-import { Time } from '../components/format.tsx'
+import { LocalTime } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { List, Pager, readPage } from '../components/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../components/page.ts'
 import { TableCard } from '../components/table.tsx'
 import { Attempts, DeliveryState, EndpointState, SigningSecret } from '../program/webhook-parts.tsx'
+import { type PageText, Text, useTexts } from '../components/text.tsx'
 import { programNamed, readPrograms } from './money.ts'
 
 /** A partner's postbacks in each program: addresses and deliveries. */
@@ -37,7 +38,7 @@ export const pages = createPages()
 
 const start = '/partner/postbacks'
 const [ofProgram, one] = [`${start}/:programId`, `${start}/:programId/:postbackId`] as const
-const events: Record<PostbackEvent, string> = {
+const events: Record<PostbackEvent, PageText> = {
   lead: 'a lead of yours signed up',
   sale: 'a sale of yours was recorded',
   commission_approved: 'a commission was credited to your balance',
@@ -61,8 +62,9 @@ async function pathOf(c: PartnerContext): Promise<{ owner: EndpointOwner; endpoi
 
 pages.get(start, requirePartner, async (c) => {
   const page = await readPrograms(c)
+  const { t } = c.get('texts')
   return c.render(
-    <PartnerPage title="Postbacks" current="/postbacks" lead="Choose a program.">
+    <PartnerPage title={t('Postbacks')} current="/postbacks" lead={t('Choose a program.')}>
       <Card>
         <ul>
           {page.rows.map(({ id, name }) => (
@@ -79,12 +81,15 @@ pages.get(start, requirePartner, async (c) => {
 
 pages.get(ofProgram, requirePartner, async (c) => {
   const program = await ownProgram(c)
+  const { t } = c.get('texts')
   const endpoints = await listEndpointsWithLatest(c.get('db'), { programId: program.id, partnerId: program.partner_id })
   return c.render(
     <PartnerPage
-      title="Postbacks"
+      title={t('Postbacks')}
       current="/postbacks"
-      lead={`${program.name} calls your tracker when something happens to your leads, sales and commissions.`}
+      lead={t('{name} calls your tracker when something happens to your leads, sales and commissions.', {
+        name: program.name,
+      })}
     >
       <Endpoints programId={program.id} endpoints={endpoints} />
       {endpoints.length < maxPostbacks && <NewPostback programId={program.id} />}
@@ -93,10 +98,11 @@ pages.get(ofProgram, requirePartner, async (c) => {
 })
 
 function Endpoints({ programId, endpoints }: { programId: number; endpoints: EndpointWithLatest[] }) {
+  const { t } = useTexts()
   return (
     <TableCard
-      title="Addresses"
-      caption="Your postbacks, newest first"
+      title={t('Addresses')}
+      caption={t('Your postbacks, newest first')}
       rows={endpoints}
       columns={[
         {
@@ -109,38 +115,39 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
         },
         { label: 'Events', cell: ({ types }) => types.join(', ') },
         { label: 'State', cell: (endpoint) => <EndpointState endpoint={endpoint} /> },
-        { label: 'Last one (UTC)', cell: ({ latest_at: at }) => (at ? <Time at={at} /> : 'none yet') },
+        { label: 'Last one', cell: ({ latest_at: at }) => (at ? <LocalTime at={new Date(at)} /> : t('none yet')) },
       ]}
-      none="None yet. Add the address of your tracker below."
+      none={t('None yet. Add the address of your tracker below.')}
     />
   )
 }
 
 function NewPostback({ programId }: { programId: number }) {
+  const { t } = useTexts()
   return (
-    <Card title="Add a postback">
-      <Form action={`${start}/${programId}`} submit="Add postback">
+    <Card title={t('Add a postback')}>
+      <Form action={`${start}/${programId}`} submit={t('Add postback')}>
         <Field
           name="method"
-          label="Kind"
+          label={t('Kind')}
           options={[
-            ['GET', 'GET with placeholders'],
-            ['POST', 'Signed webhook (POST with JSON)'],
+            ['GET', t('GET with placeholders')],
+            ['POST', t('Signed webhook (POST with JSON)')],
           ]}
         />
         <Field
           name="url"
-          label="Address"
+          label={t('Address')}
           type="text"
           inputmode="url"
           placeholder="https://tracker.example.com/postback?cid={sub1}&payout={commission}"
-          hint="Must start with https:// and reach a public host. Placeholders stand after the question mark."
+          hint={t('Must start with https:// and reach a public host. Placeholders stand after the question mark.')}
           required
         />
         <EventChoices />
       </Form>
       <p class="muted small">
-        Placeholders:{' '}
+        {t('Placeholders:')}{' '}
         {placeholders.map((name) => (
           <>
             <code>{`{${name}}`}</code>{' '}
@@ -148,23 +155,28 @@ function NewPostback({ programId }: { programId: number }) {
         ))}
       </p>
       <p class="muted small">
-        <code>{'{commission}'}</code> is negative if a commission was reversed. <code>{'{sub1}'}</code> is the value of
-        your link's <code>sub1</code> parameter. A failed postback is sent again for up to three days.
+        <Text
+          of="{commission} is negative if a commission was reversed. {sub1} is the value of your link's {parameter} parameter. A failed postback is sent again for up to three days."
+          commission={<code>{'{commission}'}</code>}
+          sub1={<code>{'{sub1}'}</code>}
+          parameter={<code>{'sub1'}</code>}
+        />
       </p>
     </Card>
   )
 }
 
 function EventChoices() {
+  const { t, fixed } = useTexts()
   const state = useForm()
   return (
     <fieldset class="choices" aria-describedby={state.errors['events'] && 'events-error'}>
-      <legend>Events</legend>
+      <legend>{t('Events')}</legend>
       {postbackEvents.map((event) => (
         <label class="choice">
           <input type="checkbox" name={event} checked={state === emptyForm || state.values[event] !== undefined} />
           <span>
-            <code>{event}</code> <span class="muted small">{events[event]}</span>
+            <code>{event}</code> <span class="muted small">{fixed(events[event])}</span>
           </span>
         </label>
       ))}
@@ -228,9 +240,10 @@ async function renderPostback(
     readPage(c, cursor, (part) => listDeliveries(c.get('db'), owner, endpointId, part)),
   ])
   const isOff = endpoint.disabled_at !== null
+  const { t } = c.get('texts')
   return c.render(
     <PartnerPage
-      title="Postback"
+      title={t('Postback')}
       current="/postbacks"
       lead={
         <>
@@ -242,42 +255,42 @@ async function renderPostback(
       }
       actions={
         <>
-          {!isOff && <PostButton action={`${address}/test`} class="primary" text="Send a test" />}
-          <PostButton action={`${address}/${isOff ? 'on' : 'off'}`} text={isOff ? 'Enable' : 'Disable'} />
+          {!isOff && <PostButton action={`${address}/test`} class="primary" text={t('Send a test')} />}
+          <PostButton action={`${address}/${isOff ? 'on' : 'off'}`} text={isOff ? t('Enable') : t('Disable')} />
           {endpoint.method === 'POST' && (
             <PostButton
               action={`${address}/rotate`}
-              confirm="Rotate the secret? The current secret keeps signing for a day."
-              text="Rotate secret"
+              confirm={t('Rotate the secret? The current secret keeps signing for a day.')}
+              text={t('Rotate secret')}
             />
           )}
           <PostButton
             action={`${address}/delete`}
             class="danger"
-            confirm="Delete this postback? It gets no further events."
-            text="Delete"
+            confirm={t('Delete this postback? It gets no further events.')}
+            text={t('Delete')}
           />
         </>
       }
     >
       {secret !== undefined && <SigningSecret secret={secret} />}
       <List
-        title="Sent in the last 30 days"
+        title={t('Sent in the last 30 days')}
         page={page}
-        caption="Postbacks to this address, newest first"
+        caption={t('Postbacks to this address, newest first')}
         columns={[
           {
-            label: 'When (UTC)',
+            label: 'When',
             cell: ({ message_id: id, created_at: at }) => (
               <a href={`${address}/${id}`}>
-                <Time at={at} />
+                <LocalTime at={new Date(at)} />
               </a>
             ),
           },
           { label: 'Event', cell: ({ type }) => <code>{type}</code> },
           { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
         ]}
-        empty={{ title: 'Nothing was sent yet', text: 'A test is sent at once.' }}
+        empty={{ title: t('Nothing was sent yet'), text: t('A test is sent at once.') }}
       />
     </PartnerPage>,
   )
@@ -322,10 +335,11 @@ pages.get(`${one}/:postbackMessageId`, requirePartner, async (c) => {
     findEndpoint(c.get('db'), owner, endpointId),
     findDelivery(c.get('db'), owner, endpointId, idInPath(c, 'postbackMessageId', missing)),
   ])
+  const { t } = c.get('texts')
   const maySend = delivery.finished_at !== null && endpoint.disabled_at === null
   return c.render(
     <PartnerPage
-      title={`Postback ${webhookId(delivery.message_id)}`}
+      title={t('Postback {id}', { id: webhookId(delivery.message_id) })}
       current="/postbacks"
       lead={
         <a href={address} class="break">
@@ -333,13 +347,15 @@ pages.get(`${one}/:postbackMessageId`, requirePartner, async (c) => {
         </a>
       }
       actions={
-        maySend && <PostButton action={`${address}/${delivery.message_id}/replay`} class="primary" text="Send again" />
+        maySend && (
+          <PostButton action={`${address}/${delivery.message_id}/replay`} class="primary" text={t('Send again')} />
+        )
       }
     >
-      <Card title="State">
+      <Card title={t('State')}>
         <DeliveryState delivery={delivery} />
       </Card>
-      <Card title="Request">
+      <Card title={t('Request')}>
         <Copy text={requestOf(c, owner, endpoint, delivery)} label={endpoint.method} wrap />
       </Card>
       <Attempts endpoint={endpoint} attempts={delivery.attempts} />

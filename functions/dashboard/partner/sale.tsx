@@ -7,7 +7,7 @@ import { createPages, requirePartner } from '../components/page.ts'
 export const partnerSaleAddress = ({ programId, transactionId }: { programId: number; transactionId: string }) =>
   `/partner/sales/${programId}/${encodeURIComponent(transactionId)}`
 
-/** The explanation of a sale for its partner: the program's own explanation without customer data. */
+/** The explanation of a sale for its partner: the program's own explanation without customer data. Its sentences are in English. */
 export const pages = createPages()
 
 pages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) => {
@@ -19,8 +19,14 @@ pages.get('/partner/sales/:programId/:transactionId', requirePartner, async (c) 
     partnerUserId: c.get('viewer').user.id,
   })
   return c.render(
-    <PartnerPage title={`Sale ${explanation.transaction_id}`} current="/commissions" heading={null}>
-      <ExplanationPage explanation={explanation} />
+    <PartnerPage
+      title={c.get('texts').t('Sale {id}', { id: explanation.transaction_id })}
+      current="/commissions"
+      heading={null}
+    >
+      <div class="stack loose" lang="en" dir="ltr">
+        <ExplanationPage explanation={explanation} />
+      </div>
     </PartnerPage>,
   )
 })

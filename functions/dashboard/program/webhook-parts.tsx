@@ -1,9 +1,10 @@
 import type { ProgramDelivery, WebhookAttempt, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
 import type { WebhookEndpoint } from '../../../lib/notifications/webhook-endpoints.ts'
 import { Badge, Card, Copy, Segments } from '../components/blocks.tsx'
-import { formatNumber, Time } from '../components/format.tsx'
+import { Time } from '../components/format.tsx'
 import { StateBadge, type States } from '../components/list.tsx'
 import { type Column, TableCard } from '../components/table.tsx'
+import { Text, useTexts } from '../components/text.tsx'
 
 export const webhooksOf = (programId: number) => `/programs/${programId}/webhooks`
 export const endpointAddress = (programId: number, endpointId: number) => `${webhooksOf(programId)}/${endpointId}`
@@ -56,6 +57,7 @@ export function WebhookViews({ programId, current }: { programId: number; curren
 /** The progress of a delivery: its state, its attempts, and when the next attempt is due. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   const { status, attempt_count, next_attempt_at: next, finished_at: finished } = delivery
+  const { t } = useTexts()
   return (
     <div class="stack tight">
       <span>
@@ -63,10 +65,10 @@ export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
       </span>
       {(attempt_count > 1 || (attempt_count > 0 && status !== 'delivered')) && (
         <span class="small muted">
-          {formatNumber(attempt_count)} {attempt_count === 1 ? 'attempt' : 'attempts'}
+          {t('{count} attempts', { count: attempt_count })}
           {next && (
             <>
-              , next one at <Time at={next} />
+              , <Text of="next one at {time}" time={<Time at={next} />} />
             </>
           )}
         </span>
@@ -78,55 +80,64 @@ export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
 /** Shows whether the endpoint is enabled. If not, it also shows since when and why. */
 export function EndpointState({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
+  const { t } = useTexts()
   if (off) {
     return (
       <div class="stack tight">
         <span>
-          <Badge tone={because === 'failures' ? 'bad' : 'plain'}>Disabled</Badge> since <Time at={off} />
+          <Text
+            of="{state} since {time}"
+            state={<Badge tone={because === 'failures' ? 'bad' : 'plain'}>{t('Disabled')}</Badge>}
+            time={<Time at={off} />}
+          />
         </span>
         <span class="small muted">
-          {because === 'failures' ? 'Disabled because every attempt failed for five days.' : 'Disabled manually.'}
+          {because === 'failures' ? t('Disabled because every attempt failed for five days.') : t('Disabled manually.')}
         </span>
       </div>
     )
   }
-  if (!failing) return <Badge tone="good">Enabled</Badge>
+  if (!failing) return <Badge tone="good">{t('Enabled')}</Badge>
   return (
     <span>
-      <Badge tone="warn">Failing</Badge> since <Time at={failing} />
+      <Text of="{state} since {time}" state={<Badge tone="warn">{t('Failing')}</Badge>} time={<Time at={failing} />} />
     </span>
   )
 }
 
 /** A new secret, which is shown once. */
 export function SigningSecret({ secret }: { secret: string }) {
+  const { t } = useTexts()
   return (
-    <Card title="Secret">
+    <Card title={t('Secret')}>
       <p>
-        Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is
-        explained in the <a href="/docs">documentation</a>.
+        <Text
+          of="Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is explained in the <a>documentation</a>."
+          a={(text) => <a href="/docs">{text}</a>}
+        />
       </p>
-      <Copy text={secret} label="Webhook secret" />
+      <Copy text={secret} label={t('Webhook secret')} />
     </Card>
   )
 }
 
 /** The attempts of a delivery, each with its response. */
 export function Attempts({ endpoint, attempts }: { endpoint: WebhookEndpoint; attempts: WebhookAttempt[] }) {
+  const { t, number } = useTexts()
   return (
     <TableCard
-      title="Attempts"
-      caption="Attempts, newest first"
+      title={t('Attempts')}
+      caption={t('Attempts, newest first')}
       rows={attempts.toReversed()}
       columns={[
         { label: 'At (UTC)', cell: ({ attempted_at: at }) => <Time at={at} /> },
-        { label: 'Duration', cell: ({ duration_ms: took }) => `${formatNumber(took)} ms` },
+        { label: 'Duration', cell: ({ duration_ms: took }) => `${number(took)} ms` },
         { label: 'Response', cell: (attempt) => <Answer attempt={attempt} /> },
       ]}
       none={
         endpoint.url === null
           ? 'The command svc listen fetches it and forwards it on its own machine, so no attempts are recorded here.'
-          : 'None yet.'
+          : t('None yet.')
       }
     />
   )
@@ -141,7 +152,7 @@ function Answer({ attempt: { status, error, answer } }: { attempt: WebhookAttemp
       </span>
       {answer && (
         <details class="more">
-          <summary>Response body</summary>
+          <summary>{useTexts().t('Response body')}</summary>
           <pre class="wrap">{answer}</pre>
         </details>
       )}

@@ -1,6 +1,10 @@
 import { embed } from './embed.ts'
 import { frame } from './frame.ts'
 import { join } from './join.ts'
+import { money } from './money.ts'
+import { partner } from './partner.ts'
+import { postbacks } from './postbacks.ts'
+import { terms } from './terms.ts'
 
 /** All messages of the pages for partners. */
-export const portal = { ...embed, ...frame, ...join }
+export const portal = { ...frame, ...join, ...partner, ...terms, ...money, ...postbacks, ...embed }
