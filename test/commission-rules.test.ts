@@ -37,9 +37,7 @@ async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] =
     groupId,
     partnerId,
     rules: (holder: RuleHolder, ...rules: CommissionRule[]) => saveRules(db, program.programId, holder, rules),
-    /**
-     * Records a sale from one of the processor's objects. It belongs to the default customer unless it names another.
-     */
+    /** Records a sale from one of the processor's objects. It belongs to the default customer unless the object has another. */
     async report(sale: Record<string, unknown>) {
       const { rows: reported } = await sql.query<{ id: string }>(
         `select ((record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', p.program_id, 'customer_id', p.id,

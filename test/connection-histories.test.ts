@@ -44,7 +44,7 @@ const mistakes: [string, ProcessorName, FunctionMistakes][] = [
   ],
 ]
 
-test.each(mistakes)('the histories find %s', async (_, processor, planted) => {
+test.each(mistakes)('the histories detect %s', async (_, processor, planted) => {
   const takeOut = await plantInFunctions(sql, planted)
   let isFound = false
   for (let at = 1; at <= 40 && !isFound; at++)

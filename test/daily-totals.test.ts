@@ -90,7 +90,7 @@ test.for(['drop-before', 'drop-after', 'kill-backend'] as const)(
   },
 )
 
-test('a range that splits days and hours is complete during counts and folds', async () => {
+test('a range that splits days and hours stays complete during counts and folds', async () => {
   const { programId, partnerCode } = await createSandbox(db, { AUTH_SECRET: 'secret' })
   const program = { id: programId, currency: 'usd', createdAt: new Date() }
   const dateTo = new Date()

@@ -395,7 +395,7 @@ test.each([
   ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
   ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
   ['1051', 'Only ¥1,050 is available now. Request that or less.'],
-])('a payout of %s out of 1,050 yen names the broken rule', async (amount, said) => {
+])('the refusal of a payout of %s out of 1,050 yen explains the broken rule', async (amount, said) => {
   const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
   const { headers } = await post('/partner/payouts', fields, yen.partnerToken)
   expect(refusalIn(headers)).toContain(said)
@@ -409,7 +409,7 @@ test.each([
     amount,
     'Enter the amount without a minus sign, and choose a deduction to subtract it from the balance.',
   ]),
-])('an adjustment by %s yen names the broken rule', async (amount, said) => {
+])('the refusal of an adjustment by %s yen explains the broken rule', async (amount, said) => {
   const typed = { request_id: crypto.randomUUID(), kind: 'commission', amount, currency: 'JPY', adjust_note: 'Bonus' }
   const path = `/programs/${yen.programId}/partners/${yen.partnerId}/adjust`
   const { headers } = await post(path, typed, yen.dashboardToken)

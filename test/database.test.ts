@@ -170,7 +170,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
   const record = (count: number, at = db) =>
     Array.from({ length: count }, () => recordClick(at, click, null).then(({ click_id }) => click_id))
 
-  // The commit of several clicks waits for a lock. That of a single click doesn't.
+  // The commit of several clicks waits for a lock. The commit of a single click doesn't.
   await sql.query(`
     create function wait_where_shared() returns trigger language plpgsql as $$
     begin

@@ -66,7 +66,7 @@ function write(file: string, text: string): void {
   writeFileSync(inFolder(file), text)
 }
 
-/** The code blocks of AGENTS.md by the file they name. */
+/** The code blocks of AGENTS.md, by the file that they belong to. */
 let blocks: Record<string, string> = {}
 /** The path that `init` generated for the proxy. */
 let mount = ''

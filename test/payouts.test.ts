@@ -152,7 +152,7 @@ describe('a payout run', () => {
     expect(rows).toEqual([{ kind: 'payout_paid', count: '2' }])
   })
 
-  test('leaves open payouts alone, and each payout is in one file', async () => {
+  test('leaves open payouts unchanged, and each payout is in only one file', async () => {
     const { programId, first, second, ask, run, amountsOf } = await createPaying()
     const asked = await ask(1500)
     const runId = (await run()) ?? 0

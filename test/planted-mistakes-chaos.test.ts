@@ -219,7 +219,7 @@ const tables = await sql.query<{ name: string }>(
 const emptying = ['programs', ...tables.rows.map(({ name }) => name)].map((name) => `delete from ${name}`).join('; ')
 
 test.each(Object.entries(mistakes))(
-  'the histories find %s',
+  'the histories detect %s',
   { timeout: 300_000 },
   async (_name, { service: mistaken, functions = {}, migration, known, steps = 20, faultRate = 0.1, isOfMail }) => {
     const service = mistaken ? await loadService(mistaken) : unplanted

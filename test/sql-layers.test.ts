@@ -74,7 +74,7 @@ test('database functions only call their own layer and lower ones', () => {
   expect(upwards).toEqual([])
 })
 
-test('no file of database functions calls itself through other files', () => {
+test('calls between files of database functions form no cycle', () => {
   expect(circles(calls)).toEqual([])
 })
 

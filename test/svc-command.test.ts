@@ -193,7 +193,7 @@ describe('svc test', () => {
   test.each([
     ['CLI-TEST', true, 'The partner of CLI-TEST would get it.'],
     ['NOBODYS', false, 'No partner has the code NOBODYS.'],
-  ])('sale names the code %s', async (coupon, attributed, said) => {
+  ])('sale sends the code %s', async (coupon, attributed, said) => {
     const give = ['codes', 'create', '--partner-id', String(sandbox.partnerId), '--code', 'CLI-TEST']
     expect((await svc(give)).exitCode).toBe(0)
     const before = await counted()

@@ -74,8 +74,8 @@ function successOf({ success }: Operation): Json {
 }
 
 /**
- * Chooses names for the items of the lists, such as `Partner` for the items of `listPartners`. Returns the names by the JSON text of the
- * items' schemas.
+ * Chooses names for the items of the lists, such as `Partner` for the items of `listPartners`. Returns a map from the JSON text of an
+ * item's schema to its name.
  */
 function itemNames(): Map<string, string> {
   return new Map(

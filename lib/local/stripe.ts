@@ -8,9 +8,9 @@ export interface LocalStripe {
   url: string
   /** The method, path and connected account of every call, in order. */
   calls: string[]
-  /** Payment intent to invoice, for `GET /v1/invoice_payments`. */
+  /** Maps payment intents to invoices, for `GET /v1/invoice_payments`. */
   invoices: Map<string, string>
-  /** Charge to its refunds, for `GET /v1/refunds`. */
+  /** Maps charges to their refunds, for `GET /v1/refunds`. */
   refunds: Map<string, object[]>
   /** Refunds, charges, sessions and invoices by id, for requests for one object. */
   objects: Map<string, object>
@@ -18,7 +18,7 @@ export interface LocalStripe {
   promotions: Map<string, Promotion>
   /** The lists of an account, oldest first, by account and path: `acct_1 /v1/invoices`. The emulator lists them newest first, like Stripe. */
   lists: Map<string, Record<string, unknown>[]>
-  /** Code to account, for `POST /oauth/token`. A code works once. */
+  /** Maps codes to accounts, for `POST /oauth/token`. A code works once. */
   accounts: Map<string, string>
   /** Fails the next `times` calls with this status. 0 breaks the connection. */
   fail(status: number, times: number): void

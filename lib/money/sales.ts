@@ -10,7 +10,7 @@ export interface Sale {
   transaction_id: string
   customer_key: string | null
   click_id: string | null
-  /** The code that the buyer named. */
+  /** The code that the buyer entered. */
   coupon?: string | null
   amount_cents: number
   /** The tax within the amount. It earns no commission. */

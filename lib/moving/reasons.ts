@@ -42,7 +42,7 @@ export const reasons = {
 
 export type ReasonCode = keyof typeof reasons
 
-/** Returns the sentence of a reason. */
+/** Returns the sentence for a reason. */
 export function reasonText(code: string): string {
   return Object.entries(reasons).find(([known]) => known === code)?.[1] ?? code
 }

@@ -83,7 +83,7 @@ export function coordinate(options: {
     }
   }
 
-  /** Resolves at the next beat or at the end. */
+  /** Resolves at the next heartbeat or at shutdown. */
   const pause = () => sleep(beatMilliseconds, undefined, { signal: stopped.signal }).catch(() => {})
 
   async function run(): Promise<void> {

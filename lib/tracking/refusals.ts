@@ -8,7 +8,7 @@ interface RefusedCall {
   refused_at: Date
 }
 
-/** Explains a refusal in sentences, and how to fix it. `windowDays` is the validity of a click id. */
+/** Explains a refusal and how to fix it. `windowDays` is the validity of a click id. */
 export function explainRefusal({ call, code, detail }: RefusedCall, programId: number, windowDays: number): string {
   const text = detail ?? ''
   switch (code) {

@@ -74,7 +74,7 @@ interface Customer {
 
 const signedUp = ({ lead, firstBought }: Customer) => lead ?? firstBought
 
-/** A buyer with a code names it in their first purchase. */
+/** A buyer with a code uses it in their first purchase. */
 const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
   buyer.by === 'code' && customer.partner === null ? buyer.partner : null
 
@@ -214,7 +214,7 @@ export function booksOf(
       : { partner: code, code }
   }
 
-  /** Records the only click of a buyer who comes by a link. */
+  /** Records the only click of a buyer who comes through a link. */
   function click(customer: Customer, buyer: Plan['buyers'][number]): void {
     if (customer.partner !== null) return
     Object.assign(customer, { partner: buyer.partner, byLink: true })

@@ -49,7 +49,7 @@ export type Step =
       type: string
       /** A sale with products is reported as the processor would report it. */
       products: string[] | null
-      /** The partner of the code that the buyer named. */
+      /** The partner of the code that the buyer entered. */
       code: number | null
     }
   | { do: 'lead'; customer: number }

@@ -49,8 +49,7 @@ function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor
 }
 
 /**
- * Plays a month on a database and returns each run's payments in the form for the bank. It ends a day by shifting all timestamps back by a
- * day.
+ * Plays a month on a database and returns each run's payments in the bank's format. It ends a day by shifting all timestamps back by a day.
  */
 export async function playMonth(
   db: Database,

@@ -19,7 +19,7 @@ import { type Meter, meter, type MeteredPostgres } from './meter.ts'
  */
 export type RunOn = 'workers' | 'serve'
 
-/** How this run runs the service, unless a test chooses: the environment variable `RUN_ON`, by default `serve`. */
+/** How tests run the service by default: the environment variable `RUN_ON`, or else `serve`. */
 export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
 /**

@@ -87,8 +87,8 @@ begin
 end $$;
 
 -- Posts an entry that is neither a credit of a commission nor a payment. If the balance falls, it reduces unsent payouts to the amount that
--- the balance covers, and notifies the advertiser of a negative balance. The money of sent payouts has left already. `details` describe
--- the cause in these notifications. The caller has locked the balance.
+-- the balance covers, and notifies the advertiser of a negative balance. The money of sent payouts has already left. `details` describe the
+-- cause in these notifications. The caller has locked the balance.
 create or replace function change_balance(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, by_cause text, details jsonb,
   of_commission_id bigint default null, of_correction_number integer default null, of_refund_id bigint default null,

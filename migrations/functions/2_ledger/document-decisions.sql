@@ -1,4 +1,4 @@
--- The decisions of people on documents.
+-- Decisions that people make on documents.
 
 -- Issues the missing invoices of up to 500 paid payouts, oldest first. Returns their number.
 create or replace function issue_missing_documents(of_program_id bigint) returns integer language plpgsql as $$

@@ -169,7 +169,7 @@ begin
   return coalesce(noted.provisional_lead_event_id, noted.lead_event_id);
 end $$;
 
--- Stores a test lead: an event with is_test, without a customer and without a count, once.
+-- Stores a test lead once: an event with is_test, without a customer. No figure counts it.
 create or replace function keep_test_lead(
   of_program_id bigint, source text, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text, additional_data jsonb
 ) returns void language plpgsql as $$

@@ -1,6 +1,6 @@
 -- The partner of a sale and the partner's terms.
 
--- Returns a sale with its partner, by the customer or by a code, and with the current terms. Locks the partner.
+-- Returns a sale with its partner, found through the customer or a code, and with the current terms. Locks the partner.
 create or replace function with_partner(given sales, customer customers) returns sales language plpgsql as $$
 declare
   program programs;

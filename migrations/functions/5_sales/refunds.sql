@@ -112,8 +112,8 @@ begin
   end;
 end $$;
 
--- Puts back the part of a sale's refunds that exceeds its new amount, newest first, and returns the remaining refunded total. The
--- caller has locked the sale, and corrects its commission.
+-- Undoes the part of a sale's refunds that exceeds its new amount, newest first, and returns the remaining refunded total. The caller has
+-- locked the sale, and corrects its commission.
 create or replace function fit_refunds(sale sales, new_amount_cents bigint) returns bigint language plpgsql as $$
 declare
   excess_cents bigint := sale.refunded_cents - new_amount_cents;
@@ -279,7 +279,7 @@ begin
   end loop;
 end $$;
 
--- Puts back failed refunds and won disputes, each with its later part if it was capped. The commission's reason is then the reason of the
+-- Undoes failed refunds and won disputes, each with its later part if it was capped. The commission's reason is then the reason of the
 -- latest remaining refund.
 create or replace function give_back_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$

@@ -21,8 +21,8 @@ begin
 end $$;
 
 -- The range from `starts[1]` to `until` by interval, and the same intervals `days_before` days earlier (0: no comparison), in whole UTC
--- days. An open range is compared with the same part of the previous period, to the quarter of an hour of `moment`. Sales are of all
--- currencies, and money is of one. With two filters, a row without `n` contains the time since which rows are read. A previous period that
+-- days. An open range is compared with the same part of the previous period, to the quarter of an hour of `moment`. Sales include all
+-- currencies, and money only one. With two filters, a row without `n` contains the time since which rows are read. A previous period that
 -- isn't read completely has no rows.
 create or replace function read_series(
   of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, days_before integer, of_currency text, moment timestamptz
