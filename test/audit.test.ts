@@ -113,10 +113,10 @@ await createLedgerProgram(sql, db)
 const corrupted = await createHistory()
 /** Lets the audit run inside an open transaction: a savepoint replaces its own transaction. */
 const inTransaction = Object.assign(Object.create(sql), {
-  query: (asked: string | QueryConfig, values?: unknown[]) =>
-    sql.query(asked === 'rollback' ? 'rollback to audit' : isBegin(asked) ? 'savepoint audit' : asked, values),
+  query: (query: string | QueryConfig, values?: unknown[]) =>
+    sql.query(query === 'rollback' ? 'rollback to audit' : isBegin(query) ? 'savepoint audit' : query, values),
 }) as typeof sql
-const isBegin = (asked: string | QueryConfig) => typeof asked === 'string' && asked.startsWith('begin')
+const isBegin = (query: string | QueryConfig) => typeof query === 'string' && query.startsWith('begin')
 
 test('a database with every kind of row passes the audit', async () => {
   expect(await findDifferences(sql)).toEqual([])
@@ -489,9 +489,9 @@ test('no check compares pairs of rows, even with outdated or missing statistics'
     const rows = await multiply(corrupted, 250)
     const looked: { check: string; timesTheRows: number }[] = []
     const explaining = Object.assign(Object.create(sql), {
-      async query(asked: string | QueryConfig) {
-        if (typeof asked === 'string') return await inTransaction.query(asked)
-        const { text, values } = asked
+      async query(query: string | QueryConfig) {
+        if (typeof query === 'string') return await inTransaction.query(query)
+        const { text, values } = query
         const explained = await sql.query(`explain (analyze, timing off, format json) ${text}`, values)
         looked.push({ check: text, timesTheRows: visited(explained.rows[0]['QUERY PLAN'][0].Plan) / rows })
         return { rows: [] }

@@ -314,7 +314,7 @@ function runCommand(shop: Shop, stripeUrl: string, ...options: string[]) {
   const ended = Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
   return {
     interrupt: () => child.kill('SIGINT'),
-    ended: ended.then(([stdout, stderr, [code]]) => ({ code: Number(code), said: stdout.trim().split('\n'), stderr })),
+    ended: ended.then(([stdout, stderr, [code]]) => ({ code: Number(code), lines: stdout.trim().split('\n'), stderr })),
   }
 }
 
@@ -345,14 +345,14 @@ test('npm run backfill stops at Ctrl-C, continues later, and starts over with an
   }
   const stopped = await first.ended
   expect(stopped).toMatchObject({ code: 0, stderr: '' })
-  expect(stopped.said.at(-1)).toMatch(/^stopped at invoices: 100 read, \d+ recorded$/)
+  expect(stopped.lines.at(-1)).toMatch(/^stopped at invoices: 100 read, \d+ recorded$/)
 
   const second = await runCommand(shop, url).ended
-  expect(second.said[0]).toMatch(/^reading invoices: 200 read/)
-  expect(second.said.at(-1)).toMatch(/^done: 250 read/)
+  expect(second.lines[0]).toMatch(/^reading invoices: 200 read/)
+  expect(second.lines.at(-1)).toMatch(/^done: 250 read/)
   expect(await salesOf(shop)).toHaveLength(165)
   const third = await runCommand(shop, url, '--months', '3').ended
-  expect(third.said.at(-1)).toBe('done: 250 read, 0 recorded')
+  expect(third.lines.at(-1)).toBe('done: 250 read, 0 recorded')
   expect(await salesOf(shop)).toHaveLength(165)
 
   await sql.query('update programs set processor_account_id = null where id = $1', [shop.programId])

@@ -45,7 +45,7 @@ test('a build is reused until a source or a package changes, and stays inside th
   const built = [1, true]
   const found = [0, true]
   const rebuilt = [0, false]
-  const steps: [what: string, change: () => void, said: unknown][] = [
+  const steps: [what: string, change: () => void, expected: unknown][] = [
     ['nothing is there', () => {}, built],
     ['nothing changed', () => {}, found],
     ['a function changed', write('functions/a.ts', 'a'), built],
@@ -82,9 +82,9 @@ test('a build is reused until a source or a package changes, and stays inside th
       rebuilt,
     ],
   ]
-  for (const [what, change, said] of steps) {
+  for (const [what, change, expected] of steps) {
     change()
-    expect([what, await keepTwice()]).toEqual([what, said])
+    expect([what, await keepTwice()]).toEqual([what, expected])
     if (what === 'the tests changed')
       expect(readdirSync(at('node_modules/.svc')).filter((name) => name.includes('partial'))).toEqual([])
   }

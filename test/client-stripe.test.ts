@@ -161,12 +161,12 @@ describe('saleFromInvoice', () => {
   })
 })
 
-const asked: string[] = []
+const calls: string[] = []
 /** Stripe's API since 2025-03-31. One payment belongs to an invoice. */
 const stripe: StripeApi = {
   invoicePayments: {
     list: async ({ payment }) => {
-      asked.push(payment.payment_intent)
+      calls.push(payment.payment_intent)
       return { data: payment.payment_intent === 'pi_invoice' ? [{ invoice: 'in_1' }] : [] }
     },
   },

@@ -50,12 +50,12 @@ async function createWorld() {
         [programId, id],
       )
       const [sale] = rows
-      const said = await explainSale(db, { programId, transaction_id: id, test: false, withCustomer: true })
+      const explanation = await explainSale(db, { programId, transaction_id: id, test: false, withCustomer: true })
       return {
         partner: sale?.partner_id == null ? null : partnerIds.indexOf(Number(sale.partner_id)),
         cents: Number(sale?.cents ?? 0),
         byCode: sale?.code_id != null,
-        steps: said.steps
+        steps: explanation.steps
           .filter(({ step }) => step.includes('code') || step === 'coupon')
           .map(({ step, found }) => `${step} ${found}`),
       }

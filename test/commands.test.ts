@@ -221,13 +221,13 @@ test('--help explains a command and does nothing', async () => {
   const commands = commandsOfNode().filter(({ name }) => ['test', 'check', 'deploy', 'backup', 'schema'].includes(name))
   expect(commands).toHaveLength(5)
   const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
-  const said = await Promise.all(
+  const results = await Promise.all(
     commands.map(async ({ name, args }) => {
       const { stdout } = await run(process.execPath, [...args, name.length % 2 ? '--help' : '-h'], { env })
       return [name, /npm (run|start|test)|Options:/.test(stdout)]
     }),
   )
-  expect(said).toEqual(commands.map(({ name }) => [name, true]))
+  expect(results).toEqual(commands.map(({ name }) => [name, true]))
 })
 
 test('every command refuses an unknown option with exit code 2 and does nothing', async () => {
@@ -235,7 +235,7 @@ test('every command refuses an unknown option with exit code 2 and does nothing'
   const commands = commandsOfNode().filter(({ name }) => !['deploy', 'test', 'check'].includes(name))
   expect(commands.length).toBeGreaterThan(15)
   const env = { ...bareEnvironment, LOCAL_DATA_FOLDER: folder }
-  const said = await Promise.all(
+  const results = await Promise.all(
     commands.map(async ({ name, args }) => {
       const failed: unknown = await run(process.execPath, [...args, '--nonsense'], { env, timeout: 100_000 }).catch(
         (error: unknown) => error,
@@ -243,7 +243,7 @@ test('every command refuses an unknown option with exit code 2 and does nothing'
       return [name, failed]
     }),
   )
-  expect(said).toEqual(
+  expect(results).toEqual(
     commands.map(({ name }) => [
       name,
       expect.objectContaining({

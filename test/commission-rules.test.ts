@@ -281,8 +281,8 @@ test('each line of an invoice earns according to its own rule, and a refund reve
   await world.report({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
   // The first line earns 20% of 1,000.00. The second earns 80% of 10.00 plus 1.00. The third, of 5.00, earns nothing.
   expect((await world.earned())['in_1']).toBe(20_900)
-  const asked = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
-  const { commission } = await explainSale(db, asked)
+  const request = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
+  const { commission } = await explainSale(db, request)
   expect(commission?.text).toContain('80% of $10.00 and $1.00 for prod_b is $9.00')
   expect(commission?.lines?.map(({ commission_cents: cents }) => cents)).toEqual([20_000, 900, 0])
   // The lines are 66 and 34 cents. The first one earns 13 cents. After 209.00 and these 13 cents, the cap of 210.00
@@ -457,8 +457,8 @@ test('the explanation shows the rule and the whole calculation, including the ca
   }
   const texts = []
   for (const number of [0, 1, 2, 3]) {
-    const asked = { programId: world.programId, transaction_id: `in_${number}`, test: false, withCustomer: true }
-    texts.push((await explainSale(db, asked)).commission?.text)
+    const request = { programId: world.programId, transaction_id: `in_${number}`, test: false, withCustomer: true }
+    texts.push((await explainSale(db, request)).commission?.text)
   }
   const asPartner = { programId: world.programId, transaction_id: 'in_0', test: false, withCustomer: false }
   expect((await explainSale(db, asPartner)).rule?.text).toBe("The rule of the partner's group.")

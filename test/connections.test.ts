@@ -61,13 +61,13 @@ describe.each(names)('%s', (processor) => {
     const base = processor === 'lemonsqueezy' ? 10_000 : 9400
     const [sale] = await salesOf(shop)
     expect(sale).toMatchObject({ amount: 12_000, base, commission: base / 5 })
-    const asked = {
+    const request = {
       programId: shop.programId,
       transaction_id: String(sale?.['transaction_id']),
       test: false,
       withCustomer: false,
     }
-    expect((await explainSale(db, asked)).commission?.text).toContain(
+    expect((await explainSale(db, request)).commission?.text).toContain(
       processor === 'lemonsqueezy'
         ? '120.00 minus $20.00 of tax is'
         : "120.00 minus $20.00 of tax and $6.00 of the processor's fee is",

@@ -606,10 +606,10 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
     },
     body: new URLSearchParams(transfer),
   })
-  const asked = await response.text()
+  const page = await response.text()
   for (const text of ['Mark 70 payments as paid?', '$70.00', 'SEPA 7', 'Nov 20, 2026', `action="${run}/pay"`])
-    expect(asked).toContain(text)
-  for (const [name, value] of Object.entries(transfer)) expect(asked).toContain(`name="${name}" value="${value}"`)
+    expect(page).toContain(text)
+  for (const [name, value] of Object.entries(transfer)) expect(page).toContain(`name="${name}" value="${value}"`)
   const { rows: paid } = await stack.sql.query("select from payouts where payout_run_id = $1 and status = 'paid'", [
     rows[0]?.id,
   ])

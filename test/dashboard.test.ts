@@ -40,8 +40,8 @@ test('a commission that is flagged on approval is not shown as approved', async 
   const { commission_id: id } = await track('sale', sale, created.apiKey)
   const commissions = `/programs/${created.programId}/commissions`
   const decided = await post(`${commissions}/decide`, { which: 'shown', shown: `${id}` }, created.dashboardToken)
-  const said = decodeURIComponent(decided.headers.getSetCookie().join())
-  expect(said).toContain(
+  const message = decodeURIComponent(decided.headers.getSetCookie().join())
+  expect(message).toContain(
     '1 unchanged: already approved, rejected or reversed, held for review, or computed in shadow mode.',
   )
 })
@@ -395,10 +395,10 @@ test.each([
   ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
   ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
   ['1051', 'Only ¥1,050 is available now. Request that or less.'],
-])('the refusal of a payout of %s out of 1,050 yen explains the broken rule', async (amount, said) => {
+])('the refusal of a payout of %s out of 1,050 yen explains the broken rule', async (amount, message) => {
   const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
   const { headers } = await post('/partner/payouts', fields, yen.partnerToken)
-  expect(refusalIn(headers)).toContain(said)
+  expect(refusalIn(headers)).toContain(message)
 })
 
 test.each([
@@ -409,11 +409,11 @@ test.each([
     amount,
     'Enter the amount without a minus sign, and choose a deduction to subtract it from the balance.',
   ]),
-])('the refusal of an adjustment by %s yen explains the broken rule', async (amount, said) => {
+])('the refusal of an adjustment by %s yen explains the broken rule', async (amount, message) => {
   const typed = { request_id: crypto.randomUUID(), kind: 'commission', amount, currency: 'JPY', adjust_note: 'Bonus' }
   const path = `/programs/${yen.programId}/partners/${yen.partnerId}/adjust`
   const { headers } = await post(path, typed, yen.dashboardToken)
-  expect(refusalIn(headers)).toContain(said)
+  expect(refusalIn(headers)).toContain(message)
 })
 
 test.each([
@@ -440,15 +440,15 @@ test('a payout without an amount pays the whole available balance', async () => 
   const { rows } = await stack.sql.query<{ id: string }>('select id from payouts where program_id = $1', [
     yen.programId,
   ])
-  const said: string[] = []
+  const messages: string[] = []
   for (const reference of ['transfer-1', 'transfer-2', 'transfer-1']) {
     const transfer = { amount_cents: '1050', reference, paid_on: '2026-11-20' }
     const path = `/programs/${yen.programId}/payouts/${rows[0]?.id}/pay`
     const paid = await post(path, transfer, yen.dashboardToken)
-    said.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
+    messages.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
   }
   const good = expect.stringContaining('Marked as paid.')
-  expect(said).toEqual([good, expect.stringContaining('already paid with the transfer transfer-1,'), good])
+  expect(messages).toEqual([good, expect.stringContaining('already paid with the transfer transfer-1,'), good])
 })
 
 test('a deactivated partner sees their status on each of their pages', async () => {

@@ -60,7 +60,7 @@ async function outcomeOf({ programId, partnerId, otherPartnerId }: TestShop) {
     Number(sale.cents ?? 0),
   ])
 }
-const asked = () => stripe.calls.filter((call) => !call.includes('invoice_payments'))
+const stripeCalls = () => stripe.calls.filter((call) => !call.includes('invoice_payments'))
 const make = (shop: TestShop, partner: number, code: string | undefined, promotion: Promotion) =>
   createPartnerCode(db, env, shop.programId, { partner_id: partner, code, stripe: promotion })
 
@@ -237,7 +237,7 @@ describe('a Stripe payment', () => {
     const shop = await createPromotedShop()
     await pay(shop)
     expect(await outcomeOf(shop)).toEqual(sales)
-    expect(asked()).toHaveLength(requests)
+    expect(stripeCalls()).toHaveLength(requests)
     // The shop's first visitor has no click event.
     const wrong = await findDifferences(sql, shop.programId)
     expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
@@ -354,7 +354,7 @@ describe('a Stripe payment', () => {
     stripe.calls.length = 0
     await send(shop, 'invoice.paid', { ...bill(shop), discounts: ['di_1'] })
     expect(await outcomeOf(shop)).toEqual([['in_1', 'first', 2000]])
-    expect(asked()).toEqual([])
+    expect(stripeCalls()).toEqual([])
   })
 
   describe('a code that is created in Stripe', () => {

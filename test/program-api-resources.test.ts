@@ -264,13 +264,13 @@ test('a group is created once with its rules, can be changed, and pays its partn
 })
 
 test('a code is created once, found by its text, and revoked', async () => {
-  const asked = { partner_id: program.partnerId, code: 'Spring-20' }
-  const created = await post('/api/v1/codes', asked, withKey('spring'))
+  const request = { partner_id: program.partnerId, code: 'Spring-20' }
+  const created = await post('/api/v1/codes', request, withKey('spring'))
   expect(created).toMatchObject({
     status: 201,
-    body: { code: { ...asked, status: 'active', promotion_code_id: null, revoked_at: null } },
+    body: { code: { ...request, status: 'active', promotion_code_id: null, revoked_at: null } },
   })
-  expect((await post('/api/v1/codes', asked, withKey('spring'))).body).toEqual(created.body)
+  expect((await post('/api/v1/codes', request, withKey('spring'))).body).toEqual(created.body)
   expect((await get('/api/v1/codes?code=SPRING-20')).body.data).toEqual([created.body.code])
   const partner = (await post('/api/v1/partners', { name: 'Coded' })).body.partner
   const taken = { status: 409, body: { error: { code: 'conflict', details: [{ field: 'code' }] } } }
@@ -283,9 +283,9 @@ test('a code is created once, found by its text, and revoked', async () => {
   ).toEqual(revoked.body)
   expect(await post('/api/v1/codes', { partner_id: partner.id, code: 'spring-20' })).toMatchObject(taken)
   expect((await get('/api/v1/codes?status=active&code=spring-20')).body.data).toEqual([])
-  expect((await post('/api/v1/codes', asked)).body.code).toMatchObject({ id: created.body.code.id, status: 'active' })
+  expect((await post('/api/v1/codes', request)).body.code).toMatchObject({ id: created.body.code.id, status: 'active' })
   expect(await post('/api/v1/codes', { partner_id: 999_999_999, code: 'NOBODYS' })).toMatchObject({ status: 404 })
-  const discounted = { ...asked, stripe: { percent_off: 20, duration: 'once' } }
+  const discounted = { ...request, stripe: { percent_off: 20, duration: 'once' } }
   expect((await post('/api/v1/codes', discounted, { databaseRequests: 3 })).body.code).toMatchObject({
     id: created.body.code.id,
     promotion_code_id: expect.stringMatching(/^promo_/),
@@ -452,8 +452,8 @@ test("performance shows the program's own figures only", async () => {
   expect(await read()).toMatchObject({ total: { clicks: 0, revenue_cents: 0 }, data: [] })
   while ((await countClicks(api.stack.db, 1000)) + (await countFigures(api.stack.db, 1000)) > 0);
   const figures = { clicks: 1, sales: 1, revenue_cents: 5000, conversion_rate: 100 }
-  const { total, data, ...asked } = await read()
-  expect(asked).toMatchObject({ group_by: 'utm_source', time_zone: 'UTC', interval: 'month', currency: 'usd' })
+  const { total, data, ...request } = await read()
+  expect(request).toMatchObject({ group_by: 'utm_source', time_zone: 'UTC', interval: 'month', currency: 'usd' })
   expect(total).toMatchObject(figures)
   expect(data).toEqual([{ value: 'mail', ...figures, intervals: expect.any(Array) }])
   expect((await get('/api/v1/performance?group_by=utm_source', { key: other.apiKey })).body.data).toEqual([])
@@ -463,15 +463,20 @@ test("links can be added and changed, on the program's domain and for active par
   const created = await post('/api/v1/partners', { name: 'Linked' })
   const partner_id = created.body.partner.id
   const { domain } = (await api.rows('select domain from programs where id = $1', [program.programId]))[0]
-  const asked = {
+  const request = {
     partner_id,
     code: 'spring-sale',
     page_url: `https://${domain}/spring`,
     metadata: { a: 'b' },
     external_id: 'l1',
   }
-  const { link } = (await post('/api/v1/links', asked)).body
-  expect(link).toMatchObject({ ...asked, url: `https://${domain}/spring?aff=spring-sale`, status: 'active', clicks: 0 })
+  const { link } = (await post('/api/v1/links', request)).body
+  expect(link).toMatchObject({
+    ...request,
+    url: `https://${domain}/spring?aff=spring-sale`,
+    status: 'active',
+    clicks: 0,
+  })
   expect((await get('/api/v1/links?code=SPRING-sale')).body.data).toEqual([link])
   const path = `/api/v1/links/${link.id}`
   expect((await get(path)).body).toEqual({ success: true, link })

@@ -266,15 +266,15 @@ test('paging returns every event, even if many have the same time', async () => 
 
 test('the client creates, changes and reads across all pages, and reports refusals', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: `${api.stack.baseUrl}/` })
-  const asked = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
-  const created = await client.partners.create(asked, { idempotencyKey: 'client-1' })
+  const request = { name: 'By the client', code: 'by-client', metadata: { from: 'client' } }
+  const created = await client.partners.create(request, { idempotencyKey: 'client-1' })
   expect(created).toMatchObject({
     ok: true,
     status: 201,
     data: { name: 'By the client', metadata: { from: 'client' } },
   })
-  expect(await client.partners.create(asked, { idempotencyKey: 'client-1' })).toEqual(created)
-  expect(await client.partners.create(asked)).toMatchObject({ ok: false, status: 409, error: { code: 'conflict' } })
+  expect(await client.partners.create(request, { idempotencyKey: 'client-1' })).toEqual(created)
+  expect(await client.partners.create(request)).toMatchObject({ ok: false, status: 409, error: { code: 'conflict' } })
   const id = created.data?.id ?? 0
   expect(await client.partners.get(id)).toEqual({ ...created, status: 200 })
   const link = await client.links.create({ partner_id: id, code: 'by-client-2' })

@@ -85,8 +85,8 @@ test.each(finds)('%s is held for %s before it is credited, without a hold period
   // Nobody can approve it manually either before a decision.
   await approveCommissions(db, program.programId, [commissionId])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
-  const asked = { programId: program.programId, transaction_id: id, test: false, withCustomer: false }
-  const { history } = await explainSale(db, asked)
+  const request = { programId: program.programId, transaction_id: id, test: false, withCustomer: false }
+  const { history } = await explainSale(db, request)
   expect(history.some(({ kind }) => kind === 'held')).toBe(rule !== null)
   await sql.query(`update programs set review_rules = '{}' where id = $1`, [program.programId])
   const other = await visit(program, visitorOf(program), 1)

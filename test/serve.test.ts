@@ -354,7 +354,7 @@ describe('a failed start says in one sentence what to do', async () => {
   await checkSecrets(databaseUrl, givenSecrets, undefined)
   const other = (change: Partial<URL>) => Object.assign(new URL(databaseUrl), change).href
 
-  test.each<[what: string, changed: Record<string, string>, said: RegExp, args?: string[]]>([
+  test.each<[what: string, changed: Record<string, string>, message: RegExp, args?: string[]]>([
     [
       'its port is taken',
       { PORT: String(taken) },
@@ -376,7 +376,7 @@ describe('a failed start says in one sentence what to do', async () => {
       { WEBHOOK_SECRET: 'y'.repeat(32) },
       /^This database was used with another WEBHOOK_SECRET\. Put back/,
     ],
-  ])('%s', async (_, changed, said, args = []) => {
+  ])('%s', async (_, changed, message, args = []) => {
     const settings = settingsOf(await freePort(), mailApi)
     const environment = { ...bareEnvironment, ...settings, ...givenSecrets, DATABASE_URL: databaseUrl }
     const ended = run(process.execPath, ['lib/serve/serve.ts', ...args], { env: { ...environment, ...changed } })
@@ -386,7 +386,7 @@ describe('a failed start says in one sentence what to do', async () => {
     const problems = lines
       .map((line) => JSON.parse(line) as Record<string, string>)
       .filter(({ level }) => level === 'error')
-    expect(problems).toEqual([expect.objectContaining({ message: expect.stringMatching(said) })])
+    expect(problems).toEqual([expect.objectContaining({ message: expect.stringMatching(message) })])
     expect(JSON.stringify(problems)).not.toMatch(/frames|\bat file:/)
   })
 })

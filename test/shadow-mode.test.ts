@@ -83,9 +83,9 @@ test('shadow mode computes everything and credits nothing, and partners neither 
     [200, false],
     [1000, false],
   ])
-  const asked = { programId, transaction_id: sale.id, test: false, withCustomer: false }
-  await expect(explainSale(db, { ...asked, partnerUserId: userId })).rejects.toMatchObject({ code: 'not_found' })
-  expect(JSON.stringify(await explainSale(db, asked))).toContain('created, in shadow mode and so without any credit')
+  const request = { programId, transaction_id: sale.id, test: false, withCustomer: false }
+  await expect(explainSale(db, { ...request, partnerUserId: userId })).rejects.toMatchObject({ code: 'not_found' })
+  expect(JSON.stringify(await explainSale(db, request))).toContain('created, in shadow mode and so without any credit')
 
   expect((await call('POST', '/leave')).body).toMatchObject({
     in_shadow_mode: false,

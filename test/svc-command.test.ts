@@ -193,13 +193,13 @@ describe('svc test', () => {
   test.each([
     ['CLI-TEST', true, 'The partner of CLI-TEST would get it.'],
     ['NOBODYS', false, 'No partner has the code NOBODYS.'],
-  ])('sale sends the code %s', async (coupon, attributed, said) => {
+  ])('sale sends the code %s', async (coupon, attributed, output) => {
     const give = ['codes', 'create', '--partner-id', String(sandbox.partnerId), '--code', 'CLI-TEST']
     expect((await svc(give)).exitCode).toBe(0)
     const before = await counted()
     const event = await json(['test', 'sale', '--coupon', coupon, '--json'])
     expect(event).toMatchObject({ attributed, sent: { body: { coupon } } })
-    expect((await svc(['test', 'sale', '--coupon', coupon])).stdout).toContain(said)
+    expect((await svc(['test', 'sale', '--coupon', coupon])).stdout).toContain(output)
     expect(await counted()).toEqual(before)
   })
 })
@@ -310,8 +310,8 @@ describe('svc performance', () => {
     const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: shop.partnerCode }
     for (const country of ['DE', 'DE', null]) await recordClick(stack.db, { ...click, geo_country: country }, null)
     while ((await countClicks(stack.db, 1000)) > 0);
-    const asked = ['performance', '--group-by', 'country', '--metrics', 'clicks,revenue_cents,conversion_rate']
-    const shown = await svc(asked, own)
+    const args = ['performance', '--group-by', 'country', '--metrics', 'clicks,revenue_cents,conversion_rate']
+    const shown = await svc(args, own)
     expect([shown.exitCode, shown.stdout.split('\n').map((line) => line.split(/ {2,}/))]).toEqual([
       0,
       [
@@ -323,7 +323,7 @@ describe('svc performance', () => {
       ],
     ])
     const month = `${new Date().toISOString().slice(0, 7)}-01`
-    const cut = await json([...asked, '--interval', 'month', '--from', month, '--limit', '1', '--json'], own)
+    const cut = await json([...args, '--interval', 'month', '--from', month, '--limit', '1', '--json'], own)
     expect(cut).toMatchObject({
       total: { clicks: 3, intervals: [{ start: month, clicks: 3 }] },
       data: [{ value: 'DE', intervals: [{ start: month, clicks: 2 }] }],

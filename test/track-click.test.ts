@@ -518,9 +518,9 @@ describe('click errors', async () => {
       const [owner, stranger] = [await addAnn('proven.example:8080'), await addAnn('proven.example')]
       await clickOn('proven.example', stranger)
       expect(await clickOn('proven.example')).toBe(stranger)
-      const asked: string[] = []
+      const lookups: string[] = []
       const nameService = createServer((request, response) => {
-        asked.push(request.url ?? '')
+        lookups.push(request.url ?? '')
         const records = ['v=spf1 -all', `svc-program-id=${owner}`]
         response.end(JSON.stringify({ Answer: records.map((text) => ({ type: 16, data: `"${text}"` })) }))
       }).listen(0, '127.0.0.1')
@@ -530,7 +530,7 @@ describe('click errors', async () => {
       expect(await clickOn('proven.example')).toBe(stranger)
       expect(await proveDomain(stack.db, env, { id: owner, domain: 'proven.example:8080' })).toBe(true)
       expect(await clickOn('www.proven.example')).toBe(owner)
-      expect(asked).toEqual(asked.map(() => '/?name=_svc.proven.example&type=TXT'))
+      expect(lookups).toEqual(lookups.map(() => '/?name=_svc.proven.example&type=TXT'))
       // The proof covers only that domain.
       await updateProgram(stack.db, owner, { ...programDefaults, name: 'Moved', domain: 'elsewhere.example' })
       expect(await clickOn('proven.example')).toBe(stranger)

@@ -6,14 +6,14 @@ import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 const { api, program, other, key, get, post, patch, listenTo } = await startProgramApi(['webhook-endpoints'])
 
 test('a webhook endpoint is created with its secret, read without it, changed, rotated and deleted', async () => {
-  const asked = {
+  const request = {
     url: 'https://hooks.example.com/orders',
     description: 'Orders',
     types: ['sale.created', 'payout.paid'],
   }
-  const { secret, ...created } = await listenTo(asked)
+  const { secret, ...created } = await listenTo(request)
   expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
-  expect(created).toMatchObject({ ...asked, status: 'active', inactive_because: null, previous_secret_until: null })
+  expect(created).toMatchObject({ ...request, status: 'active', inactive_because: null, previous_secret_until: null })
   const path = `/api/v1/webhook-endpoints/${created.id}`
   expect((await get(path)).body).toEqual({ success: true, webhook_endpoint: created })
   expect((await get('/api/v1/webhook-endpoints')).body.data).toContainEqual(created)
@@ -44,7 +44,7 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
   expect((await get(`${path}/deliveries`)).status).toBe(404)
   const entries = await listAuditEntries(api.stack.db, program.workspaceId, { limit: 7 })
   const actor = `API key default …${program.apiKey.slice(-4)}`
-  const acts = entries.filter(({ subject }) => subject === asked.url)
+  const acts = entries.filter(({ subject }) => subject === request.url)
   expect(acts.map((entry) => [entry.actor, entry.action])).toEqual(
     expect.arrayContaining(
       ['created', 'disabled', 'enabled', 'secret_rotated', 'deleted'].map((act) => [actor, `webhook.${act}`]),
@@ -70,10 +70,10 @@ test.for([
   [{ types: ['webhook.test'] }, 'types.0'],
   [{ description: 'x'.repeat(201) }, 'description'],
 ] as const)('a webhook endpoint with %.60j is refused for %s, on creation and change', async ([settings, field]) => {
-  const asked = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
+  const request = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
   const before = await endpoints()
   // Values that match the schema can also be refused before anything is written.
-  const { status, body } = await post('/api/v1/webhook-endpoints', asked, { databaseRequests: 1 })
+  const { status, body } = await post('/api/v1/webhook-endpoints', request, { databaseRequests: 1 })
   expect([status, body.error.details[0].field]).toEqual([400, field])
   expect(await endpoints()).toBe(before)
   const changed = await patch('/api/v1/webhook-endpoints/1', settings, { databaseRequests: 1 })
@@ -81,20 +81,20 @@ test.for([
 })
 
 test('a refused webhook endpoint lists its missing or unknown fields', async () => {
-  for (const [asked, field] of [
+  for (const [request, field] of [
     [{ types: ['sale.created'] }, 'url'],
     [{ url: 'https://hooks.example.com/' }, 'types'],
     [{ url: 'https://hooks.example.com/', types: ['sale.created'], secret: 'whsec_mine' }, 'secret'],
   ] as const) {
-    const { status, body } = await post('/api/v1/webhook-endpoints', asked, { databaseRequests: 1 })
+    const { status, body } = await post('/api/v1/webhook-endpoints', request, { databaseRequests: 1 })
     expect([status, body.error.details[0].field]).toEqual([400, field])
   }
 })
 
 test('a program has at most twenty webhook endpoints, even under concurrent requests', async () => {
   const busy = await api.program()
-  const asked = times(24, () => ({ url: 'https://hooks.example.com/c', types: ['sale.created'] }))
-  const answers = await api.callAll('/api/v1/webhook-endpoints', asked, { key: busy.apiKey })
+  const request = times(24, () => ({ url: 'https://hooks.example.com/c', types: ['sale.created'] }))
+  const answers = await api.callAll('/api/v1/webhook-endpoints', request, { key: busy.apiKey })
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(20)
   expect(answers.filter(({ status, body }) => status === 409 && body.error.code === 'conflict')).toHaveLength(4)
 })

@@ -239,10 +239,10 @@ export async function abuse(): Promise<Result> {
     const answers: unknown[] = []
     for (let part = 0; part < partsOfHour; part++)
       for (let n = 0; n < ofPart; n += 20) {
-        const asked = Array.from({ length: Math.min(20, ofPart - n) }, (_, each) =>
+        const batch = Array.from({ length: Math.min(20, ofPart - n) }, (_, each) =>
           send(next(Math.floor(part * ofPart) + n + each), `10.${part}.0.${limit.length}`),
         )
-        answers.push(...(await Promise.all(asked)))
+        answers.push(...(await Promise.all(batch)))
       }
     await counted()
     const after = await read()

@@ -95,7 +95,7 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
   const database = await startDatabase(settings)
   const child = await startProcess('workers', { database: database.env, secrets: database.secrets })
   const { baseUrl } = child.ready as { baseUrl: string }
-  let asked: Promise<unknown> = Promise.resolve()
+  let previous: Promise<unknown> = Promise.resolve()
   const askAfter = async (before: Promise<unknown>, message: object) => {
     await before
     child.process.send(message)
@@ -103,8 +103,8 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
     if (answer.error) throw new Error(answer.error)
   }
   const ask = (message: object) => {
-    const answered = askAfter(asked, message)
-    asked = answered.catch(() => {})
+    const answered = askAfter(previous, message)
+    previous = answered.catch(() => {})
     return answered
   }
   // Counts clicks as a deployment does. Otherwise the performance read would count all clicks of the benchmark one by one.

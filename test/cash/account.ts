@@ -383,8 +383,8 @@ export class StripeAccount {
     // Stripe writes this currency with two decimals although it has none. Invoices charge whole units, and the customer's balance keeps the
     // rest.
     const { step } = currencyOf(currency)
-    const asked = Math.max(0, Math.round(owed / step) * step)
-    const endingBalance = balance ? owed - asked : 0
+    const charged = Math.max(0, Math.round(owed / step) * step)
+    const endingBalance = balance ? owed - charged : 0
     if (balance) this.#balances.set(buyer.customer, endingBalance)
     return {
       id: options.id ?? this.#id('in'),
@@ -396,7 +396,7 @@ export class StripeAccount {
       metadata,
       startingBalance,
       endingBalance,
-      due: Math.max(0, asked - credited),
+      due: Math.max(0, charged - credited),
       paid: 0,
       outside: 0,
       overpaid: 0,
@@ -518,17 +518,17 @@ export class StripeAccount {
   ): { subscription: Subscription; payment: Payment; invoice: Invoice } {
     const { trial = false, onSessionAlone = false, fullyCovered = 'paid', promotion = null } = options
     const subscription = { id: this.#id('sub'), buyer, metadata: onSessionAlone ? {} : buyer.metadata }
-    const asked = trial ? priceOf(0) : price
-    const payment = this.#payment(buyer, currency, asked, label)
-    const session = this.#session(buyer, currency, asked, {
+    const charged = trial ? priceOf(0) : price
+    const payment = this.#payment(buyer, currency, charged, label)
+    const session = this.#session(buyer, currency, charged, {
       mode: 'subscription',
       subscription: subscription.id,
       promotion,
     })
     payment.ids.push(session.id)
-    const invoice = this.#invoice(buyer, currency, asked, { reason: 'subscription_create', subscription })
+    const invoice = this.#invoice(buyer, currency, charged, { reason: 'subscription_create', subscription })
     session.invoice = invoice.id
-    if (asked.total === 0) session.status = 'no_payment_required'
+    if (charged.total === 0) session.status = 'no_payment_required'
     else if (invoice.due === 0) session.status = fullyCovered
     this.#pay(invoice, payment, { by: 'card' })
     this.#reportSession('checkout.session.completed', session)

@@ -43,7 +43,7 @@ export class History {
   readonly connections: Connection[] = []
   /** The rules that can apply to a sale in this wave: those at its start, and those that one of its steps creates. */
   possibleRules: Map<string, ModelRule[]>[] = [new Map()]
-  #made = 0
+  #names = 0
   #calls = 0
 
   constructor(world: World, program: LedgerProgram, seed: number) {
@@ -70,7 +70,7 @@ export class History {
 
   /** All programs use the same names, so that a query without a program id finds foreign rows. */
   name(kind: string): string {
-    return `${kind}-${this.#made++}`
+    return `${kind}-${this.#names++}`
   }
 
   /**

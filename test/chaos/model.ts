@@ -352,9 +352,9 @@ export class Model {
     this.#add({ partner, currency }, amount)
     if (amount !== 0) this.#entries.push({ partner, currency, source, unpaid: amount })
     const requested = this.#open(partner, currency).filter(isUnsent)
-    const asked = sum(requested.map((payout) => payout.amount))
-    if (amount < 0 && this.available(partner, currency) + asked < 0) this.#report('balance_negative')
-    let excess = Math.min(-this.available(partner, currency), asked)
+    const requestedTotal = sum(requested.map((payout) => payout.amount))
+    if (amount < 0 && this.available(partner, currency) + requestedTotal < 0) this.#report('balance_negative')
+    let excess = Math.min(-this.available(partner, currency), requestedTotal)
     for (const payout of requested.toSorted((a, b) => b.id - a.id)) {
       if (excess <= 0) return
       const cut = Math.min(excess, payout.amount)

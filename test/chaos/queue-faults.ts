@@ -47,8 +47,8 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
       return void response.end(text)
     }
     // A message without a visibility timeout is delivered to the next reader at once.
-    const asked = { ...(JSON.parse(body) as object), WaitTimeSeconds: 0, ...(faulty && { VisibilityTimeout: 0 }) }
-    const answered = await forward(JSON.stringify(asked))
+    const changed = { ...(JSON.parse(body) as object), WaitTimeSeconds: 0, ...(faulty && { VisibilityTimeout: 0 }) }
+    const answered = await forward(JSON.stringify(changed))
     const { Messages = [], ...rest } = (await answered.json()) as { Messages?: object[] }
     const shuffled = Messages.map((message) => ({ message, place: random.next() })).toSorted(
       (a, b) => a.place - b.place,

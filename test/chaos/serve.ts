@@ -194,13 +194,13 @@ export async function runServeChaos(options: {
 
   async function silence(): Promise<void> {
     network.silence()
-    const asked = running.map(async ({ baseUrl }) => {
+    const answers = running.map(async ({ baseUrl }) => {
       const headers = { authorization: `Bearer ${programs[0]?.apiKey}` }
       const signal = AbortSignal.timeout(answeredWithinMilliseconds)
       const answer = await fetch(`${baseUrl}/api/v1/cli/status`, { headers, signal }).catch(() => undefined)
       if (answer?.status !== 503) wrong.push(`in the silence the answer was ${answer?.status ?? 'none'}`)
     })
-    await Promise.all(asked)
+    await Promise.all(answers)
     network.speak()
   }
 

@@ -14,10 +14,10 @@ export interface Outcome {
   stderr: string
 }
 
-const said = { stdout: '', stderr: '' }
+const output = { stdout: '', stderr: '' }
 for (const name of ['stdout', 'stderr'] as const) {
   process[name].write = (text: string | Uint8Array) => {
-    said[name] += typeof text === 'string' ? text : Buffer.from(text).toString()
+    output[name] += typeof text === 'string' ? text : Buffer.from(text).toString()
     return true
   }
 }
@@ -25,8 +25,8 @@ for (const name of ['stdout', 'stderr'] as const) {
 let runs = 0
 async function run({ command, args, environment, folder }: Order): Promise<Outcome> {
   runs += 1
-  said.stdout = ''
-  said.stderr = ''
+  output.stdout = ''
+  output.stderr = ''
   process.chdir(folder)
   process.env = { ...environment }
   process.argv = [process.execPath, command, ...args]
@@ -38,7 +38,7 @@ async function run({ command, args, environment, folder }: Order): Promise<Outco
     console.error(error)
     process.exitCode = 1
   }
-  return { exitCode: process.exitCode ?? 0, ...said }
+  return { exitCode: process.exitCode ?? 0, ...output }
 }
 
 process.on('message', (order: Order) => void run(order).then((outcome) => process.send?.(outcome)))

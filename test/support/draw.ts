@@ -12,8 +12,8 @@ export interface Drawn {
  * code such as axe.
  */
 export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
-  return await page.evaluate(async (asked) => {
-    const answer = await fetch(asked)
+  return await page.evaluate(async (url) => {
+    const answer = await fetch(url)
     const html = await answer.text()
     history.replaceState(null, '', answer.url)
     document.open()

@@ -23,13 +23,13 @@ export async function wrongExplanations(db: Database, sql: pg.Client): Promise<s
   )
   const wrong: string[] = []
   for (const { program_id: programId, transaction_id, is_test: test, partner_id, left, ledger } of rows) {
-    const said = await explainSale(db, { programId, transaction_id, test, withCustomer: true })
-    const { commission, sale, rule, steps, history } = said
+    const explanation = await explainSale(db, { programId, transaction_id, test, withCustomer: true })
+    const { commission, sale, rule, steps, history } = explanation
     const differs = (what: string, is: unknown, expected: unknown) => {
       if (is !== expected)
         wrong.push(`${programId} ${transaction_id}: ${what} is ${String(is)}, not ${String(expected)}`)
     }
-    differs('partner', said.partner?.id ?? null, partner_id)
+    differs('partner', explanation.partner?.id ?? null, partner_id)
     differs('remaining amount', commission?.left_cents ?? 0, left)
     differs('sum of the history', sum(history.map(({ change_cents: change }) => change)), left)
     differs('sum of its entries', sum(history.map(({ entry }) => entry?.amount_cents ?? 0)), ledger)

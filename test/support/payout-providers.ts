@@ -133,14 +133,14 @@ export class ProviderStandIns {
       const key: string = body.customerTransactionId
       if (!this.payments.has(key)) {
         const amount = Math.round((this.#quotes.get(body.quoteUuid) ?? 0) * 100)
-        const { id: made } = this.#pay(
+        const { id: transferId } = this.#pay(
           key,
           this.#recipients.get(body.targetAccount) ?? '',
           amount,
           'USD',
           'incoming_payment_waiting',
         )
-        group.transferIds.push(made)
+        group.transferIds.push(transferId)
         group.version *= -3
       }
       return [200, { id: Number(this.#known(key).id) }]

@@ -130,8 +130,8 @@ export async function startTenants() {
     const message = await testEndpoint(stack.db, programOwner(programId), endpoint.id)
     const partner = { programId, partnerId }
     const template = 'https://secret-postback.example.com/?to={sub1}'
-    const asked = { url: template, method: 'GET' as const, types: [...postbackEvents], description: '' }
-    const postback = await createEndpoint(stack.db, stack.environment, partner, asked)
+    const settings = { url: template, method: 'GET' as const, types: [...postbackEvents], description: '' }
+    const postback = await createEndpoint(stack.db, stack.environment, partner, settings)
     const postbackMessage = await testEndpoint(stack.db, partner, postback.id)
     const connection = await createConnection(stack.db, programId, { processor: 'paddle', livemode: true })
     const group = await createGroup(stack.db, programId, { name: 'Secret group', rules: [{ commission_bp: 777 }] })
