@@ -425,7 +425,11 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
       ),
     'follows from its rate',
   ],
-  ['changes a refund', () => forged('refunds', first({ applied_cents: 1 })), 'sales, revenue, commission and refunds'],
+  [
+    'changes a refund',
+    () => forged('refunds', first({ applied_cents: 1 })),
+    'the refunded amount of a sale is the sum of its refunds',
+  ],
   [
     'has a wrong customer',
     () => forged('customers', (rows) => rows.map((row) => ({ ...row, partner_id: rows[0]?.['partner_id'] }))),

@@ -117,9 +117,10 @@ export async function applyArchive(db: Database, programId: number, importId: nu
       call('begin_archive', ids),
       settingsStatement(programId, importId),
       ...kindNames.filter((name) => name !== 'program').map((name) => insertStatement(programId, importId, name)),
-      call('finish_archive', ids),
+      // The new rows have no statistics yet, and nested loops over all of them would take hours.
       statementOf(planSettings, []),
-      ...checks.map((check) => checkStatement(check, programId)),
+      call('finish_archive', ids),
+      ...checksOfRows.map((check) => checkStatement(check, programId)),
     ])
   } catch (error) {
     if (violatedConstraint(error) === 'archive_applied') return
@@ -161,6 +162,11 @@ function insertStatement(programId: number, importId: number, name: KindName) {
     [programId, importId],
   )
 }
+
+/** Tables that no archive has: figures, messages, the audit log, and reports of processors and payout providers. */
+const ownTables =
+  /\b(daily_totals|daily_money|grouped_totals|grouped_quarters|uncounted_clicks|uncounted_figures|link_months|link_clicks|outbox|notifications|audit_log|webhook_\w+|processor_(events|payments|reversals)|payout_items)\b/
+const checksOfRows = checks.filter(({ query }) => !ownTables.test(query))
 
 /** Refuses the archive if its rows break a rule of the audit. */
 const checkStatement = ({ name, query }: Check, programId: number) =>
