@@ -7,7 +7,7 @@ const ruleWords: Record<ReviewRule, string> = {
   self_referral: 'The buyer has the partner’s e-mail address.',
   one_address: 'Many signups came from one address within a day.',
   no_page_view: 'The click has no page address, although the program’s pages have the tag.',
-  bot: 'A bot made the click.',
+  bot: 'The click came from a bot.',
   paid_ads: 'The click came from a paid ad, which the program forbids.',
 }
 

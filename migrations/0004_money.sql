@@ -355,7 +355,7 @@ create table balance_entries (
     'payout_returned'
   )),
   commission_id bigint,
-  -- The number of the commission's correction, or of the payout's earlier payments that came back.
+  -- The number of the commission's correction, or of the payout's earlier payments that were returned.
   correction_number integer,
   refund_id bigint,
   payout_id bigint,

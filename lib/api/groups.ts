@@ -44,7 +44,7 @@ export const rulesPreview = z
     z.refine(
       ({ group_id: group, partner_id: partner, rules }) =>
         (group ?? partner) !== undefined || everybodysRules.safeParse(rules).success,
-      { path: ['rules'], error: 'must each name a product_id or a sale_type if they are for all partners' },
+      { path: ['rules'], error: 'must each have a product_id or a sale_type if they are for all partners' },
     ),
   )
 

@@ -76,7 +76,7 @@ export const replayRequest = z
     z.refine(
       ({ delivery_id: delivery, since, until, failed_only: failedOnly }) =>
         delivery === undefined || (since ?? until ?? failedOnly) === undefined,
-      { path: ['delivery_id'], error: 'names one delivery and must not be given with since, until or failed_only' },
+      { path: ['delivery_id'], error: "selects one delivery and can't be combined with since, until or failed_only" },
     ),
     z.refine(({ since, until }) => !since || !until || since < until, {
       path: ['until'],

@@ -81,7 +81,7 @@ export function printDocument(document: StoredDocument): PrintedDocument {
       ...(document.is_reverse_charge
         ? ['Reverse charge: the customer owes the VAT.']
         : [vatBp === null ? 'This document shows no VAT.' : 'The total contains the VAT.']),
-      ...(isCredit ? ['The payment came back. The amount is payable again.'] : []),
+      ...(isCredit ? ['The payment was returned. The amount is payable again.'] : []),
       ...(voidedAt === null ? [] : [`VOID since ${day(voidedAt)}: ${document.void_reason ?? ''}`]),
     ],
     createdAt: document.issued_at,

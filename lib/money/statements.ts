@@ -26,7 +26,7 @@ export const causeTexts: Record<string, string> = {
   adjusted: 'Manual commission or deduction',
   opening_balance: 'Opening balance from another service',
   payout_paid: 'Payout',
-  payout_returned: 'Payout that came back',
+  payout_returned: 'Returned payout',
 }
 
 /** Returns a month such as `2026-01` as the range of its moments, or undefined if the text is not a month. */

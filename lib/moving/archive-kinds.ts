@@ -178,7 +178,7 @@ export const kinds = {
   },
   rules: {
     table: 'commission_rules',
-    title: 'Terms of groups, partners and products, ended ones too, because commissions name them.',
+    title: 'Terms of groups, partners and products, including ended ones, because commissions refer to them.',
     fields: {
       id: 'id',
       group_id: 'groups?',

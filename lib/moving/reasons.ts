@@ -11,7 +11,7 @@ export const reasons = {
   terms_not_imported:
     "The group is imported without terms, because the source doesn't contain them. Set them before you switch.",
   terms_in_other_currency:
-    "The group's fixed amount is not in the program's currency, so the group is imported without it. Set it by hand.",
+    "The group's fixed amount is not in the program's currency, so the group is imported without it. Set it manually.",
   first_sale_as_one_month: 'The source only pays for the first sale. Here, the group pays for one month.',
   already_imported: 'An earlier import created it.',
   already_there: 'The program already has it.',

@@ -95,6 +95,6 @@ export const commissionRules = z.array(commissionRule).check(
 export const everybodysRules = commissionRules.check(
   z.refine(
     (rules) => rules.every((rule) => rule.product_id ?? rule.sale_type),
-    'must each name a product_id or a sale_type: the terms of the program are the rule for all products',
+    'must each have a product_id or a sale_type: the terms of the program are the rule for all products',
   ),
 )

@@ -102,7 +102,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     })
   }
   const meanwhile = 'Calls answer 503, and no acknowledged data is lost.'
-  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Free some space there, and Postgres restarts by itself.`
+  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Free some space there, and Postgres restarts automatically.`
   /** When it starts, Postgres recovers all committed data after a kill or a full disk. */
   async function relaunch(problem: string, attempts: number): Promise<void> {
     onProblem(problem)
@@ -185,7 +185,7 @@ async function initialise(
     if (!isTaken) throw error
     if (!isInitialised(dataFolder))
       throw new OperatorError(
-        `${dataFolder} contains something other than a database. Empty it, or name another folder.`,
+        `${dataFolder} contains something other than a database. Empty it, or choose another folder.`,
       )
   } finally {
     fs.rmSync(created, { recursive: true, force: true })

@@ -298,7 +298,7 @@ function currencyCheck(program: string, currencies: string[]) {
   const wanted = program.toUpperCase()
   const message = ok
     ? `Live sales arrive in the program's currency, ${wanted}.`
-    : `The last live sales are in another currency, such as ${ofLastSale.toUpperCase()}, so the program's figures in ${wanted} do not count them. Construct the client with currency: '${program}', or name the currency of each sale.`
+    : `The last live sales are in another currency, such as ${ofLastSale.toUpperCase()}, so the program's figures in ${wanted} do not count them. Construct the client with currency: '${program}', or send the currency of each sale.`
   return { name: 'currency_matches', ok, message }
 }
 

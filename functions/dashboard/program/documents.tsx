@@ -54,7 +54,7 @@ programList(pages, '/documents', 'payout:list', (c) => {
     cursor: byId,
     read: (part) => listDocuments(c.get('db'), { programId }, { ...part, search }),
     show: () => ({
-      lead: 'Self-billing invoices of payments, and credit notes of payments that came back. An accountant has to check them.',
+      lead: 'Self-billing invoices of payments, and credit notes for returned payments. An accountant has to check them.',
       what: 'Name or number',
       views: <PayoutViews programId={programId} current="documents" />,
       actions: (

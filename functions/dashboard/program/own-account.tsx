@@ -24,7 +24,7 @@ pages.get(route, requireProgram('own-account:connect'), async (c) => {
     <ProgramPage
       title="The deployment's Stripe account"
       current="/settings"
-      lead="The Stripe account that this service itself uses. Its events don't contain an account id, so only one program can connect to it."
+      lead="The service's own Stripe account. Its events don't contain an account id, so only one program can connect to it."
     >
       <Steps state={state} baseUrl={c.env.BASE_URL} address={ownAccountAddress(programId)} />
       <p>

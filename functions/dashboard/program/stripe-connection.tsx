@@ -100,7 +100,7 @@ function Connected({ accountId, address }: { accountId: string; address: string 
     <>
       <p>
         {accountId === ownAccount ? (
-          'The Stripe account of this deployment itself.'
+          "The service's own Stripe account."
         ) : (
           <>
             Stripe account <code>{accountId}</code>.
@@ -253,7 +253,7 @@ function PastProgress({ backfill }: { backfill: Backfill }) {
           {status === 'running' && `Importing past ${kindNames[kind]}.`}
           {status === 'stopped' && `The import stopped at ${kindNames[kind]}.`}
         </strong>{' '}
-        {figures} {status === 'running' && 'It continues by itself.'}
+        {figures} {status === 'running' && 'It continues automatically.'}
       </p>
       {problem !== null && <p class="bad">{problem}</p>}
     </>

@@ -113,7 +113,7 @@ export const money = {
     es: 'El clic no tiene dirección de página, aunque las páginas del programa tienen la etiqueta.',
     pt: 'O clique não tem endereço de página, embora as páginas do programa tenham a tag.',
   },
-  'A bot made the click.': {
+  'The click came from a bot.': {
     de: 'Ein Bot hat geklickt.',
     fr: 'Un robot a fait le clic.',
     es: 'Un bot hizo el clic.',
@@ -435,7 +435,7 @@ export const money = {
     es: 'Saldo inicial de otro servicio',
     pt: 'Saldo inicial de outro serviço',
   },
-  'Payout that came back': {
+  'Returned payout': {
     de: 'Zurückgekommene Auszahlung',
     fr: 'Versement revenu',
     es: 'Pago devuelto',
