@@ -22,6 +22,7 @@ import { pages as start } from './dashboard/account/start.ts'
 import { pages as twoFactor } from './dashboard/account/two-factor.tsx'
 import { pages as verification } from './dashboard/account/verification.tsx'
 import { pages as partnerAdjustments } from './dashboard/partner/adjustments.tsx'
+import { isOwnHost, limitHost } from './dashboard/join/host.ts'
 import { pages as join } from './dashboard/join/join.tsx'
 import { pages as partnerApplications } from './dashboard/partner/applications.tsx'
 import { pages as partnerCommissions } from './dashboard/partner/commissions.tsx'
@@ -138,8 +139,8 @@ pages.use(async (c, next) => {
 // signed token and without a page.
 pages.use(async (c, next) => {
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'
-  const isOwn =
-    c.req.header('sec-fetch-site') === 'same-origin' || c.req.header('origin') === new URL(c.env.BASE_URL).origin
+  const { origin } = new URL(isOwnHost(c) ? c.env.BASE_URL : c.req.url)
+  const isOwn = c.req.header('sec-fetch-site') === 'same-origin' || c.req.header('origin') === origin
   if (!isRead && !isOwn && c.req.path !== unsubscribePath)
     throw new ApiError('forbidden', 'This came from a page of another site. Go back to the dashboard and try again.')
   await next()
@@ -154,6 +155,7 @@ pages.use(async (c, next) => {
   c.set('db', openDatabase(c.env))
   await next()
 })
+pages.use(limitHost)
 pages.use(async (c, next) => {
   c.set('showPage', async (address, cookie) => {
     const sent = c.req.raw.headers
@@ -186,6 +188,8 @@ pages.use((c, next) => {
 pages.use(actOnce)
 
 const allPages = [
+  // Comes before `start`, because it answers `/` on a program's own host.
+  join,
   start,
   account,
   auditLog,
@@ -201,7 +205,6 @@ const allPages = [
   twoFactor,
   verification,
   partnerAdjustments,
-  join,
   partnerApplications,
   partnerCommissions,
   earnings,

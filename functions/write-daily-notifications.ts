@@ -1,13 +1,20 @@
 import { call, type DatabaseEnv, openDatabase } from '../lib/database.ts'
+import type { AddressEnv } from '../lib/notifications/public-address.ts'
+import { checkHosts } from '../lib/programs/hosts.ts'
 
 /**
  * Scheduled: notifies partners of their earnings of the previous day (UTC), and advertisers of due payouts once a
- * week. The relay sends these notifications.
+ * week. Also checks the DNS records of programs' own domains, and notifies programs whose domain it disables. The relay sends these
+ * notifications.
  */
 export default {
-  async scheduled(_event: unknown, env: DatabaseEnv): Promise<void> {
-    const written = await openDatabase(env).query(call('write_daily_notifications', { moment: new Date() }))
-    if (written.length > 0)
-      console.log(JSON.stringify({ function: 'write-daily-notifications', notifications: written.length }))
+  async scheduled(_event: unknown, env: DatabaseEnv & AddressEnv): Promise<void> {
+    const db = openDatabase(env)
+    const written = await db.query(call('write_daily_notifications', { moment: new Date() }))
+    const disabled_hosts = await checkHosts(db, env)
+    if (written.length + disabled_hosts > 0)
+      console.log(
+        JSON.stringify({ function: 'write-daily-notifications', notifications: written.length, disabled_hosts }),
+      )
   },
 }

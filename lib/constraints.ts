@@ -57,6 +57,8 @@ const refusals: Record<string, () => ApiError> = {
         message: 'must not be before the month of the payout',
       },
     ),
+  program_hosts_verified_key: () =>
+    conflict('Another program uses this domain. Remove it there first.', 'host', 'must not belong to another program'),
   join_slugs_pkey: () =>
     conflict('Another program has this address. Choose another.', 'slug', 'must not belong to another program'),
   join_slugs_few: () =>

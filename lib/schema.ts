@@ -626,7 +626,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled' | 'host_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -951,6 +951,14 @@ export interface ProgramBilling {
   series: string;
   vat_bp: number | null;
   vat_id: string | null;
+}
+
+export interface ProgramHosts {
+  checked_at: Timestamp | null;
+  host: string;
+  missing_since: Timestamp | null;
+  program_id: Int8;
+  verified_at: Timestamp | null;
 }
 
 export interface ProgramMembers {
@@ -1386,6 +1394,7 @@ export interface DB {
   processor_reversals: ProcessorReversals;
   processor_sessions: ProcessorSessions;
   program_billing: ProgramBilling;
+  program_hosts: ProgramHosts;
   program_members: ProgramMembers;
   program_roles: ProgramRoles;
   program_terms: ProgramTerms;
@@ -1712,6 +1721,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; filters: string | null; starts: (Date)[] | null; until: Date | null; days_before: number | null; of_currency: string | null; moment: Date | null }
     row: { n: number | null; is_before: boolean | null; metric: string | null; amount: number | null; read_from: Date | null }
   }
+  record_host_checks: {
+    arguments: { found_programs: (number)[] | null; missing_programs: (number)[] | null }
+    row: { record_host_checks: number | null }
+  }
   record_webhook_attempts: {
     arguments: { attempts: string | null }
     row: { program_id: number | null; next_at: Date | null; outbox_ids: (number)[] | null }
@@ -1942,6 +1955,7 @@ export const functionCalls: {
   read_partner_campaigns: { text: 'select * from read_partner_campaigns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'filters', 'from_time', 'until', 'of_currency', 'max_values'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
   read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'starts', 'until', 'days_before', 'of_currency', 'moment'] },
+  record_host_checks: { text: 'select record_host_checks($1, $2)', names: ['found_programs', 'missing_programs'] },
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_payout: { text: 'select * from refuse_payout($1, $2, $3)', names: ['of_program_id', 'of_payout_id', 'because'] },

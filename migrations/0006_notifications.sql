@@ -3,7 +3,8 @@ create domain notification_kind as text check (value in (
   'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'payout_reduced', 'payout_paid',
   'payout_refused', 'payout_returned', 'payout_unclaimed', 'payout_address_needed', 'tax_form_needed', 'statement_ready', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
-  'sale_currency_corrected', 'sale_currency_differs', 'payment_ignored', 'self_billing_withdrawn', 'processor_disconnected', 'webhook_disabled', 'postback_disabled'
+  'sale_currency_corrected', 'sale_currency_differs', 'payment_ignored', 'self_billing_withdrawn', 'processor_disconnected', 'webhook_disabled', 'postback_disabled',
+  'host_disabled'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 300);

@@ -39,6 +39,20 @@ create table join_pages (
   foreign key (program_id, terms_version) references program_terms (program_id, version)
 );
 
+-- The host of a program's own domain that shows its join page, such as partners.example.com. Several programs can enter a host. It belongs
+-- to the one that verified it.
+create table program_hosts (
+  program_id bigint primary key references programs (id),
+  host text not null check (length(host) <= 253 and host ~ '^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$'),
+  -- Null until its DNS record is found, and again after the record was missing for days.
+  verified_at timestamptz,
+  -- The last daily check, and the first of the latest checks that missed the record.
+  checked_at timestamptz,
+  missing_since timestamptz,
+  check (verified_at is not null or missing_since is null)
+);
+create unique index program_hosts_verified_key on program_hosts (host) where verified_at is not null;
+
 -- A person's application to a program. It waits for the program's decision once the person has confirmed their address.
 create table applications (
   program_id bigint not null references programs (id),

@@ -30,7 +30,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text, 'host_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -1425,6 +1425,21 @@ create table program_billing (
   constraint program_billing_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
 );
 CREATE TRIGGER program_billing_audit AFTER INSERT OR UPDATE ON public.program_billing FOR EACH ROW EXECUTE FUNCTION audit_program_billing();
+
+create table program_hosts (
+  program_id bigint not null,
+  host text not null,
+  verified_at timestamp with time zone,
+  checked_at timestamp with time zone,
+  missing_since timestamp with time zone,
+  constraint program_hosts_pkey PRIMARY KEY (program_id),
+  constraint program_hosts_check CHECK (((verified_at IS NOT NULL) OR (missing_since IS NULL))),
+  constraint program_hosts_host_check CHECK (((length(host) <= 253) AND (host ~ '^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$'::text))),
+  constraint program_hosts_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE UNIQUE INDEX program_hosts_verified_key ON public.program_hosts USING btree (host) WHERE (verified_at IS NOT NULL);
+CREATE TRIGGER program_hosts_audit AFTER INSERT OR DELETE ON public.program_hosts FOR EACH ROW EXECUTE FUNCTION audit_program_host();
+CREATE TRIGGER program_hosts_audit_update AFTER UPDATE ON public.program_hosts FOR EACH ROW WHEN (((old.host IS DISTINCT FROM new.host) OR (old.verified_at IS DISTINCT FROM new.verified_at))) EXECUTE FUNCTION audit_program_host();
 
 create table program_members (
   program_id bigint not null,
@@ -3794,6 +3809,17 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_program_host()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform write_program_audit(coalesce(new.program_id, old.program_id), 'join_page.changed', coalesce(new.host, old.host), jsonb_build_object(
+    'host', jsonb_build_array(old.host, new.host), 'verified', jsonb_build_array(old.verified_at is not null, new.verified_at is not null)));
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_program_member()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -4600,6 +4626,7 @@ begin
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
   update join_pages j set is_open = false where j.program_id = any (program_ids) and j.is_open;
+  delete from program_hosts h where h.program_id = any (program_ids);
   delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);
@@ -8816,7 +8843,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'host_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -10522,6 +10549,32 @@ begin
       where c.program_id = corrected.program_id and c.sale_id = corrected.id;
     end if;
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.record_host_checks(found_programs bigint[], missing_programs bigint[])
+ RETURNS SETOF bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  checked program_hosts;
+begin
+  for checked in
+    select h.* from program_hosts h
+    where h.program_id = any (found_programs || missing_programs) and h.verified_at is not null
+    order by h.program_id for update
+  loop
+    if checked.program_id = any (found_programs) then
+      update program_hosts h set checked_at = now(), missing_since = null where h.program_id = checked.program_id;
+    elsif checked.missing_since <= now() - interval '60 hours' then
+      update program_hosts h set checked_at = now(), missing_since = null, verified_at = null where h.program_id = checked.program_id;
+      perform write_outbox(checked.program_id, 'host_disabled', 'advertiser', null, concat_ws(':', 'host', checked.host, checked.missing_since),
+        jsonb_build_object('host', checked.host));
+      return next checked.program_id;
+    else
+      update program_hosts h set checked_at = now(), missing_since = coalesce(h.missing_since, now()) where h.program_id = checked.program_id;
+    end if;
+  end loop;
 end $function$
 ;
 

@@ -281,6 +281,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     let taken = 0
     const server = await startServer({
       service: {
+        isProgramHost: () => Promise.resolve(false),
         async answer() {
           taken += 1
           return Response.json(await recordClick(db, click, null))

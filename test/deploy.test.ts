@@ -155,6 +155,12 @@ test('an explicit host replaces the host of the environment', () => {
   expect(dashboard).toMatchObject({ routes: ['try.acme.test/*'], vars: { BASE_URL: 'https://try.acme.test' } })
 })
 
+test("with PROGRAM_HOSTS=on, only the dashboard answers on the programs' own hosts", () => {
+  const { operator } = readOperator({ ...given('staging'), PROGRAM_HOSTS: 'on' })
+  const everywhere = readFunctions(operatorToml(wranglerToml, operator)).filter(({ routes }) => routes.includes('*/*'))
+  expect(everywhere.map(({ name }) => name)).toEqual(['dashboard'])
+})
+
 const placed = (environment: Record<string, string>) =>
   readFunctions(operatorToml(wranglerToml, readOperator(environment).operator)).map(({ region }) => region)
 

@@ -46,6 +46,7 @@ const referenceTables: Record<string, string> = {
   applications: 'few, and found by mailed links',
   mail_counts: 'few and short-lived',
   join_slugs: 'read before the program is known, rarely written',
+  program_hosts: 'read before the program is known, rarely written',
   audit_log: 'belongs to workspaces, for their owners',
   used_forms: 'people, short-lived',
   clicks_kept: 'a single row',

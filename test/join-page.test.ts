@@ -1,6 +1,11 @@
-import { describe, expect, test, vi } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
+import writeDaily from '../functions/write-daily-notifications.ts'
 import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
+import { findProgramOfHost, programHost } from '../lib/programs/hosts.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
 import { needsStatement } from '../lib/programs/needs-attention.ts'
 import { newEmail, openJoinPages } from './support/join-pages.ts'
@@ -20,9 +25,10 @@ const pageEnv = {
 
 /** Sends a request to the pages, and waits for their work after the answer. */
 async function visit(path: string, init: RequestInit = {}, more: object = {}) {
+  const address = path.startsWith('/') ? baseUrl + path : path
   const after: Promise<unknown>[] = []
   const worker = { ...inNoWorker, waitUntil: (work: Promise<unknown>) => void after.push(work) }
-  const response = await dashboard.request(baseUrl + path, init, { ...pageEnv, ...more }, worker)
+  const response = await dashboard.request(address, init, { ...pageEnv, ...more }, worker)
   await Promise.all(after)
   const { status, headers } = response
   return { status, headers, location: headers.get('location'), text: await response.text() }
@@ -319,6 +325,165 @@ describe('the join page', () => {
     expect(reported.map(({ subject }) => subject)).toEqual([
       'Your application to Engine',
       'You are a partner of Engine',
+    ])
+  })
+})
+
+describe("a program's own domain", async () => {
+  /** The TXT records by name. The name service is down while it is undefined. */
+  let records: Record<string, string> | undefined = {}
+  const nameService = createServer((request, response) => {
+    const name = new URL(request.url ?? '', baseUrl).searchParams.get('name') ?? ''
+    if (!records) response.writeHead(503)
+    const data = records?.[name]
+    response.end(JSON.stringify({ Answer: data === undefined ? [] : [{ type: 16, data: `"${data}"` }] }))
+  }).listen(0, '127.0.0.1')
+  await once(nameService, 'listening')
+  afterAll(() => nameService.close())
+  const dns = {
+    PROGRAM_HOSTS: 'on',
+    DNS_OVER_HTTPS_URL: `http://127.0.0.1:${(nameService.address() as AddressInfo).port}/`,
+  }
+
+  const checkDaily = () => writeDaily.scheduled({}, { ...env, ...dns })
+
+  type Program = Awaited<ReturnType<typeof joinable>>
+  async function set(program: Program, action: string, fields: Record<string, string> = {}) {
+    const path = `/programs/${program.programId}/join-page${action}`
+    const referer = `${baseUrl}/programs/${program.programId}/join-page`
+    const sent = await submit(path, fields, { token: program.owner.token, env: dns, headers: { referer } })
+    const cookie = (sent.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
+    const session = sessionCookieOf(program.owner.token).cookie
+    return (await visit(sent.location ?? path, { headers: { cookie: `${session}; ${cookie}` } }, dns)).text
+  }
+  async function publish(program: Program, host: string) {
+    records = { ...records, [`_svc.${host}`]: `svc-program-id=${program.programId}` }
+    await set(program, '/host', { host })
+    return await set(program, '/host/check')
+  }
+  const onHost = (host: string, path: string, init: RequestInit = {}) => visit(`https://${host}${path}`, init, dns)
+
+  test('shows only the join page, without a session, and leads to the service for everything else', async () => {
+    const [program, other, host, email] = [await joinable(), await joinable(), 'partners.acme.example', newEmail()]
+    expect(await set(program, '/host', { host: 'https://Partners.ACME.example/join' })).toContain(
+      '_svc.partners.acme.example',
+    )
+    expect((await onHost(host, '/')).status).toBe(404)
+    expect(await set(program, '/host/check')).toContain('The TXT record was not found')
+    expect(await publish(program, host)).toContain('the domain is verified')
+    expect(await set(program, '')).toContain('https://partners.acme.example/')
+
+    const headers = sessionCookieOf(program.owner.token)
+    const page = await onHost(host, '/', { headers })
+    expect(page.text).toContain(`action="/join/${program.slug}"`)
+    expect(page.text).not.toContain(program.owner.email)
+    expect((await onHost(host, `/join/${program.slug}`)).status).toBe(200)
+    expect((await onHost(host, '/', { headers: { host: 'api.example.com' } })).status).toBe(200)
+    for (const path of [
+      '/programs/new',
+      `/programs/${program.programId}`,
+      '/account',
+      '/api/v1/partners',
+      `/join/${other.slug}`,
+      '//evil.example',
+      '/invitation',
+    ])
+      expect([path, (await onHost(host, path, { headers })).status]).toEqual([path, 404])
+    for (const path of [
+      '/partner',
+      '/sign-in?next=/partner',
+      '/sign-up',
+      '/forgot-password',
+      '/partner-invitation?token=x',
+    ])
+      expect((await onHost(host, path, { headers })).location).toBe(baseUrl + path)
+    const origin = { origin: `https://${host}` }
+    for (const path of ['/sign-in', '/partner/payouts', `/programs/${program.programId}/join-page`])
+      expect((await onHost(host, path, { method: 'POST', headers: { ...headers, ...origin } })).status).toBe(404)
+
+    const body = () => new URLSearchParams(applicant(email))
+    const sent = { method: 'POST', headers: origin, body: body() }
+    expect((await onHost(host, `/join/${program.slug}`, { ...sent, headers: { origin: baseUrl } })).status).toBe(403)
+    expect((await onHost(host, `/join/${program.slug}`, sent)).location).toBe(`/join/${program.slug}/sent`)
+    const token = /https:\/\/partners\.acme\.example\/application\?token=(\S+)/.exec(
+      (await mailsTo(email)).at(-1) ?? '',
+    )?.[1]
+    expect((await onHost(host, `/application?token=${token}`)).text).toContain('Yes, I apply')
+
+    // Another program's domain neither shows nor withdraws the application.
+    await publish(other, 'partners.other.example')
+    expect((await onHost('partners.other.example', `/application?token=${token}`)).text).toContain('no longer works')
+    for (const action of ['', '/withdraw'])
+      await onHost('partners.other.example', `/application${action}?token=${token}`, {
+        method: 'POST',
+        headers: { origin: 'https://partners.other.example' },
+      })
+    expect(await program.states()).toEqual([])
+    await onHost(host, `/application?token=${token}`, { method: 'POST', headers: origin })
+    expect(await program.states()).toEqual(['waiting'])
+  })
+
+  test('belongs to the first program that verifies it, until that program removes it', async () => {
+    const [owner, thief, host] = [await joinable(), await joinable(), 'join.taken.example']
+    await publish(owner, host)
+    await set(thief, '/host', { host })
+    expect(await set(thief, '/host/check')).toContain('The TXT record was not found')
+    expect(await publish(thief, host)).toContain('Another program uses this domain')
+    expect(await findProgramOfHost(db, host)).toMatchObject({ program_id: owner.programId })
+    await set(owner, '/host', { host: 'join.new.example' })
+    expect(await findProgramOfHost(db, host)).toBeUndefined()
+    expect(await set(thief, '/host/check')).toContain('the domain is verified')
+    await set(thief, '/host', { host: '' })
+    expect(await findProgramOfHost(db, host)).toBeUndefined()
+    for (const near of ['api.example.com', 'x.api.example.com', 'example.com'])
+      expect(await set(owner, '/host', { host: near })).toContain('belongs to the service')
+    const invalid = [
+      '127.0.0.1',
+      '0x7f.1',
+      '[::1]',
+      'localhost',
+      'acme.example:8080',
+      'acme.example.',
+      'a_b.example',
+      'a@b.example',
+    ]
+    expect(invalid.filter((typed) => programHost.safeParse(typed).success)).toEqual([])
+  })
+
+  test('is disabled after four daily checks without its record, and the program is notified', async () => {
+    const [program, host] = [await joinable(), 'join.dangling.example']
+    await publish(program, host)
+    const later = () =>
+      sql.query("update program_hosts set missing_since = missing_since - interval '1 day' where host = $1", [host])
+    const [whole, { [`_svc.${host}`]: _, ...rest }] = [records, { ...records }]
+    records = undefined
+    await checkDaily()
+    records = rest
+    for (let day = 0; day < 3; day++) {
+      await checkDaily()
+      await later()
+    }
+    expect((await onHost(host, '/')).status).toBe(200)
+    records = whole
+    await checkDaily()
+    records = rest
+    for (let day = 0; day < 3; day++) {
+      await checkDaily()
+      await later()
+    }
+    expect(await set(program, '')).toContain('The TXT record has been missing since')
+    await checkDaily()
+    expect((await onHost(host, '/')).status).toBe(404)
+    const { rows } = await sql.query('select kind, payload from outbox where program_id = $1', [program.programId])
+    expect(rows).toEqual([{ kind: 'host_disabled', payload: { host } }])
+    const { rows: log } = await sql.query(
+      'select details from audit_log where program_id = $1 and subject = $2 order by id',
+      [program.programId, host],
+    )
+    expect(log.map(({ details }) => details)).toEqual([
+      { host: [null, host], verified: [false, false] },
+      { host: [host, host], verified: [false, true] },
+      { host: [host, host], verified: [true, false] },
     ])
   })
 })

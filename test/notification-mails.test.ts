@@ -84,13 +84,13 @@ test('each kind of notification has a topic that its recipients can choose', asy
       ('commission_flagged', 'advertiser'),
       ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
       ('refund_not_converted', 'advertiser'), ('sale_currency_corrected', 'advertiser'), ('sale_currency_differs', 'advertiser'), ('payment_ignored', 'advertiser'), ('self_billing_withdrawn', 'advertiser'), ('processor_disconnected', 'advertiser'),
-      ('webhook_disabled', 'advertiser'), ('postback_disabled', 'partner')) reported (kind, audience)`,
+      ('webhook_disabled', 'advertiser'), ('host_disabled', 'advertiser'), ('postback_disabled', 'partner')) reported (kind, audience)`,
   )
   for (const { audience, topic } of rows) expect([topic, topicWords[topic].reader]).toEqual([topic, audience])
   const { rows: kinds } = await sql.query<{ definition: string }>(
     `select pg_get_constraintdef(c.oid) as definition from pg_constraint c join pg_type t on t.oid = c.contypid where t.typname = 'notification_kind'`,
   )
-  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(28)
+  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(29)
 })
 
 test('a payout mails the partner once, even with repeated events and concurrent senders', async () => {

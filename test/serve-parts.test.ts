@@ -173,6 +173,7 @@ describe('over HTTP', async () => {
   const baseUrl = 'https://partners.example.com'
   const given = {
     service: {
+      isProgramHost: (host: string) => Promise.resolve(host === 'partners.acme.example'),
       answer: async (request: Request) => {
         const { cf } = request as Request & { cf?: unknown }
         const seen = Object.fromEntries(request.headers)
@@ -206,7 +207,10 @@ describe('over HTTP', async () => {
       method: body ? 'POST' : 'GET',
     })
     const answered = new Promise<string>((resolve, reject) => {
-      request.on('response', (response) => void text(response).then(resolve))
+      request.on(
+        'response',
+        (response) => void text(response).then((said) => resolve(said || `${response.statusCode}`)),
+      )
       request.on('error', reject)
     })
     request.end(body)
@@ -224,7 +228,7 @@ describe('over HTTP', async () => {
     host: 'evil.example',
   }
   test('restarts lose no request of a proxy that keeps connections open and retries refused connections', async () => {
-    const served = { ...given, service: { answer: async () => (await sleep(2), new Response('ok')) } }
+    const served = { ...given, service: { ...given.service, answer: async () => (await sleep(2), new Response('ok')) } }
     let current = await startServer(served)
     const { port } = current
     const agent = new Agent({ keepAlive: true, maxSockets: 24 })
@@ -278,6 +282,27 @@ describe('over HTTP', async () => {
       const { seen } = await ask(from, forged)
       expect(Object.keys(seen).filter((name) => /^(x-|cloudfront-)/.test(name))).toEqual([])
     }
+  })
+
+  test("only a trusted proxy names a program's host and asks about one", async () => {
+    const program = { 'x-program-host': 'Partners.Acme.example' }
+    expect(await ask('127.0.0.1', program)).toMatchObject({ url: `${baseUrl}/x` })
+    expect(await ask('127.0.0.2', program)).toMatchObject({
+      url: 'https://partners.acme.example/x',
+      seen: expect.not.objectContaining({ 'x-program-host': expect.anything() }),
+    })
+    for (const host of ['evil.example/programs', 'evil.example:8080', 'a@evil.example', ''])
+      expect(await ask('127.0.0.2', { 'x-program-host': host })).toMatchObject({ error: { code: 'invalid_request' } })
+    const about = '/internal/program-host?domain='
+    expect(await ask('127.0.0.2', {}, `${about}partners.acme.example`)).toBe(200)
+    expect(await ask('127.0.0.2', {}, `${about}other.example`)).toBe(404)
+    expect(await ask('127.0.0.2', {}, '/internal/program-host')).toBe(404)
+    // The proxy adds X-Forwarded-For to the requests of visitors.
+    for (const [from, headers] of [
+      ['127.0.0.1', {}],
+      ['127.0.0.2', { 'x-forwarded-for': '203.0.113.9' }],
+    ] as const)
+      expect(await ask(from, headers, `${about}partners.acme.example`)).toMatchObject({ url: expect.any(String) })
   })
 
   test.each(['//evil.example/x', 'http://evil.example/x', '/%00', '/..//x'])(

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import type { Created } from '../idempotency.ts'
 import { nameOf } from '../names.ts'
 import { type Application, applicationStatuses } from '../programs/applications.ts'
-import { joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
+import { addressOfPage, joinPageChanges, type JoinPage, maxQuestions, questionTypes } from '../programs/join-page.ts'
 import { filterText, idIn, idParameter, listQuery, oneOf } from './lists.ts'
 import { answered, answeredCreated, body, type Operation, refused } from './operation.ts'
 import { noteField } from './request-fields.ts'
@@ -99,7 +99,7 @@ export function asJoinPage(page: JoinPage, baseUrl: string) {
   } = page
   return {
     slug,
-    url: slug === null ? null : `${baseUrl}/join/${slug}`,
+    url: addressOfPage(page, baseUrl),
     is_open,
     approves_at_once,
     intro,
@@ -191,7 +191,7 @@ const fields = {
 
 const pageFields = {
   slug: 'The page’s address is `/join/<slug>`. Up to five earlier slugs redirect to the current one and stay reserved for the program. Null until the page is first changed.',
-  url: 'The full address.',
+  url: "The full address, on the program's own domain if it has one.",
   is_open: 'Whether the page is public. Your own form works even if it is not.',
   approves_at_once:
     'Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide.',

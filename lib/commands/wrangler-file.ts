@@ -101,6 +101,7 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'STRIPE_CLIENT_ID',
   'TURNSTILE_SITE_KEY',
   'TURNSTILE_SECRET_KEY',
+  'PROGRAM_HOSTS',
   'CLICK_RETENTION_MONTHS',
   'DNS_OVER_HTTPS_URL',
   // Only the local stack adds this entry, so it is never deployed.

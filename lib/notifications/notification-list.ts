@@ -17,6 +17,8 @@ export const notificationPayload = z.object({
   currency: z.optional(z.string()),
   /** The address of a disabled webhook endpoint. */
   url: z.optional(z.string()),
+  /** The disabled host of a join page. */
+  host: z.optional(z.string()),
   /** The reference of a paid payout's transfer. */
   reference: z.nullish(z.string()),
   reason: z.nullish(z.string()),

@@ -80,6 +80,8 @@ export function textOf(
       return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect.'
     case 'webhook_disabled':
       return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Once it responds again, enable it under Webhooks and replay the missed deliveries.`
+    case 'host_disabled':
+      return `The DNS record that verifies ${payload.host ?? 'your domain'} has been missing for three days, so the join page no longer answers there. Create the record again, then check it under Join page.`
     case 'postback_disabled':
       return 'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.'
     default:

@@ -1,5 +1,6 @@
 import type { Database } from '../database.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
+import { readHost } from './hosts.ts'
 
 /** Mails to applicants. Their wording is fixed, except for the program's name. */
 
@@ -22,20 +23,22 @@ async function mailText(
 
 const notYou = "If this wasn't you, you can ignore this e-mail. We don't keep an application that isn't confirmed."
 
-/** Mails the link that confirms an application within `confirmDays`. */
+/** Mails the link that confirms an application within `confirmDays`. It leads to the program's own host if it has a verified one. */
 export async function mailConfirmation(
   db: Database,
   env: ApplicationMailEnv,
-  { to, programName }: Recipient,
+  { to, programId, programName }: Recipient & { programId: number },
   token: string,
 ) {
+  const host = await readHost(db, programId)
+  const origin = host?.verified_at ? `https://${host.host}` : env.BASE_URL
   await mailText(db, env, {
     to,
     programName,
     subject: `Confirm your application to ${programName}`,
     text: [
       `Somebody, probably you, applied to become a partner of ${programName} with this address. Check the application and confirm it within ${confirmDays} days:`,
-      `${env.BASE_URL}/application?token=${token}`,
+      `${origin}/application?token=${token}`,
       notYou,
     ],
   })

@@ -3,8 +3,8 @@ import { kysely } from '../kysely.ts'
 import { type AddressEnv, resolve } from '../notifications/public-address.ts'
 
 /**
- * The TXT record that proves a program's domain. Because of the prefix, it also works for domains with a CNAME, which can't have other
- * records.
+ * The TXT record that proves that a domain belongs to a program. Because of the prefix, it also works for domains with a CNAME, which
+ * can't have other records.
  */
 export const proofOf = (programId: number, domain: string) => ({
   name: `_svc.${hostOf(domain)}`,
@@ -15,6 +15,14 @@ const hostOf = (domain: string) => domain.split(':', 1)[0] ?? ''
 
 const longestMilliseconds = 5000
 
+/** Looks for the TXT record of a program's domain. Returns whether it is there. Throws if the name service does not respond. */
+export async function findsProof(env: AddressEnv, programId: number, domain: string): Promise<boolean> {
+  const { name, value } = proofOf(programId, domain)
+  const records = await resolve(name, 'TXT', env, AbortSignal.timeout(longestMilliseconds))
+  // The name service puts quotes around the text.
+  return records.some((record) => record.replaceAll('"', '').trim() === value)
+}
+
 /**
  * Looks for the TXT record of a program's domain, and stores the proof if the record belongs to the program. Returns whether it does.
  * Throws if the name service does not respond.
@@ -24,10 +32,7 @@ export async function proveDomain(
   env: AddressEnv,
   { id, domain }: { id: number; domain: string },
 ): Promise<boolean> {
-  const { name, value } = proofOf(id, domain)
-  const records = await resolve(name, 'TXT', env, AbortSignal.timeout(longestMilliseconds))
-  // The name service puts quotes around the text.
-  if (!records.some((record) => record.replaceAll('"', '').trim() === value)) return false
+  if (!(await findsProof(env, id, domain))) return false
   await db.query(
     kysely
       .updateTable('programs')

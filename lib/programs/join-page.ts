@@ -90,7 +90,10 @@ function pagesStatement() {
     .leftJoin('program_terms as t', (join) =>
       join.onRef('t.program_id', '=', 'j.program_id').onRef('t.version', '=', 'j.terms_version'),
     )
-    .select(['g.id as program_id', 'g.name as program_name', 'g.language', 'j.slug', 'j.intro', 'j.logo_url'])
+    .leftJoin('program_hosts as h', (join) =>
+      join.onRef('h.program_id', '=', 'g.id').on('h.verified_at', 'is not', null),
+    )
+    .select(['g.id as program_id', 'g.name as program_name', 'g.language', 'j.slug', 'j.intro', 'j.logo_url', 'h.host'])
     .select(['j.terms_version', 't.text as terms', 't.created_at as terms_since'])
     .select((eb) => [
       eb.fn.coalesce('j.is_open', eb.lit(false)).as('is_open'),
@@ -111,6 +114,12 @@ export async function readJoinPage(db: Database, programId: number): Promise<Joi
   const [page] = await db.query(pageStatement(programId))
   if (!page) throw new ApiError('not_found', 'There is no such program.')
   return page
+}
+
+/** Returns the public address of a page: `/` on the program's own host. Null before the page is first saved. */
+export function addressOfPage({ host, slug }: Pick<JoinPage, 'host' | 'slug'>, baseUrl: string): string | null {
+  if (slug === null) return null
+  return host === null ? `${baseUrl}/join/${slug}` : `https://${host}/`
 }
 
 /** Finds an open page by its current address or a former one. */

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { secretsOf } from '../commands/deploy/plan.ts'
-import type { Postgres } from '../database.ts'
+import { Database, type Postgres } from '../database.ts'
+import { findProgramOfHost } from '../programs/hosts.ts'
 import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
 import { type OwnChannels, openChannels } from './channels.ts'
 import type { ProcessMetrics } from './metrics.ts'
@@ -40,6 +41,8 @@ interface Loaded {
 
 export interface Service {
   answer(request: Request, context: Context): Promise<Response>
+  /** True if a program has verified this host for its join page. */
+  isProgramHost(host: string): Promise<boolean>
   /** Runs a function's scheduled handler. */
   scheduled(name: string, cron?: string): Promise<void>
   functions: FunctionEntry[]
@@ -115,7 +118,11 @@ export async function loadFunctions(options: {
     .flatMap((found) => found.entry.paths.map((path) => ({ ...found, path, prefix: path.replace(/\*$/, '') })))
     .toSorted((a, b) => b.prefix.length - a.prefix.length)
 
+  const ownOrigin = environment['BASE_URL'] && new URL(environment['BASE_URL']).origin
+
+  /** On a program's own host, only the pages answer. They decide which of them do. */
   function routeOf(url: string) {
+    if (ownOrigin && new URL(url).origin !== ownOrigin) return routes.find(({ path }) => path === '/*')
     const address = url.slice(url.indexOf('/', 'https://'.length))
     return routes.find(({ path, prefix }) => (path === prefix ? address === path : address.startsWith(prefix)))
   }
@@ -123,6 +130,10 @@ export async function loadFunctions(options: {
   return {
     functions: [...loaded.values()].map(({ entry }) => entry),
     channels,
+    async isProgramHost(host) {
+      const db = new Database({ DATABASE_URL: environment['DATABASE_URL'] ?? '', POSTGRES: postgres })
+      return (await findProgramOfHost(db, host)) !== undefined
+    },
     async answer(request, context) {
       const route = routeOf(request.url)
       if (!route?.module.default.fetch) return new Response(null, { status: 404 })

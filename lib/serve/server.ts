@@ -20,7 +20,7 @@ const eventPaths = '/api/v1/webhooks/'
 
 /** Headers that only the edge or a proxy may set, and headers about a body that this server has already read. */
 const notForFunctions =
-  /^(cf-|cloudfront-|x-forwarded-|x-geo-|x-real-ip$|forwarded$|true-client-ip$|content-length$|transfer-encoding$)/i
+  /^(cf-|cloudfront-|x-forwarded-|x-geo-|x-program-host$|x-real-ip$|forwarded$|true-client-ip$|content-length$|transfer-encoding$)/i
 
 export interface RunningServer {
   port: number
@@ -37,7 +37,7 @@ const backgroundWithinMilliseconds = 10_000
  * never from the visitor.
  */
 export async function startServer(options: {
-  service: Pick<Service, 'answer'>
+  service: Pick<Service, 'answer' | 'isProgramHost'>
   baseUrl: string
   host: string
   port: number
@@ -67,9 +67,11 @@ export async function startServer(options: {
     requests++
     incoming.on('error', () => {})
     outgoing.on('error', () => {})
-    const address = addressOf(incoming, baseUrl)
+    const address = addressOf(incoming, baseUrl, trusted)
     const answer = async (request: Request): Promise<Response> => {
       if (address === undefined) return badRequest()
+      const asked = hostAskedBy(incoming, new URL(address), trusted)
+      if (asked !== undefined) return new Response(null, { status: (await service.isProgramHost(asked)) ? 200 : 404 })
       const use = useOf(incoming, address)
       const cf = await prepare(incoming, use, { trusted, placeOf, readBody, budget })
       if (!cf) return errorResponse(rateLimited())
@@ -163,10 +165,30 @@ const badRequest = () =>
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
-/** Returns the request's URL at the service's own origin, or undefined if functions can't take the request. */
-function addressOf({ method = 'GET', url = '/' }: IncomingMessage, baseUrl: string): string | undefined {
-  const address = methods.has(method) && url.startsWith('/') ? URL.parse(baseUrl + url) : null
+/**
+ * Returns the request's URL, or undefined if functions can't take the request. Its origin is the service's own one, or that of the program's
+ * host that a trusted proxy received the request on.
+ */
+function addressOf(incoming: IncomingMessage, baseUrl: string, trusted: BlockList): string | undefined {
+  const { method = 'GET', url = '/', headers, socket } = incoming
+  const host = isTrusted(socket.remoteAddress ?? '', trusted) ? headers['x-program-host'] : undefined
+  if (host !== undefined && !/^[a-z0-9.-]{1,253}$/i.test(String(host))) return undefined
+  const origin = host === undefined ? baseUrl : `https://${String(host)}`
+  const address = methods.has(method) && url.startsWith('/') ? URL.parse(origin + url) : null
   return address ? address.origin + address.pathname + address.search : undefined
+}
+
+/** Caddy asks here whether it may get a certificate for `?domain=`. */
+const askPath = '/internal/program-host'
+
+/** Returns the host that the proxy itself asks about. Requests of visitors carry the proxy's `X-Forwarded-For`. */
+function hostAskedBy(
+  { headers, socket }: IncomingMessage,
+  { pathname, searchParams }: URL,
+  trusted: BlockList,
+): string | undefined {
+  const isProxy = isTrusted(socket.remoteAddress ?? '', trusted) && headers['x-forwarded-for'] === undefined
+  return pathname === askPath && isProxy ? (searchParams.get('domain') ?? '') : undefined
 }
 
 /** The API route and the page that receive the files of an import. */

@@ -33,6 +33,8 @@ export const routes = {
     'GET /programs/:programId/join-page': 'program:update',
     'GET /programs/:programId/join-page/preview': 'program:update',
     'POST /programs/:programId/join-page': 'program:update',
+    'POST /programs/:programId/join-page/host': 'program:update',
+    'POST /programs/:programId/join-page/host/check': 'program:update',
     'GET /programs/:programId/partners': 'partner:list',
     'GET /programs/:programId/partners.csv': 'partner:list',
     'POST /programs/:programId/partners': 'partner:manage',

@@ -110,7 +110,7 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   }
   const { trusted } = readTrusted('127.0.0.1')
   const server = await startServer({
-    service: { answer },
+    service: { answer, isProgramHost: (host) => service.isProgramHost(host) },
     baseUrl,
     host: '127.0.0.1',
     port,

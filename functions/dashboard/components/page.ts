@@ -16,12 +16,15 @@ import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secrets.ts'
 import type { ImportEnv } from '../../../lib/moving/read-service.ts'
 import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
+import type { ProgramOfHost } from '../../../lib/programs/hosts.ts'
 import type { RefusedVariables } from './form.ts'
 import type { PageTexts } from './text.tsx'
 
 export interface DashboardEnv
   extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, AddressEnv, TurnstileEnv, ImportEnv {
   RATE_LIMIT?: RateLimit
+  /** `on` if the service also receives requests to the domains of programs. */
+  PROGRAM_HOSTS?: string
 }
 
 interface Variables extends RefusedVariables {
@@ -30,6 +33,8 @@ interface Variables extends RefusedVariables {
   viewer: Viewer | undefined
   /** In the reader's language on the pages for partners, and in English on all others. */
   texts: PageTexts
+  /** Set if the request came to a program's own host. */
+  host?: ProgramOfHost
   /** Resources that a page loads from other hosts: an image, and the script of the challenge. */
   loads?: { image?: string; isChallenged?: boolean }
 }
@@ -58,9 +63,9 @@ export function createProgramPages() {
   return createPages().basePath('/programs/:programId')
 }
 
-/** Loads the signed-in person into `viewer`, with the page's first query. */
+/** Loads the signed-in person into `viewer`, with the page's first query. Nobody is signed in on a program's own host. */
 export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
-  c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))
+  if (!c.get('host')) c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))
   await next()
 })
 

@@ -17,7 +17,7 @@ import {
   findApplication,
   withdrawApplication,
 } from '../../../lib/programs/applications.ts'
-import { checkAnswers, findJoinPage } from '../../../lib/programs/join-page.ts'
+import { checkAnswers, findJoinPage, type JoinPage } from '../../../lib/programs/join-page.ts'
 import { tokenInQuery } from '../components/address.ts'
 import { Card, Facts } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
@@ -46,15 +46,29 @@ function applicantOf(c: PageContext) {
 const noPage = "There is no page with this name, or the program doesn't accept applications at the moment."
 
 async function pageOf(c: PageContext) {
-  const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? '')
-  if (!page) throw new ApiError('not_found', noPage)
+  const host = c.get('host')
+  const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? host?.slug ?? '')
+  if (!page || (host && host.program_id !== page.program_id)) throw new ApiError('not_found', noPage)
   c.set('texts', textsIn(languageOf(c, page.language)))
   return page
 }
 
+/** Finds the application of a mailed link. A program's own host only shows applications to that program. */
+async function applicationOf(c: PageContext, token: string) {
+  const application = await findApplication(c.get('db'), token)
+  const host = c.get('host')
+  return host && host.program_id !== application?.program_id ? undefined : application
+}
+
+pages.get('/', async (c, next) => (c.get('host') ? await renderJoinPage(c, await pageOf(c)) : await next()))
+
 pages.get('/join/:slug', async (c) => {
   const page = await pageOf(c)
   if (page.slug !== c.req.param('slug')) return c.redirect(`/join/${page.slug}`, 302)
+  return await renderJoinPage(c, page)
+})
+
+async function renderJoinPage(c: PageContext, page: JoinPage) {
   const siteKey = c.env.TURNSTILE_SITE_KEY || undefined
   c.set('loads', { ...(page.logo_url !== null && { image: page.logo_url }), isChallenged: siteKey !== undefined })
   return c.render(
@@ -62,7 +76,7 @@ pages.get('/join/:slug', async (c) => {
       <JoinCard page={page} action={`/join/${page.slug}`} applicant={applicantOf(c)} siteKey={siteKey} />
     </PlainPage>,
   )
-})
+}
 
 pages.get('/join/:slug/sent', async (c) => {
   const { program_name: name } = await pageOf(c)
@@ -136,7 +150,7 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   if (['source', 'workspace'].includes(applied.outcome)) throw new ApiError('rate_limited', enoughOfProgram)
   if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name, c.get('texts')))
   // Send the mail after the response. The response must not reveal who has the address.
-  c.executionCtx.waitUntil(notifyApplicant(c, { to, programName: page.program_name }, applied))
+  c.executionCtx.waitUntil(notifyApplicant(c, page, to, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)
 })
 
@@ -146,13 +160,10 @@ const enoughOfProgram =
   'This program has received the most applications for today. Sign in to apply with your account, or try again tomorrow.'
 const changed = 'The questions or the terms have changed. Read them again, then apply.'
 
-async function notifyApplicant(
-  c: PageContext,
-  recipient: { to: string; programName: string },
-  applied: Applied,
-): Promise<void> {
+async function notifyApplicant(c: PageContext, page: JoinPage, to: string, applied: Applied): Promise<void> {
   if (applied.outcome === 'recipient') return
   const db = openDatabase(c.env)
+  const recipient = { to, programId: page.program_id, programName: page.program_name }
   if (applied.outcome === 'applied') await mailConfirmation(db, c.env, recipient, applied.token)
   else await mailOutcome(db, c.env, recipient, applied)
 }
@@ -171,7 +182,7 @@ function ownOutcome({ outcome, againAt }: Applied, name: string, { t, day }: Pag
 
 pages.get('/application', async (c) => {
   const token = tokenInQuery(c)
-  const application = await findApplication(c.get('db'), token)
+  const application = await applicationOf(c, token)
   if (application) c.set('texts', textsIn(languageOf(c, application.language)))
   const { t } = c.get('texts')
   return c.render(
@@ -241,7 +252,7 @@ function State({ status, program }: { status: string; program: string }) {
 
 pages.post('/application', async (c) => {
   const token = tokenInQuery(c)
-  const application = await findApplication(c.get('db'), token)
+  const application = await applicationOf(c, token)
   if (!application)
     return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'This link no longer works.', 'bad')
   const confirmed = await confirmApplication(c.get('db'), application)
@@ -254,6 +265,7 @@ pages.post('/application', async (c) => {
 })
 
 pages.post('/application/withdraw', async (c) => {
-  await withdrawApplication(c.get('db'), tokenInQuery(c))
+  const token = tokenInQuery(c)
+  if (!c.get('host') || (await applicationOf(c, token))) await withdrawApplication(c.get('db'), token)
   return redirectWith(c, '/application', 'Your application was deleted.')
 })

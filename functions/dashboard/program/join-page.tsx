@@ -1,6 +1,12 @@
+import { createMiddleware } from 'hono/factory'
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
+import { ApiError } from '../../../lib/errors.ts'
+import { shownHost } from '../../../lib/hosts.ts'
+import { proofOf } from '../../../lib/programs/domain-proof.ts'
+import { isNearService, programHost, readHost, removeHost, setHost, verifyHost } from '../../../lib/programs/hosts.ts'
 import {
+  addressOfPage,
   changeJoinPage,
   type JoinPage,
   joinPageChanges,
@@ -13,7 +19,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText } from '../components/form.ts'
 import { Day } from '../components/format.tsx'
 import { PlainPage, ProgramPage } from '../components/layout.tsx'
-import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { createProgramPages, type DashboardEnv, type ProgramContext, requireProgram } from '../components/page.ts'
 import { JoinCard } from '../join/join-card.tsx'
 
 /** The settings of a program's join page, and a preview of it. */
@@ -23,7 +29,7 @@ const pathIn = (c: ProgramContext) => `/programs/${c.get('program').id}/join-pag
 
 pages.get('/join-page', requireProgram('program:update'), async (c) => {
   const program = c.get('program')
-  const page = await readJoinPage(c.get('db'), program.id)
+  const [page, host] = await Promise.all([readJoinPage(c.get('db'), program.id), readHost(c.get('db'), program.id)])
   return c.render(
     <ProgramPage
       title="Join page"
@@ -40,14 +46,115 @@ pages.get('/join-page', requireProgram('program:update'), async (c) => {
     >
       <Card title="Address">
         {page.slug !== null && page.is_open ? (
-          <Copy text={`${c.env.BASE_URL}/join/${page.slug}`} label="address of the join page" />
+          <Copy text={addressOfPage(page, c.env.BASE_URL) ?? ''} label="address of the join page" />
         ) : (
           <p class="muted">The page is closed. Nobody sees it until you open it below.</p>
         )}
       </Card>
       <Settings action={pathIn(c)} page={page} />
+      {c.env.PROGRAM_HOSTS === 'on' && (
+        <OwnDomain address={`${pathIn(c)}/host`} programId={program.id} host={host} baseUrl={c.env.BASE_URL} />
+      )}
     </ProgramPage>,
   )
+})
+
+interface OwnDomainProps {
+  address: string
+  programId: number
+  host: Awaited<ReturnType<typeof readHost>>
+  baseUrl: string
+}
+
+function OwnDomain({ address, programId, host, baseUrl }: OwnDomainProps) {
+  return (
+    <Card title="Your own domain">
+      <p class="muted">
+        Show the join page on your own domain. Partners still sign in at {new URL(baseUrl).host}, so their accounts
+        don't depend on your DNS.
+      </p>
+      <Form action={address} submit="Save domain" layout="inline">
+        <Field
+          name="host"
+          label="Domain"
+          value={host ? shownHost(host.host) : ''}
+          placeholder="partners.example.com"
+          hint="Leave empty to remove it."
+          maxlength={253}
+        />
+      </Form>
+      {host && <DomainState address={address} programId={programId} host={host} baseUrl={baseUrl} />}
+    </Card>
+  )
+}
+
+function DomainState({
+  address,
+  programId,
+  host,
+  baseUrl,
+}: OwnDomainProps & { host: NonNullable<OwnDomainProps['host']> }) {
+  const { name, value } = proofOf(programId, host.host)
+  if (host.verified_at && !host.missing_since) {
+    return (
+      <p>
+        Verified on <Day at={host.verified_at} />. Keep both DNS records.
+      </p>
+    )
+  }
+  return (
+    <>
+      {host.missing_since && (
+        <p class="message warn">
+          The TXT record has been missing since <Day at={host.missing_since} />. After three days, the page no longer
+          answers on this domain.
+        </p>
+      )}
+      <p>
+        Create these DNS records: CNAME, name <code>{host.host}</code>, value <code>{new URL(baseUrl).hostname}</code>.
+        And TXT, name <code>{name}</code>, value:
+      </p>
+      <Copy text={value} label="TXT record" />
+      <Form action={`${address}/check`} submit="Check the records" layout="inline" />
+    </>
+  )
+}
+
+/** Refuses domains that would never reach the service. */
+const requireHosts = createMiddleware<{ Bindings: DashboardEnv }>(async (c, next) => {
+  if (c.env.PROGRAM_HOSTS !== 'on')
+    throw new ApiError('not_found', "This service isn't set up for the domains of programs. Ask its operator.")
+  await next()
+})
+
+const hostForm = z.object({ host: z.union([z.literal(''), programHost]) })
+
+pages.post('/join-page/host', requireProgram('program:update'), requireHosts, form(hostForm, pathIn), async (c) => {
+  const [{ id: programId }, { host }] = [c.get('program'), c.req.valid('form')]
+  if (host === '') {
+    await removeHost(c.get('db'), programId)
+    return redirectWith(c, pathIn(c), 'The page no longer has its own domain.')
+  }
+  if (isNearService(host, c.env.BASE_URL))
+    throw new FormRefusal({ host: 'This domain belongs to the service. Enter a host of your own domain.' })
+  await setHost(c.get('db'), programId, host)
+  return redirectWith(c, pathIn(c), 'Saved. Create the DNS records, then check them.')
+})
+
+pages.post('/join-page/host/check', requireProgram('program:update'), requireHosts, async (c) => {
+  const [{ id: programId }, db] = [c.get('program'), c.get('db')]
+  const host = await readHost(db, programId)
+  if (!host) throw new ApiError('conflict', 'The page has no domain. Enter one first.')
+  const isVerified = await verifyHost(db, c.env, programId, host.host).catch((error: unknown) => {
+    if (error instanceof ApiError) throw error
+    return null
+  })
+  const answer = {
+    true: 'The TXT record was found, and the domain is verified.',
+    false: 'The TXT record was not found. New records can take an hour to appear.',
+    null: "The DNS server didn't respond. Try again.",
+  }
+  return redirectWith(c, pathIn(c), answer[`${isVerified}`], isVerified ? 'good' : 'bad')
 })
 
 function Settings({ action, page }: { action: string; page: JoinPage }) {

@@ -48,6 +48,7 @@ const wranglerConfig = z.looseObject({
     z.string(),
     z.looseObject({
       name: z.string(),
+      routes: z.optional(z.array(z.looseObject({ pattern: z.string() }))),
       vars: z.optional(z.record(z.string(), z.string())),
       services: z.optional(z.array(z.looseObject({ service: z.string() }))),
       ratelimits: z.optional(z.array(z.looseObject({ namespace_id: z.string() }))),
@@ -76,13 +77,15 @@ function namespaceId(id: string, environment: string): string {
 /**
  * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
  * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near
- * `DATABASE_REGION`, so a page with several requests crosses the distance to the visitor once.
+ * `DATABASE_REGION`, so a page with several requests crosses the distance to the visitor once. With `PROGRAM_HOSTS=on`, the dashboard also
+ * answers on all other hosts of the zone, which are the domains of programs.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml
     .replaceAll(placeholderHost, host || placeholderHost)
     .replaceAll(placeholderDomain, domain || placeholderDomain)
   const config = wranglerConfig.parse(parse(placed))
+  if (given['PROGRAM_HOSTS'] === 'on') config.env['dashboard']?.routes?.push({ pattern: '*/*', zone_name: domain })
   for (const env of Object.values(config.env)) {
     env.name = workerName(env.name, environment)
     for (const binding of env.services ?? []) binding.service = workerName(binding.service, environment)

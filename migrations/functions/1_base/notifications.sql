@@ -19,6 +19,7 @@ return (case kind
   when 'application_received' then 'application'
   when 'processor_disconnected' then 'trouble'
   when 'webhook_disabled' then 'trouble'
+  when 'host_disabled' then 'trouble'
   when 'postback_disabled' then 'postback'
   else 'review'
 end)::mail_topic;

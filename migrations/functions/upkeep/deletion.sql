@@ -54,6 +54,7 @@ begin
   where i.workspace_id = of_workspace_id and i.accepted_at is null and i.revoked_at is null;
   update webhook_endpoints e set deleted_at = now() where e.program_id = any (program_ids) and e.deleted_at is null;
   update join_pages j set is_open = false where j.program_id = any (program_ids) and j.is_open;
+  delete from program_hosts h where h.program_id = any (program_ids);
   delete from applications a where a.program_id = any (program_ids) and a.status <> 'approved';
   delete from processor_connect_states s where s.program_id = any (program_ids);
   delete from own_account_codes c where c.program_id = any (program_ids);

@@ -1,0 +1,30 @@
+import type { Context } from 'hono'
+import { createMiddleware } from 'hono/factory'
+import { ApiError } from '../../../lib/errors.ts'
+import { findProgramOfHost } from '../../../lib/programs/hosts.ts'
+import type { PageContext } from '../components/page.ts'
+
+type EnvOf<C> = C extends Context<infer Env> ? Env : never
+
+/** Pages that answer on a program's own host. They never read a session. */
+const publicPaths = /^\/(join\/[^/]+(\/sent)?|application(\/withdraw)?)?$/
+/** Pages for signed-in people, and documents. The service's own host answers them, so that no session exists on a program's host. */
+const movedPaths = /^\/(partner|partner-invitation|sign-in|sign-up|forgot-password|docs)(\/|$)/
+
+/** True if a request came to the service's own host, or to this machine. */
+export function isOwnHost(c: PageContext): boolean {
+  const { host, hostname } = new URL(c.req.url)
+  return host === new URL(c.env.BASE_URL).host || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+}
+
+/** On a program's own host, only its join page answers. A host that no program has verified has no pages. */
+export const limitHost = createMiddleware<EnvOf<PageContext>>(async (c, next) => {
+  if (isOwnHost(c)) return await next()
+  const { host, pathname, search } = new URL(c.req.url)
+  const found = await findProgramOfHost(c.get('db'), host)
+  if (!found) throw new ApiError('not_found', 'No program uses this domain.')
+  if (c.req.method === 'GET' && movedPaths.test(pathname)) return c.redirect(c.env.BASE_URL + pathname + search, 303)
+  if (!publicPaths.test(pathname)) throw new ApiError('not_found', "This page doesn't exist.")
+  c.set('host', found)
+  return await next()
+})
