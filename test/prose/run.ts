@@ -12,9 +12,9 @@ const usage = 'npm run prose -- [PATH…]    checks the prose of these files or 
 const { positionals: paths } = readOptions(usage, { allowPositionals: true })
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).split('\n').filter(Boolean)
 
-/** Files that a tool writes, data, and licenses of other projects. */
+/** Files that a tool writes, data, messages in other languages, and licenses of other projects. */
 const notOurs =
-  /^(THIRD_PARTY_NOTICES|LICENSE|package-lock\.json|lib\/schema\.ts|tracker\/src\/api-types\.ts|migrations\/schema\.sql|test\/queries\/|test\/plans\/)/
+  /^(THIRD_PARTY_NOTICES|LICENSE|package-lock\.json|lib\/schema\.ts|lib\/texts\/messages\/|tracker\/src\/api-types\.ts|migrations\/schema\.sql|test\/queries\/|test\/plans\/)/
 
 /** The first commit whose subject must follow the rules. Earlier ones stay unchanged. */
 const subjectsSince = '2026-11-23T12:00:00Z'
