@@ -649,7 +649,7 @@ test.each(['before counting', 'after counting'])(
   },
 )
 
-test('all event types page in one order, in both directions', async () => {
+test('paging lists all event types in one order, in both directions', async () => {
   const { rows } = await stack.sql.query<{ count: string }>(
     `select (select count(*) from affiliate_click_events where program_id = $1 and not is_test)
       + (select count(*) from affiliate_lead_events where program_id = $1 and not is_test)

@@ -255,7 +255,7 @@ async function page(path: string, init: { as?: Person; fields?: Record<string, s
   return await dashboard.request(path, { headers, ...body }, env, inNoWorker)
 }
 
-test("the account page saves a partner's mail choices and shows no others", async () => {
+test("the account page saves a partner's mail choices and shows no other topics", async () => {
   const chosen = { earned: 'at_once', reversed: 'never', paid: 'daily', statement: 'daily', postback: 'never' }
   expect((await page('/account/mail', { as: partner, fields: chosen })).status).toBe(303)
   const { choices } = await readMailChoices(db, partner.userId)

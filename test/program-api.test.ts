@@ -302,7 +302,7 @@ test('the client retries a creation whose response was lost, and creates one row
   expect((await client.partners.list({ external_id: 'twice-lost' }).page()).data?.data).toEqual([created.data])
 })
 
-test('the client reads and decides about money', async () => {
+test('the client reads commissions and payouts, and decides on them', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
   const commission = await sell()
   expect(await client.commissions.approve(commission)).toMatchObject({ data: { status: 'approved' } })

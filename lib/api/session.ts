@@ -5,7 +5,7 @@ import type { SessionEnv } from '../access/sessions.ts'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
 
-/** The variables of a function for signed-in people. */
+/** The variables of a function that serves signed-in people. */
 export interface ReadEnv extends DatabaseEnv, SessionEnv {
   RATE_LIMIT?: RateLimit
 }

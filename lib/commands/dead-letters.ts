@@ -89,7 +89,7 @@ export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string
   }
 }
 
-/** Returns the queue of QUEUE_URL, or the running stack's. */
+/** Returns the queue at QUEUE_URL, or else the running stack's queue. */
 function settings() {
   const env: Record<string, unknown> = process.env['QUEUE_URL'] ? process.env : readRunningStack().environment
   const required = (name: string) => {

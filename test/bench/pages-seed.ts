@@ -91,10 +91,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
 }
 
-/**
- * Inserts customers with their clicks and leads, and returns the first customer's id. That customer came earliest and
- * returned today.
- */
+/** Inserts customers with their clicks and leads, and returns the first customer's id. That customer clicked first and came back today. */
 async function seedEvents(sql: pg.Client, programId: number, firstPartner: number, firstLink: number): Promise<number> {
   const nth = `case when n = 1 then ${partners - 1} else floor(power((hashint8(n) & 1048575) / 1048576.0, 3) * ${partners - 1})::bigint end`
   const { rows } = await sql.query<{ first: string }>(

@@ -274,7 +274,7 @@ async function takeRun(
   history.expect(`a payout run after run ${run}`, again, { run: null })
 }
 
-/** Pays the payments of a run, in half of the histories after writing its file. */
+/** Pays the payments of a run. Half of the histories write its file first. */
 export function payRun(history: History): Step | undefined {
   const run = history.random.pick(history.runs)
   if (run === undefined) return undefined

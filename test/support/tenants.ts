@@ -46,7 +46,7 @@ export async function startTenants() {
   }
   const { removed, expired, unverified, revokedKey } = await callersOf(victim)
 
-  /** Another partner of the victim's program, who owns nothing in it. */
+  /** Another partner of the victim's program, without any objects in it. */
   const fellow = await createPerson(stack.db, env, {
     name: 'Fellow',
     email: `fellow-${crypto.randomUUID()}@example.com`,
