@@ -281,7 +281,7 @@ pages.get('/imports/:importId', requireProgram('partner:manage'), async (c) => {
   const works = ['reading', 'applying', 'undoing'].includes(found.state)
   return c.render(
     <ProgramPage
-      title={`Import from ${titleOf(found.source)}`}
+      title={found.source === 'archive' ? 'Import of an archive' : `Import from ${titleOf(found.source)}`}
       current="/imports"
       lead={
         <>
@@ -314,10 +314,14 @@ const texts: Record<string, string> = {
   failed: 'Nothing has changed.',
 }
 
+const appliedArchive =
+  'The archive was applied. Put the tag of this program on your site, connect your processor, and invite your partners.'
+
 /** The state of an import, its counts, and the next action. */
 function Progress({ found, page }: { found: Import; page: string }) {
   const { state, problem, create, update, skip, error, done } = found
   const total = create + update
+  const isArchive = found.source === 'archive'
   return (
     <Card title="State" aside={<State state={state} />}>
       {problem !== null && (
@@ -325,7 +329,7 @@ function Progress({ found, page }: { found: Import; page: string }) {
           {problem}
         </p>
       )}
-      <p>{texts[state]}</p>
+      <p>{isArchive && state === 'applied' ? appliedArchive : texts[state]}</p>
       {(state === 'applying' || state === 'undoing') && (
         <label class="stack tight">
           {formatNumber(done)} of {formatNumber(total)} rows are applied

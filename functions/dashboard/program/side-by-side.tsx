@@ -165,7 +165,9 @@ function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram })
       </p>
       <p>If you leave shadow mode:</p>
       <p>Commissions of later sales and signups are credited when their hold period ends.</p>
-      <p>{inWords(never)} of shadow mode are never credited, because your former service pays them.</p>
+      {never.length > 0 && (
+        <p>{inWords(never)} of shadow mode are never credited, because your former service pays them.</p>
+      )}
       {open.length > 0 && <p>{inWords(open)} from before shadow mode are credited when their hold period ends.</p>}
       <p>
         The program does not owe the balances of your former service unless you import them after you leave shadow mode.
@@ -175,7 +177,7 @@ function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram })
           action={`${pageOf(program)}/leave`}
           class="primary"
           text="Leave shadow mode"
-          confirm={`Leave shadow mode? Commissions of later sales are credited. ${inWords(never)} of shadow mode are never credited.`}
+          confirm={`Leave shadow mode? Commissions of later sales are credited.${never.length > 0 ? ` ${inWords(never)} of shadow mode are never credited.` : ''}`}
         />
       )}
     </Card>
