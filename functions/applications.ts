@@ -54,7 +54,12 @@ app.post(all, limitBody, withKey('manage'), accept('json', newApplication, known
   )
   if (created.token_hash === (await hexHash(token))) {
     c.executionCtx.waitUntil(
-      mailConfirmation(openDatabase(c.env), c.env, { to: email, programId, programName: created.program_name }, token),
+      mailConfirmation(
+        openDatabase(c.env),
+        c.env,
+        { to: email, programId, programName: created.program_name, language: created.language },
+        token,
+      ),
     )
   }
   return c.json({ success: true, application: asApplication(created) }, 201)

@@ -3,6 +3,7 @@ import type { HtmlEscapedString } from 'hono/utils/html'
 import type { Database } from './database.ts'
 import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
+import { type Language, languages } from './languages.ts'
 
 /**
  * The variables of outgoing mail. Without `MAIL_API_URL`, the service refuses actions that send a mail, because only the recipient may see
@@ -30,6 +31,10 @@ export interface Mail {
   text: string
   /** The same text as HTML, rendered by `mailPage`. Without it, `sendMail` renders the text. */
   html?: string
+  /** The language of the text. Default: English. */
+  language?: Language
+  /** The label of a button. Default: `Open the page`. */
+  button?: string
   /** The program that appears as the sender. */
   sender?: string | undefined
   headers?: Record<string, string>
@@ -91,7 +96,7 @@ const style = `
   .sender { margin: 0 0 1rem; font-weight: 600 }
   h1 { margin: 0 0 1rem; font-size: 1.75rem; line-height: 1.2 }
   h2 { margin: 1.5rem 0 .5rem; font-size: 1.05rem }
-  ul { margin: 0 0 1rem; padding-left: 1.2rem }
+  ul { margin: 0 0 1rem; padding-inline-start: 1.2rem }
   li { margin: .25rem 0 }
   a { color: #3049d8 }
   .button { display: inline-block; padding: .625rem 1.25rem; border-radius: 6px; background: #3049d8; color: #ffffff; font-weight: 600; text-decoration: none }
@@ -108,6 +113,7 @@ type Content = HtmlEscapedString | Promise<HtmlEscapedString>
 
 interface MailPage {
   title: string
+  language?: Language | undefined
   sender?: string | undefined
   /** The amount, or the subject. */
   headline: string
@@ -117,10 +123,10 @@ interface MailPage {
 }
 
 /** Renders a mail as HTML in the reader's light or dark setting. It loads nothing. */
-export async function mailPage({ title, sender, headline, content, why }: MailPage): Promise<string> {
+export async function mailPage({ title, language = 'en', sender, headline, content, why }: MailPage): Promise<string> {
   return String(
     await html`<!doctype html>
-      <html lang="en">
+      <html lang="${language}" dir="${languages[language].dir}">
         <head>
           <meta charset="utf-8" />
           <meta name="viewport" content="width=device-width" />
@@ -150,12 +156,15 @@ export const mailButton = (address: string, text: string) =>
  * Renders the paragraphs of a mail. Only the service's own addresses become links, because a typed name can look like an
  * address.
  */
-async function pageOfText({ subject, text, sender }: Mail, baseUrl: string | undefined): Promise<string> {
+async function pageOfText(
+  { subject, text, sender, language, button = 'Open the page' }: Mail,
+  baseUrl: string | undefined,
+): Promise<string> {
   const isOwn = (part: string) => baseUrl !== undefined && part.startsWith(`${baseUrl}/`)
   const parts = (paragraph: string) =>
     paragraph.split(/(https?:\/\/\S+)/).map((part) => (isOwn(part) ? html`<a href="${part}">${part}</a>` : part))
   const paragraphs = text
     .split('\n\n')
-    .map((one) => (isOwn(one) && !/\s/.test(one) ? mailButton(one, 'Open the page') : html`<p>${parts(one)}</p>`))
-  return await mailPage({ title: subject, sender, headline: subject, content: html`${paragraphs}` })
+    .map((one) => (isOwn(one) && !/\s/.test(one) ? mailButton(one, button) : html`<p>${parts(one)}</p>`))
+  return await mailPage({ title: subject, language, sender, headline: subject, content: html`${paragraphs}` })
 }

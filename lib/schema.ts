@@ -1507,7 +1507,7 @@ export interface DatabaseFunctions {
   }
   claim_mails: {
     arguments: { max_mails: number | null; reading_roles: (string)[] | null }
-    row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
+    row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; language: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
   }
   claim_webhooks: {
     arguments: { program_ids: (number)[] | null; at_most: number | null }

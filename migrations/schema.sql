@@ -4313,7 +4313,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.claim_mails(max_mails integer, reading_roles text[])
- RETURNS TABLE(mail_id uuid, user_id text, email text, user_name text, frequency text, topics text[], notifications jsonb)
+ RETURNS TABLE(mail_id uuid, user_id text, email text, user_name text, language text, frequency text, topics text[], notifications jsonb)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -4338,7 +4338,10 @@ begin
   update notification_mails m set attempts = m.attempts + 1, due_at = now() + least(interval '2 minutes' * 2 ^ m.attempts, interval '12 hours')
   where m.mail_id = any (claimed);
   return query
-    select m.mail_id, u.id, u.email, u.name::text, m.frequency::text, array_agg(distinct m.topic::text),
+    -- Members of programs get mail in English.
+    select m.mail_id, u.id, u.email, u.name::text,
+      case when bool_and(n.audience = 'partner') then coalesce(f.language::text, (array_agg(p.language::text order by n.id))[1]) end,
+      m.frequency::text, array_agg(distinct m.topic::text),
       jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'audience', n.audience, 'partner_name', r.name,
         'kind', n.kind, 'payload', n.payload) order by p.name, n.program_id, n.created_at, n.id)
     from notification_mails m
@@ -4346,8 +4349,9 @@ begin
     join notifications n on n.program_id = m.program_id and n.id = m.notification_id
     join programs p on p.id = m.program_id
     left join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    left join partner_profiles f on f.user_id = m.user_id
     where m.mail_id = any (claimed)
-    group by m.mail_id, u.id, u.email, u.name, m.frequency;
+    group by m.mail_id, u.id, u.email, u.name, f.language, m.frequency;
 end $function$
 ;
 

@@ -2,11 +2,23 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { describe, expect, test } from 'vitest'
-import { chooseLanguage, languageCodes } from '../lib/languages.ts'
+import dashboard from '../functions/dashboard.tsx'
+import { chooseLanguage, languageCodes, languages } from '../lib/languages.ts'
+import { createPerson, tiePartner } from '../lib/local/people.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
+import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { askPayout, payPayout } from '../lib/money/payouts.ts'
+import { createEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { mails } from '../lib/texts/messages/mails.ts'
 import { portal } from '../lib/texts/messages/portal.ts'
 import { createTexts, type Messages } from '../lib/texts/texts.ts'
+import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
+import { openJoinPages } from './support/join-pages.ts'
+import { createLedgerProgram } from './support/ledger.ts'
+import { inNoWorker, sessionCookieOf } from './support/people.ts'
+import { startEndpoint } from './support/stack.ts'
 
-const table: Messages = portal
+const table: Messages = { ...portal, ...mails }
 const isKey = (text: string) => Object.hasOwn(table, text)
 
 interface Node {
@@ -73,7 +85,7 @@ const composed = new Set([
   'Use 3000 characters at most.',
 ])
 
-const parts = (text: string) => [...new Set(text.match(/\{\w+\}|<\/?\w+>/g))].toSorted()
+const parts = (text: string) => [...new Set(text.replace('{count}', '').match(/\{\w+\}|<\/?\w+>/g))].toSorted()
 
 describe('the message table', () => {
   test('has every text of the pages for partners', () => {
@@ -144,4 +156,84 @@ test('counts, numbers, amounts and days follow the language', () => {
     '0 clics | 1 clic | 1234 clics | 1234,56 € | 9 mar 2026',
     '0 clique | 1 clique | 1.234 cliques | € 1.234,56 | 9 de mar. de 2026',
   ])
+})
+
+const { db, sql, env: databaseEnv } = await startEndpoint()
+const secrets = { AUTH_SECRET: 'a test secret that is long enough', WEBHOOK_SECRET: 'another secret of the tests' }
+const pageEnv = { ...databaseEnv, ...secrets, BASE_URL: 'https://api.example.com', MAIL_INBOX: 'mails' }
+
+const accented: Record<string, string> = Object.fromEntries(
+  Array.from('ÀƁÇÐÉƑĜĤÎĴĶĻṀÑÖÞǪŔŠŢÛṼŴẊÝŽ', (letter, index) => [String.fromCodePoint(65 + index), letter]),
+)
+
+/** An accented text that is 40% longer. Values and elements stay. */
+const pseudo = (text: string) =>
+  text.replaceAll(/(\{\w+\}|<\/?\w+>)|[a-z]/gi, (letter, part?: string) =>
+    part === undefined ? (accented[letter.toUpperCase()] ?? letter) : part,
+  ) + '~'.repeat(Math.ceil(text.length * 0.4))
+
+/** Text that is not in the message table: code, names, addresses and abbreviations. */
+const data =
+  /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost)\b|&(amp|#39|quot|lt|gt);/gs
+
+/** Finds the words of a page that did not pass through the table: in its text, and in attributes that people read. */
+function wordsOf(html: string): string[] {
+  const page = html.replaceAll(data, ' ')
+  const attributes = page.matchAll(/\b(?:aria-label|placeholder|alt|data-confirm|data-copied|data-label)="([^"]*)"/g)
+  const texts = [page.replaceAll(/<[^>]*>/g, '\n'), ...Array.from(attributes, ([, text = '']) => text)]
+  return texts.flatMap((text) => text.match(/.*[A-Za-z]{2,}.*/g) ?? []).map((text) => text.trim())
+}
+
+// This test changes the German messages of this process, so it comes last.
+test('every text of the pages for partners comes from the table, in a language from right to left', async () => {
+  const program = await createLedgerProgram(sql, db, { holdDays: 0 })
+  const { programId, partnerIds } = program
+  const partnerId = partnerIds[0] ?? 0
+  const person = await createPerson(db, pageEnv, { name: 'Ада', email: 'ada@example.com' })
+  await tiePartner(db, partnerId, person.userId)
+  await sql.query(`update programs set name = 'Аналитика' where id = $1`, [programId])
+  await sql.query(`update partners set name = 'Ада' where program_id = $1`, [programId])
+  const refunded = await program.soldBy(0, 10_000)
+  await program.refund(refunded.id, 4000)
+  await program.soldBy(0, 50_000)
+  await countClicks(db, 100)
+  await countFigures(db, 100)
+  await approveDueCommissions(db, 100)
+  await program.soldBy(0, 20_000)
+  for (const amountCents of [3000, -1000])
+    await createAdjustment(db, programId, { partnerId, amountCents, note: '1' }, crypto.randomUUID(), [])
+  const request = { programId, partnerId, currency: 'usd', amountCents: 2000 }
+  const payoutId = await askPayout(db, { ...request, requestId: crypto.randomUUID() })
+  await payPayout(db, programId, payoutId, 2000, { reference: '77', paid_on: new Date() })
+  await askPayout(db, { ...request, requestId: crypto.randomUUID() })
+  const settings = { url: 'https://example.com/p?x={sub1}', method: 'GET', types: ['lead'], description: '' } as const
+  const endpoint = await createEndpoint(db, pageEnv, { programId, partnerId }, { ...settings, types: ['lead'] })
+  const messageId = await testEndpoint(db, { programId, partnerId }, endpoint.id)
+  await sql.query(
+    `select write_notifications(array_agg(program_id), array_agg(id), '{}') from outbox where program_id = $1 and audience = 'partner'`,
+    [programId],
+  )
+  const { joinable } = openJoinPages(db, pageEnv)
+  const { slug, send } = await joinable({ questions: [{ label: '?', type: 'short', required: false }], terms: '1' })
+  await send(person.email, person.userId)
+  await sql.query(`update programs set name = 'Машина' where name = 'Engine'`)
+
+  Object.assign(languages.de, { locale: 'ar-EG', dir: 'rtl' })
+  for (const messages of [portal, mails])
+    for (const [key, message] of Object.entries(messages)) Object.assign(message, { de: pseudo(key) })
+  const addresses = `/ /links /campaigns /postbacks /commissions /adjustments /payouts /documents /notifications /invitations
+    /applications /nothing /commissions?status=lost /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
+    /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement`
+  const portalPages = addresses.split(/\s+/).map((address) => `/partner${address === '/' ? '' : address}`)
+  const pages = [...portalPages, `/join/${slug}`, `/join/${slug}/sent`, '/application?token=x']
+  const headers = { ...sessionCookieOf(person.token), 'accept-language': 'de' }
+  const found = await Promise.all(
+    pages.map(async (address) => {
+      const response = await dashboard.request(`https://api.example.com${address}`, { headers }, pageEnv, inNoWorker)
+      const html = await response.text()
+      expect([address, html]).toEqual([address, expect.stringContaining('<html lang="de" dir="rtl">')])
+      return wordsOf(html).map((words) => `${address}: ${words}`)
+    }),
+  )
+  expect(found.flat()).toEqual([])
 })

@@ -106,6 +106,31 @@ test('a payout mails the partner once, even with repeated events and concurrent 
   expect(mail?.html).not.toMatch(/<img|<script|src=/)
 })
 
+test('partners get mail in their own language, then in that of the program, and members in English', async () => {
+  const owner = await member('owner')
+  await sql.query(`update programs set language = 'fr' where id = $1`, [program.programId])
+  await report('payout_paid', 'partner')
+  await send()
+  await sql.query(`insert into partner_profiles (user_id, language) values ($1, 'de')`, [partner.userId])
+  await report('payout_refused', 'partner', program, { reason: 'no_payment_required' })
+  await report('balance_negative', 'advertiser')
+  await pass('2 days')
+  await send()
+  await sql.query(`update programs set language = null where id = $1`, [program.programId])
+  await sql.query('delete from workspace_members')
+  const mails = mailApi.mails.filter(({ to }) => to.includes(partner.email) || to.includes(owner.email))
+  expect(mails.map(({ subject }) => subject).toSorted()).toEqual([
+    'Ihre Auszahlung: Ledger',
+    'Votre versement: Ledger',
+    'Your day: Ledger',
+  ])
+  const german = mails.find(({ subject }) => subject.startsWith('Ihre'))
+  expect(german?.text).toContain('Guten Tag Ada,')
+  expect(german?.html).toMatch(
+    /lang="de".*Ihre Auszahlung von 12,34\u00A0\$ wurde abgelehnt.*Grund: Es war keine Zahlung nötig/s,
+  )
+})
+
 test.each([
   ['Send an invoice first', 'Reason: Send an invoice first.'],
   ['Send an invoice first.', 'Reason: Send an invoice first.'],

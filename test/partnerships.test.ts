@@ -133,7 +133,11 @@ describe('an invitation', () => {
   test('is accepted once, with its link and the invited address, which this confirms', async () => {
     const [grace, eve] = [await person('Grace', false), await person('Eve')]
     const { token, of } = await inviting(grace.email)
-    expect(await findPartnerInvitation(db, token)).toEqual({ program_name: 'Engine', email: grace.email })
+    expect(await findPartnerInvitation(db, token)).toEqual({
+      program_name: 'Engine',
+      language: null,
+      email: grace.email,
+    })
     await expect(acceptPartnerInvitation(db, { token }, eve.userId)).rejects.toMatchObject({ code: 'forbidden' })
     await acceptPartnerInvitation(db, { token }, grace.userId)
     expect(await viewerOf(grace)).toMatchObject({ user: { emailVerified: true }, partner: {} })

@@ -5,7 +5,9 @@ import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 import { canMail, type Mail, mailButton, type MailEnv, mailPage, sendMail } from '../mail.ts'
-import { formatMoney } from '../money.ts'
+import { chooseLanguage } from '../languages.ts'
+import { mails } from '../texts/messages/mails.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 import { mailTopics, topicWords, unsubscribeToken } from './mail-choices.ts'
 import { notificationPayload } from './notification-list.ts'
 import { textOf } from './notification-text.ts'
@@ -31,6 +33,8 @@ const claimedMail = z.object({
   user_id: z.string(),
   email: z.string(),
   user_name: z.string(),
+  /** The language of a partner. Null means English. */
+  language: z.nullable(z.string()),
   frequency: z.enum(['at_once', 'daily']),
   topics: z.array(z.enum(mailTopics)),
   notifications: z.array(notification),
@@ -76,6 +80,8 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
   return sent
 }
 
+type MailTexts = Texts<typeof mails>
+
 /** Renders the notifications of one person as a mail: plain text, and equivalent HTML without pictures. The headline is the amount, if there is one. */
 async function mailOf(
   env: NotificationMailEnv,
@@ -83,64 +89,78 @@ async function mailOf(
 ): Promise<Mail & { idempotencyKey: string }> {
   const { mail_id: mailId, user_id: userId, email, user_name: name, ...claimed } = z.parse(claimedMail, row)
   const { frequency, topics, notifications } = claimed
+  const texts = createTexts(mails, chooseLanguage([claimed.language]))
+  const { t, fixed, language } = texts
   const names = [...new Set(notifications.map((one) => one.program_name))]
-  const about = frequency === 'daily' ? 'Your day' : topics.map((topic) => topicWords[topic].subject).join(', ')
+  const about =
+    frequency === 'daily' ? t('Your day') : topics.map((topic) => fixed(topicWords[topic].subject)).join(', ')
   const shown = notifications.slice(0, linesOfMail)
   const more = notifications.length - shown.length
   const programs = Map.groupBy(shown, ({ program_id, audience }) => `${audience}:${program_id}`)
   const parts = [...programs.values()].map((listed) => ({
     title: listed[0]?.program_name,
-    lines: timesOf(listed.map((one) => textOf(one))),
+    lines: timesOf(
+      listed.map((one) => textOf(one, undefined, texts)),
+      texts,
+    ),
     address: pageOf(env, listed[0]),
   }))
   const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { userId, topics })}`
   const choices = `${env.BASE_URL}/account/mail`
-  const moreText = more > 0 ? [`And ${more} more on the page.`] : []
-  const why = `We e-mail you about this ${frequency === 'daily' ? 'once a day' : 'at once'}: ${topics.map((topic) => topicWords[topic].name).join(', ')}.`
+  const moreText = more > 0 ? [t('And {count} more on the page.', { count: more })] : []
+  const named = { topics: topics.map((topic) => fixed(topicWords[topic].name)).join(', ') }
+  const why =
+    frequency === 'daily'
+      ? t('We e-mail you about this once a day: {topics}.', named)
+      : t('We e-mail you about this at once: {topics}.', named)
   return {
     to: email,
-    subject: `${about}: ${names.length === 1 ? names[0] : `${names.length} programs`}`,
+    subject: `${about}: ${names.length === 1 ? names[0] : t('{count} programs', { count: names.length })}`,
     idempotencyKey: mailId,
     headers: { 'List-Unsubscribe': `<${stop}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' },
     text: [
-      `Hello ${name},`,
+      t('Hello {name},', { name }),
       ...parts.map(({ title, lines, address }) => [title, ...lines.map((line) => `- ${line}`), address].join('\n')),
       ...moreText,
-      `${why}\nChoose your e-mails: ${choices}\nStop these e-mails: ${stop}`,
+      `${why}\n${t('Choose your e-mails')}: ${choices}\n${t('Stop these e-mails')}: ${stop}`,
     ].join('\n\n'),
     sender: names.length === 1 ? names[0] : undefined,
     html: await mailPage({
       title: about,
+      language,
       sender: names.length === 1 ? names[0] : undefined,
-      headline: totalOf(notifications) ?? about,
-      content: html`<p>Hello ${name},</p>
+      headline: totalOf(notifications, texts) ?? about,
+      content: html`<p>${t('Hello {name},', { name })}</p>
         ${parts.map(
           ({ title, lines, address }) =>
             html`${parts.length > 1 ? html`<h2>${title}</h2>` : ''}
               <ul>
                 ${lines.map((line) => html`<li>${line}</li>`)}
               </ul>
-              ${mailButton(address, 'See it in the dashboard')}`,
+              ${mailButton(address, t('See it in the dashboard'))}`,
         )}
         ${moreText.map((line) => html`<p>${line}</p>`)}`,
-      why: html`${why}<br /><a href="${choices}">Choose your e-mails</a> or <a href="${stop}">stop these e-mails</a>.`,
+      why: html`${why}<br /><a href="${choices}">${t('Choose your e-mails')}</a> ${t('or')}
+        <a href="${stop}">${t('stop these e-mails')}</a>.`,
     }),
   }
 }
 
 /** Returns the amount of notifications of one kind and currency, for the headline. Undefined if there is no such amount. */
-function totalOf(notifications: Notification[]): string | undefined {
+function totalOf(notifications: Notification[], { money }: MailTexts): string | undefined {
   const amounts = notifications.map(({ kind, payload }) => ({ kind, ...payload }))
   const [first] = amounts
   const isOne = amounts.every(({ kind, currency }) => kind === first?.kind && currency === first.currency)
   const cents = amounts.reduce((sum, { amount_cents: amount = 0 }) => sum + amount, 0)
-  return isOne && first?.currency !== undefined && cents !== 0 ? formatMoney(cents, first.currency) : undefined
+  return isOne && first?.currency !== undefined && cents !== 0 ? money(cents, first.currency) : undefined
 }
 
 /** Merges equal texts into one with a count. */
-function timesOf(texts: string[]): string[] {
-  const same = Map.groupBy(texts, (text) => text)
-  return [...same].map(([text, { length }]) => (length === 1 ? text : `${text} (${length} times)`))
+function timesOf(lines: string[], { t }: MailTexts): string[] {
+  const same = Map.groupBy(lines, (text) => text)
+  return [...same].map(([text, { length }]) =>
+    length === 1 ? text : t('{text} ({count} times)', { text, count: length }),
+  )
 }
 
 /** Returns the dashboard page of a notification. */

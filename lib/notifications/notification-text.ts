@@ -1,6 +1,7 @@
 import { commissionReason } from '../commission-reasons.ts'
-import { formatMoney } from '../money.ts'
 import { reasonText } from '../processor-reasons.ts'
+import { notifications } from '../texts/messages/notifications.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 import type { ListedNotification } from './notification-list.ts'
 
 /** The amount of a notification, formatted by `write`. */
@@ -11,23 +12,34 @@ export function amountOf<Amount>(
   return amount_cents === undefined || currency === undefined ? undefined : write(amount_cents, currency)
 }
 
-/** Returns a notification's text, with the partner's name formatted by `writeName`. */
+type NotificationTexts = Pick<Texts<typeof notifications>, 't' | 'fixed' | 'money'>
+const english = createTexts(notifications, 'en')
+
+/**
+ * Returns a notification's text, with the partner's name formatted by `writeName`. Partners read it in their language. Notifications of
+ * programs are in English.
+ */
 export function textOf(
   { kind, payload, partner_name }: Pick<ListedNotification, 'kind' | 'payload' | 'partner_name'>,
   writeName = (name: string) => name,
+  { t, fixed, money }: NotificationTexts = english,
 ): string {
   const partner = partner_name === null ? 'a partner' : writeName(partner_name)
-  const amount = amountOf(payload, formatMoney) ?? ''
-  const sale = payload.transaction_id ? ` for the sale ${payload.transaction_id}` : ''
+  const amount = amountOf(payload, money) ?? ''
+  const sale = payload.transaction_id ? ` ${t('for the sale {id}', { id: payload.transaction_id })}` : ''
   const code = payload.reason ?? null
   const reason = kind === 'payment_ignored' ? reasonText(code) : commissionReason(code)
   // A typed reason may already end with a period.
-  const why = reason ? ` Reason: ${reason.replace(/([^.!?…])$/u, '$1.')}` : ''
+  const why = reason ? ` ${t('Reason: {reason}', { reason: fixed(reason).replace(/([^.!?…])$/u, '$1.') })}` : ''
   switch (kind) {
     case 'commission_earned':
       return payload.day
-        ? `You earned ${amount} from ${payload.commissions === 1 ? 'a commission' : `${payload.commissions} commissions`} on ${payload.day}.`
-        : `You earned ${amount}${sale}.`
+        ? t('You earned {amount} from {count} commissions on {day}.', {
+            amount,
+            count: payload.commissions ?? 0,
+            day: payload.day,
+          })
+        : t('You earned {amount}{sale}.', { amount, sale })
     case 'commission_flagged':
       return `Manual review: a commission of ${amount}${sale} for ${partner} is on hold. Decide on it under Reviews.`
     case 'application_received':
@@ -35,31 +47,66 @@ export function textOf(
     case 'payout_due':
       return `Payouts to ${payload.partners === 1 ? 'a partner' : `${payload.partners} partners`} are due. Create one under Payout runs.`
     case 'commission_reversed':
-      return `Your commission${sale} was reversed: ${amount}${payload.deducted ? ' is deducted from your balance' : ' will not be credited'}.${why}`
+      return payload.deducted
+        ? t('Your commission{sale} was reversed: {amount} is deducted from your balance.', { sale, amount }) + why
+        : t('Your commission{sale} was reversed: {amount} will not be credited.', { sale, amount }) + why
     case 'commission_refunded':
-      return `Your commission${sale} was reduced by ${amount}${payload.deducted ? ', which is deducted from your balance' : ''}.${why}`
+      return payload.deducted
+        ? t('Your commission{sale} was reduced by {amount}, which is deducted from your balance.', { sale, amount }) +
+            why
+        : t('Your commission{sale} was reduced by {amount}.', { sale, amount }) + why
     case 'commission_corrected':
-      return `Your commission${sale} was corrected to the paid amount. ${amount} was ${payload.deducted ? 'deducted from' : 'added to'} your balance.`
-    case 'payout_reduced':
-      return `Your payout was reduced by ${formatMoney(payload.reduced_by_cents ?? 0, payload.currency ?? '')} to ${amount}, because ${payload.adjustment_id ? `of a deduction${sale}` : `a commission${sale} was reversed`}.${why}`
+      return payload.deducted
+        ? t('Your commission{sale} was corrected to the paid amount. {amount} was deducted from your balance.', {
+            sale,
+            amount,
+          })
+        : t('Your commission{sale} was corrected to the paid amount. {amount} was added to your balance.', {
+            sale,
+            amount,
+          })
+    case 'payout_reduced': {
+      const reduced = money(payload.reduced_by_cents ?? 0, payload.currency ?? '')
+      return payload.adjustment_id
+        ? t('Your payout was reduced by {reduced} to {amount}, because of a deduction{sale}.', {
+            reduced,
+            amount,
+            sale,
+          }) + why
+        : t('Your payout was reduced by {reduced} to {amount}, because a commission{sale} was reversed.', {
+            reduced,
+            amount,
+            sale,
+          }) + why
+    }
     case 'adjustment_added':
-      return `You earned a manual commission of ${amount}${sale}. It is in your balance.${why}`
+      return t('You earned a manual commission of {amount}{sale}. It is in your balance.', { amount, sale }) + why
     case 'adjustment_deducted':
-      return `${amount} was deducted from your balance${sale}.${why}`
+      return t('{amount} was deducted from your balance{sale}.', { amount, sale }) + why
     case 'payout_paid':
-      return `You were paid ${amount}${payload.reference ? `, reference ${payload.reference}` : ''}.`
+      return payload.reference
+        ? t('You were paid {amount}, reference {reference}.', { amount, reference: payload.reference })
+        : t('You were paid {amount}.', { amount })
     case 'payout_refused':
-      return `Your payout of ${amount} was refused. The amount stays in your balance.${why}`
+      return t('Your payout of {amount} was refused. The amount stays in your balance.', { amount }) + why
     case 'payout_returned':
-      return `Your payout of ${amount} did not arrive. The amount is available to you again.${why}`
+      return t('Your payout of {amount} did not arrive. The amount is available to you again.', { amount }) + why
     case 'payout_unclaimed':
-      return `Your payout of ${amount} waits for you: claim it in your mail from the payment provider${payload.day ? ` before ${payload.day}` : ''}.${why}`
+      return payload.day
+        ? t('Your payout of {amount} waits for you: claim it in your mail from the payment provider before {day}.', {
+            amount,
+            day: payload.day,
+          }) + why
+        : t('Your payout of {amount} waits for you: claim it in your mail from the payment provider.', { amount }) + why
     case 'payout_address_needed':
-      return `${amount} is due to you, but your payout address is missing. Enter it under Payouts.`
+      return t('{amount} is due to you, but your payout address is missing. Enter it under Payouts.', { amount })
     case 'tax_form_needed':
-      return `${amount} is due to you, but the program pays it only with a valid tax form. File one under Documents.`
+      return t(
+        '{amount} is due to you, but the program pays it only with a valid tax form. File one under Documents.',
+        { amount },
+      )
     case 'statement_ready':
-      return `Your statement of ${payload.month ?? ''} is ready. Open it under Payouts.`
+      return t('Your statement of {month} is ready. Open it under Payouts.', { month: payload.month ?? '' })
     case 'refund_not_converted':
       return `Manual review: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in a different currency from the sale. The commission of ${partner} doesn't change until you reject it or record a refund.`
     case 'sale_currency_corrected':
@@ -83,7 +130,9 @@ export function textOf(
     case 'host_disabled':
       return `The DNS record that verifies ${payload.host ?? 'your domain'} has been missing for three days, so the join page no longer answers there. Create the record again, then check it under Join page.`
     case 'postback_disabled':
-      return 'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.'
+      return t(
+        'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.',
+      )
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`
   }

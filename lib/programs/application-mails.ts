@@ -1,45 +1,58 @@
 import type { Database } from '../database.ts'
+import { chooseLanguage } from '../languages.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
+import { mails } from '../texts/messages/mails.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 import { readHost } from './hosts.ts'
 
-/** Mails to applicants. Their wording is fixed, except for the program's name. */
+/** Mails to applicants, in their language. Their wording is fixed, except for the program's name. */
 
 export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 
 interface Recipient {
   to: string
   programName: string
+  /** The person's or the program's language. Null means English. */
+  language: string | null
 }
 
-/** Sends paragraphs with the program as the sender. */
+const textsFor = ({ language }: Pick<Recipient, 'language'>) => createTexts(mails, chooseLanguage([language]))
+
+/** Sends paragraphs in the name of the program. */
 async function mailText(
   db: Database,
   env: ApplicationMailEnv,
+  { t, language }: Texts<typeof mails>,
   mail: { to: string; programName: string; subject: string; text: string[] },
 ) {
   const { to, programName, subject, text } = mail
-  await sendMail(db, env, { to, subject, text: text.join('\n\n'), sender: programName })
+  const body = text.join('\n\n')
+  await sendMail(db, env, { to, subject, text: body, sender: programName, language, button: t('Open the page') })
 }
-
-const notYou = "If this wasn't you, you can ignore this e-mail. We don't keep an application that isn't confirmed."
 
 /** Mails the link that confirms an application within `confirmDays`. It leads to the program's own host if it has a verified one. */
 export async function mailConfirmation(
   db: Database,
   env: ApplicationMailEnv,
-  { to, programId, programName }: Recipient & { programId: number },
+  recipient: Recipient & { programId: number },
   token: string,
 ) {
+  const { to, programId, programName, programName: name } = recipient
   const host = await readHost(db, programId)
   const origin = host?.verified_at ? `https://${host.host}` : env.BASE_URL
-  await mailText(db, env, {
+  const texts = textsFor(recipient)
+  const { t } = texts
+  await mailText(db, env, texts, {
     to,
     programName,
-    subject: `Confirm your application to ${programName}`,
+    subject: t('Confirm your application to {name}', { name }),
     text: [
-      `Somebody, probably you, applied to become a partner of ${programName} with this address. Check the application and confirm it within ${confirmDays} days:`,
+      t(
+        'Somebody, probably you, applied to become a partner of {name} with this address. Check the application and confirm it within {days} days:',
+        { name, days: confirmDays },
+      ),
       `${origin}/application?token=${token}`,
-      notYou,
+      t("If this wasn't you, you can ignore this e-mail. We don't keep an application that isn't confirmed."),
     ],
   })
 }
@@ -51,29 +64,40 @@ const confirmDays = 7
 export async function mailOutcome(
   db: Database,
   env: ApplicationMailEnv,
-  { to, programName }: Recipient,
+  recipient: Recipient,
   standing: { outcome: string; againAt: Date | null },
 ) {
+  const { to, programName, programName: name } = recipient
+  const texts = textsFor(recipient)
+  const { t, day } = texts
   const answer =
     standing.outcome === 'partner'
-      ? `You are already a partner of ${programName}. Sign in to see your links: ${env.BASE_URL}/partner`
+      ? t('You are already a partner of {name}. Sign in to see your links: {address}', {
+          name,
+          address: `${env.BASE_URL}/partner`,
+        })
       : standing.outcome === 'waiting'
-        ? `Your earlier application to ${programName} is waiting for review. You will get an e-mail when it is approved.`
-        : `${programName} did not accept your earlier application. You can apply again from ${standing.againAt?.toISOString().slice(0, 10)} on.`
-  await mailText(db, env, {
+        ? t('Your earlier application to {name} is waiting for review. You will get an e-mail when it is approved.', {
+            name,
+          })
+        : t('{name} did not accept your earlier application. You can apply again from {day} on.', {
+            name,
+            day: standing.againAt === null ? '' : day(standing.againAt),
+          })
+  await mailText(db, env, texts, {
     to,
     programName,
-    subject: `Your application to ${programName}`,
+    subject: t('Your application to {name}', { name }),
     text: [
-      `Somebody, probably you, applied to become a partner of ${programName} with this address.`,
+      t('Somebody, probably you, applied to become a partner of {name} with this address.', { name }),
       answer,
-      "If this wasn't you, you can ignore this e-mail. Nothing has changed.",
+      t("If this wasn't you, you can ignore this e-mail. Nothing has changed."),
     ],
   })
 }
 
 interface Decided {
-  application: { email: string | null; program_name: string }
+  application: { email: string | null; program_name: string; language: string | null }
   /** True if this call decided the application. */
   isFirst: boolean
   /** The token of the invitation. Undefined for applicants with an account, who become partners at once. */
@@ -87,29 +111,36 @@ export async function mailApprovals(db: Database, env: ApplicationMailEnv, appro
 }
 
 async function mailApproval(db: Database, env: ApplicationMailEnv, { application, invitation }: Decided) {
-  const { email: to, program_name: programName } = application
+  const { email: to, program_name: name } = application
   if (to === null) return
+  const texts = textsFor(application)
+  const { t } = texts
   const text =
     invitation === undefined
-      ? [`${programName} approved your application. Here are your links:`, `${env.BASE_URL}/partner/links`]
+      ? [t('{name} approved your application. Here are your links:', { name }), `${env.BASE_URL}/partner/links`]
       : [
-          `${programName} approved your application. Accept the invitation within 14 days to get your links and see what you earn:`,
+          t(
+            '{name} approved your application. Accept the invitation within 14 days to get your links and see what you earn:',
+            { name },
+          ),
           `${env.BASE_URL}/partner-invitation?token=${invitation}`,
         ]
-  await mailText(db, env, { to, programName, subject: `You are a partner of ${programName}`, text })
+  await mailText(db, env, texts, { to, programName: name, subject: t('You are a partner of {name}', { name }), text })
 }
 
 /** Mails a rejection. The reason stays with the program. */
 export async function mailRejection(db: Database, env: ApplicationMailEnv, application: Decided['application']) {
-  const { email: to, program_name: programName } = application
+  const { email: to, program_name: name } = application
   if (to === null) return
-  await mailText(db, env, {
+  const texts = textsFor(application)
+  const { t } = texts
+  await mailText(db, env, texts, {
     to,
-    programName,
-    subject: `Your application to ${programName}`,
+    programName: name,
+    subject: t('Your application to {name}', { name }),
     text: [
-      `${programName} did not accept your application to become a partner. You can apply again after thirty days.`,
-      'We will delete your application within a year.',
+      t('{name} did not accept your application to become a partner. You can apply again after thirty days.', { name }),
+      t('We will delete your application within a year.'),
     ],
   })
 }

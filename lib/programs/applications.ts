@@ -39,12 +39,14 @@ export function applicationsStatement(programId: number, list: ApplicationList) 
     .innerJoin('programs as g', 'g.id', 'a.program_id')
     .leftJoin('users as u', 'u.id', 'a.decided_by')
     .leftJoin('api_keys as k', 'k.id', 'a.decided_by_key')
+    .leftJoin('partner_profiles as f', 'f.user_id', 'a.user_id')
     .select(['a.id', 'a.status', 'a.source', 'a.name', 'a.email', 'a.terms_version', 'a.partner_id', 'a.note'])
     .select(['a.applied_at', 'a.verified_at', 'a.decided_at', 'g.name as program_name'])
     .select((eb) => [
       sql<Answered[]>`a.answers`.as('answers'),
       eb('a.user_id', 'is not', null).$castTo<boolean>().as('has_account'),
       eb.fn.coalesce('u.name', 'k.name').as('decided_by'),
+      eb.fn.coalesce('f.language', 'g.language').as('language'),
     ])
     .where('a.program_id', '=', programId)
   if (applicationIds !== undefined) query = query.where('a.id', 'in', applicationIds)

@@ -1,7 +1,10 @@
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
+import { chooseLanguage } from '../languages.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
+import { mails } from '../texts/messages/mails.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 
 /** The sender of an invitation. Their names are the only user-written text in the mail. */
 interface InvitationSender {
@@ -45,26 +48,51 @@ async function countMail(
   return row?.count_mail ?? null
 }
 
-/** Mails an invitation that is valid for `days`: to a workspace, or to become a partner of a program. */
-export async function mailInvitation(
+/** Mails an invitation to a workspace, which is valid for `days`. */
+export async function mailMemberInvitation(
   db: Database,
   env: MailEnv,
-  sender: InvitationSender,
-  invitation: { to: string; what: 'workspace' | 'program'; name: string; link: string; days: number },
+  { user }: InvitationSender,
+  { to, name, link, days }: { to: string; name: string; link: string; days: number },
 ): Promise<void> {
-  const { to, what, name, link, days } = invitation
-  const { user } = sender
   await sendMail(db, env, {
     to,
-    ...(what === 'program' && { sender: name }),
-    subject: what === 'workspace' ? `Join ${name}` : `Become a partner of ${name}`,
+    subject: `Join ${name}`,
     text: [
-      what === 'workspace'
-        ? `${user.name} (${user.email}) invites you to the workspace ${name}.`
-        : `${user.name} (${user.email}) invites you to be a partner of the program ${name}. Accept to see your links and what you earn.`,
-      `Accept within ${days} days:`,
-      link,
-      'If you do not know them, do nothing: nothing about you is shared.',
+      `${user.name} (${user.email}) invites you to the workspace ${name}.`,
+      ...acceptWithin(createTexts(mails, 'en'), link, days),
     ].join('\n\n'),
   })
 }
+
+/** Mails an invitation to become a partner of a program, in the program's language. It is valid for `days`. */
+export async function mailPartnerInvitation(
+  db: Database,
+  env: MailEnv,
+  { user }: InvitationSender,
+  invitation: { to: string; name: string; language: string | null; link: string; days: number },
+): Promise<void> {
+  const { to, name, link, days } = invitation
+  const texts = createTexts(mails, chooseLanguage([invitation.language]))
+  const { t, language } = texts
+  await sendMail(db, env, {
+    to,
+    sender: name,
+    language,
+    button: t('Open the page'),
+    subject: t('Become a partner of {name}', { name }),
+    text: [
+      t(
+        '{user} ({email}) invites you to be a partner of the program {name}. Accept to see your links and what you earn.',
+        { user: user.name, email: user.email, name },
+      ),
+      ...acceptWithin(texts, link, days),
+    ].join('\n\n'),
+  })
+}
+
+const acceptWithin = ({ t }: Texts<typeof mails>, link: string, days: number) => [
+  t('Accept within {days} days:', { days }),
+  link,
+  t('If you do not know them, do nothing: nothing about you is shared.'),
+]

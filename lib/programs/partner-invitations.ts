@@ -68,7 +68,7 @@ export function openInvitationOf(programId: Expression<number>, partnerId: Expre
 export async function invitePartner(
   db: Database,
   invitation: { programId: number; partnerId: number; invitedBy: string },
-): Promise<{ token: string; email: string } | undefined> {
+): Promise<{ token: string; email: string; language: string | null } | undefined> {
   const { programId, partnerId, invitedBy } = invitation
   const token = newToken()
   const tokenHash = await hashToken(token)
@@ -107,9 +107,16 @@ export async function invitePartner(
             expires_at: expires,
           }),
       )
-      .returning('email'),
+      .returning(['email'])
+      .returning((eb) =>
+        eb
+          .selectFrom('programs as g')
+          .select('g.language')
+          .whereRef('g.id', '=', 'partner_invitations.program_id')
+          .as('language'),
+      ),
   )
-  return invited && { token, email: invited.email }
+  return invited && { token, ...invited }
 }
 
 /** Returns the program and the address of an invitation's link. Undefined if the link no longer works. */

@@ -2,7 +2,10 @@ import { mayMailToday } from '../access/attempts.ts'
 import { mailboxOf } from '../access/mailbox.ts'
 import type { Database } from '../database.ts'
 import { mailBounds } from '../mail-bounds.ts'
+import type { Language } from '../languages.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
+import { mails } from '../texts/messages/mails.ts'
+import { createTexts } from '../texts/texts.ts'
 
 const { perAccount, perChange, perRecipient } = mailBounds.payoutAddress
 
@@ -18,18 +21,27 @@ export async function mayChangePayoutAddress(db: Database, userId: string): Prom
 export async function mailPayoutAddress(
   db: Database,
   env: MailEnv & { BASE_URL: string },
-  change: { email: string; payoutEmail: string; before: string[]; waitsUntil: Date | null },
+  change: { email: string; payoutEmail: string; before: string[]; waitsUntil: Date | null; language: Language },
 ): Promise<void> {
-  const { email, payoutEmail, before, waitsUntil } = change
+  const { email, payoutEmail, before, waitsUntil, language } = change
+  const { t, time } = createTexts(mails, language)
   const text = [
-    `Your payouts go to ${payoutEmail} from now on, and no longer to ${before.join(', ') || 'no address'}.`,
-    ...(waitsUntil
-      ? [`Payout runs don't pay you until ${waitsUntil.toISOString().slice(0, 16).replace('T', ' ')} UTC.`]
-      : []),
-    "If this wasn't you, choose a new password now and set the address again:",
+    t('Your payouts go to {email} from now on, and no longer to {before}.', {
+      email: payoutEmail,
+      before: before.join(', ') || t('no address'),
+    }),
+    ...(waitsUntil ? [t("Payout runs don't pay you until {time} UTC.", { time: time(waitsUntil) })] : []),
+    t("If this wasn't you, choose a new password now and set the address again:"),
     `${env.BASE_URL}/forgot-password`,
   ].join('\n\n')
-  const mail = async (to: string) => await sendMail(db, env, { to, subject: 'Your payout address was changed', text })
+  const mail = async (to: string) =>
+    await sendMail(db, env, {
+      to,
+      subject: t('Your payout address was changed'),
+      text,
+      language,
+      button: t('Open the page'),
+    })
   const others = before.filter((address) => mailboxOf(address) !== mailboxOf(email)).slice(0, perChange)
   await Promise.allSettled([
     mail(email),

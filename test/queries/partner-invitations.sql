@@ -7,7 +7,10 @@ on conflict ("program_id", "partner_id")
 where "accepted_at" is null and "declined_at" is null and "revoked_at" is null do
 update
 set "email" = "excluded"."email", "token_hash" = $6, "invited_by" = $7, "application_id" = $8, "created_at" = now(), "expires_at" = now() + make_interval(days => $9)
-returning "email";
+returning "email", (
+  select "g"."language"
+  from "programs" as "g"
+  where "g"."id" = "partner_invitations"."program_id") as "language";
 
 -- listPartnerInvitations
 select "i"."program_id", "i"."id", "g"."name" as "program_name", "i"."expires_at"

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { may, type Role, roles } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
+import { countInvitationMail, mailMemberInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { changeMember, listMembers, listOpenedPrograms } from '../../../lib/programs/members.ts'
 import { inviteMember, revokeInvitation } from '../../../lib/programs/invitations.ts'
 import { demandTwoFactor } from '../../../lib/programs/workspaces.ts'
@@ -122,7 +122,7 @@ pages.post(
     await countInvitationMail(db, sender, email)
     const token = await inviteMember(db, { workspaceId, email, role, invitedBy: user.id, byOwner: isOwner(c) })
     const link = `${c.env.BASE_URL}/invitation?token=${token}`
-    await mailInvitation(db, c.env, sender, { to: email, what: 'workspace', name, link, days: 7 })
+    await mailMemberInvitation(db, c.env, sender, { to: email, name, link, days: 7 })
     return redirectWith(c, membersPage(c), `An invitation to ${email} is on its way.`)
   },
 )

@@ -11,7 +11,7 @@ import { useTexts } from './text.tsx'
 export const notificationColumns = {
   at: { label: 'When (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
   program: { label: 'Program', cell: ({ program_name: name }) => name },
-  text: { label: 'Notification', cell: (notification) => <span>{textOf(notification, isolated)}</span> },
+  text: { label: 'Notification', cell: (notification) => <span>{textOf(notification, isolated, useTexts())}</span> },
   state: {
     label: 'State',
     cell: ({ read }) => <State isRead={read} />,

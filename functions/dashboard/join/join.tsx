@@ -163,7 +163,8 @@ const changed = 'The questions or the terms have changed. Read them again, then 
 async function notifyApplicant(c: PageContext, page: JoinPage, to: string, applied: Applied): Promise<void> {
   if (applied.outcome === 'recipient') return
   const db = openDatabase(c.env)
-  const recipient = { to, programId: page.program_id, programName: page.program_name }
+  const { language } = c.get('texts')
+  const recipient = { to, programId: page.program_id, programName: page.program_name, language }
   if (applied.outcome === 'applied') await mailConfirmation(db, c.env, recipient, applied.token)
   else await mailOutcome(db, c.env, recipient, applied)
 }
@@ -258,7 +259,12 @@ pages.post('/application', async (c) => {
   const confirmed = await confirmApplication(c.get('db'), application)
   c.executionCtx.waitUntil(sendSoon(c.env, confirmed.outbox))
   const { isFirst, invitation } = confirmed
-  const decision = { application, isFirst: isFirst && confirmed.outcome === 'approved', invitation }
+  const { language } = textsIn(languageOf(c, application.language))
+  const decision = {
+    application: { ...application, language },
+    isFirst: isFirst && confirmed.outcome === 'approved',
+    invitation,
+  }
   c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, [decision]))
   if (invitation !== undefined) return c.redirect(`/partner-invitation?token=${invitation}`, 303)
   return redirectWith(c, `/application?token=${encodeURIComponent(token)}`, 'Thank you! Your application was sent.')

@@ -241,6 +241,8 @@ pages.post('/partner/payout', requirePartner, form(payoutForm, address), async (
   if (!(await mayChangePayoutAddress(db, id)))
     throw new FormRefusal({ payout_email: 'You changed your payout address five times today. Try again tomorrow.' })
   const change = await setPayoutAddress(db, id, payoutEmail)
-  c.executionCtx.waitUntil(mailPayoutAddress(db, c.env, { ...change, email, payoutEmail }))
+  c.executionCtx.waitUntil(
+    mailPayoutAddress(db, c.env, { ...change, email, payoutEmail, language: c.get('texts').language }),
+  )
   return redirectWith(c, address, 'Your payout address was saved.')
 })

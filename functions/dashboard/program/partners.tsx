@@ -16,7 +16,7 @@ import {
   readPartner,
   updatePartner,
 } from '../../../lib/programs/partners.ts'
-import { countInvitationMail, mailInvitation } from '../../../lib/programs/invitation-mails.ts'
+import { countInvitationMail, mailPartnerInvitation } from '../../../lib/programs/invitation-mails.ts'
 import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
@@ -264,7 +264,8 @@ async function invite(c: ProgramContext, { id, email }: { id: number; email: str
   const invitation = await invitePartner(db, { programId, partnerId: id, invitedBy: user.id })
   if (!invitation) throw new ApiError('conflict', 'This partner has no e-mail address, or already has an account.')
   const link = `${c.env.BASE_URL}/partner-invitation?token=${invitation.token}`
-  await mailInvitation(db, c.env, sender, { to: invitation.email, what: 'program', name, link, days: 14 })
+  const { email: to, language } = invitation
+  await mailPartnerInvitation(db, c.env, sender, { to, name, language, link, days: 14 })
   return 'An invitation is on its way.'
 }
 

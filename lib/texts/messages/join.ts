@@ -52,6 +52,12 @@ export const join = {
     es: 'No hay ninguna página con este nombre, o el programa no acepta solicitudes en este momento.',
     pt: 'Não há página com este nome, ou o programa não aceita inscrições no momento.',
   },
+  'No program uses this domain.': {
+    de: 'Kein Programm verwendet diese Domain.',
+    fr: 'Aucun programme n’utilise ce domaine.',
+    es: 'Ningún programa usa este dominio.',
+    pt: 'Nenhum programa usa este domínio.',
+  },
   'Check your e-mail': {
     de: 'Prüfen Sie Ihr Postfach',
     fr: 'Consultez vos e-mails',

@@ -125,24 +125,6 @@ export const money = {
     es: 'El clic vino de un anuncio de pago, que el programa prohíbe.',
     pt: 'O clique veio de um anúncio pago, que o programa proíbe.',
   },
-  'No payment was required.': {
-    de: 'Es war keine Zahlung nötig.',
-    fr: 'Aucun paiement n’était nécessaire.',
-    es: 'No fue necesario ningún pago.',
-    pt: 'Nenhum pagamento foi necessário.',
-  },
-  'The sale came after the period for which the program pays commissions.': {
-    de: 'Der Verkauf kam nach dem Zeitraum, für den das Programm Provisionen zahlt.',
-    fr: 'La vente est venue après la période pour laquelle le programme paie des commissions.',
-    es: 'La venta llegó después del periodo por el que el programa paga comisiones.',
-    pt: 'A venda veio depois do período pelo qual o programa paga comissões.',
-  },
-  'The customer reached the lifetime cap.': {
-    de: 'Der Kunde hat die Obergrenze erreicht.',
-    fr: 'Le client a atteint le plafond total.',
-    es: 'El cliente ha alcanzado el tope total.',
-    pt: 'O cliente atingiu o limite total.',
-  },
   'Manual commissions and deductions': {
     de: 'Manuelle Provisionen und Abzüge',
     fr: 'Commissions manuelles et déductions',

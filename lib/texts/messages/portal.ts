@@ -2,9 +2,10 @@ import { embed } from './embed.ts'
 import { frame } from './frame.ts'
 import { join } from './join.ts'
 import { money } from './money.ts'
+import { notifications } from './notifications.ts'
 import { partner } from './partner.ts'
 import { postbacks } from './postbacks.ts'
 import { terms } from './terms.ts'
 
 /** All messages of the pages for partners. */
-export const portal = { ...frame, ...join, ...partner, ...terms, ...money, ...postbacks, ...embed }
+export const portal = { ...frame, ...join, ...partner, ...terms, ...money, ...postbacks, ...notifications, ...embed }
