@@ -4,6 +4,7 @@ import { sessionCookie } from '../lib/access/sessions.ts'
 import { freePort } from '../lib/serve/embedded-postgres.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { setHost } from '../lib/programs/hosts.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { startMailApi, startServe, settingsOf } from './support/serve.ts'
 import { givenSecrets } from './support/serve-process.ts'
@@ -181,4 +182,34 @@ test.each<[string, Sent]>([
     answerOf(served.baseUrl, 'on-one-box', address, sent),
   ])
   expect(ofServe).toEqual(ofWorkerd)
+})
+
+test("on a program's own host, one box answers only with the join page, and not to sessions and keys", async () => {
+  const [host, ask] = ['partners.acme.example', `${served.baseUrl}/internal/program-host?domain=partners.acme.example`]
+  await stack.sql.query(
+    `with page as (insert into join_slugs (slug, program_id) values ('acme', $1) returning slug, program_id)
+    insert into join_pages (program_id, slug, is_open) select program_id, slug, true from page`,
+    [sandbox.programId],
+  )
+  await setHost(stack.db, sandbox.programId, host)
+  expect((await fetch(ask)).status).toBe(404)
+  await stack.sql.query('update program_hosts set verified_at = now() where host = $1', [host])
+  expect((await fetch(ask)).status).toBe(200)
+  const statusOf = async (path: string, headers: Record<string, string> = {}) => {
+    const sent = { ...headers, 'x-program-host': host }
+    return [path, (await fetch(served.baseUrl + path, { headers: sent, redirect: 'manual' })).status]
+  }
+  expect(await statusOf('/')).toEqual(['/', 200])
+  const closed: [string, Record<string, string>][] = [
+    [`/programs/${sandbox.programId}`, asOwner],
+    ['/account', asOwner],
+    ['/api/auth/get-session', asOwner],
+    [`/api/tracking/events/${sandbox.programId}`, reader],
+    ['/api/v1/partners', keyed],
+    ['/api/v1/cli/status', keyed],
+    ['/js/svc-tracker.js', {}],
+    ['/healthz', {}],
+    ['/openapi.json', {}],
+  ]
+  for (const [path, headers] of closed) expect(await statusOf(path, headers)).toEqual([path, 404])
 })
