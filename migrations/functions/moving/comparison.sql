@@ -69,20 +69,19 @@ begin
     ), computed as materialized (
       select c.*, row_number() over (order by c.key) as place from computed_commissions(of_program_id, from_time, until) c
     ), candidates as (
-      select 1 as way, f.place as former_place, c.place as computed_place
-      from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id
+      select f, c, 1 as way from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id
       union all
-      select 2, f.place, c.place from former f join computed c on c.customer_id = f.customer_id and c.currency = f.currency
+      select f, c, 2 from former f join computed c on c.customer_id = f.customer_id and c.currency = f.currency
         and c.at between f.at - interval '2 days' and f.at + interval '2 days'
       union all
-      select 3, f.place, c.place from former f join computed c on c.partner_id = f.partner_id and c.currency = f.currency
+      select f, c, 3 from former f join computed c on c.partner_id = f.partner_id and c.currency = f.currency
         and coalesce(f.sale_cents, f.amount_cents) in (case when f.sale_cents is null then c.amount_cents end, c.sale_cents, c.base_cents)
         and c.at between f.at - interval '2 days' and f.at + interval '2 days'
       where f.customer_id is null or c.customer_id is null
     )
-    select f.id as former_id, x.former_place, c.key as computed_key, x.computed_place
-    from candidates x join former f on f.place = x.former_place join computed c on c.place = x.computed_place
-    order by x.way, f.partner_id is distinct from c.partner_id, abs(extract(epoch from f.at - c.at)), f.id, c.key
+    select (x.f).id as former_id, (x.f).place as former_place, (x.c).key as computed_key, (x.c).place as computed_place
+    from candidates x
+    order by x.way, (x.f).partner_id is distinct from (x.c).partner_id, abs(extract(epoch from (x.f).at - (x.c).at)), 2, 4
   loop
     continue when former_taken[candidate.former_place] or computed_taken[candidate.computed_place];
     former_taken[candidate.former_place] := true;
