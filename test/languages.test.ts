@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { describe, expect, test } from 'vitest'
+import { style } from '../functions/dashboard/components/style.ts'
 import dashboard from '../functions/dashboard.tsx'
 import { chooseLanguage, languageCodes, languages } from '../lib/languages.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
@@ -130,6 +131,10 @@ test.each([
   [['constructor', undefined], '__proto__, fr-CA', 'fr'],
 ])('the choices %j and the header %j lead to %s', (choices, header, language) => {
   expect(chooseLanguage(choices, header)).toBe(language)
+})
+
+test('the layout follows the direction of the language', () => {
+  expect(style.match(/[^-](left|right): |(margin|padding|border)-(left|right)|text-align: (left|right)/g)).toBeNull()
 })
 
 test('counts, numbers, amounts and days follow the language', () => {

@@ -184,7 +184,7 @@ export function rulesForPartner(
     .orderBy('c.sale_type')
 }
 
-type TermTexts = Pick<Texts<typeof messages>, 't' | 'money' | 'number'>
+type TermTexts = Pick<Texts<typeof messages>, 't' | 'money' | 'percent'>
 const english = createTexts(messages, 'en')
 
 /** Describes terms as text: `30% and $5.00 of each sale for 12 months`. */
@@ -192,17 +192,16 @@ function termsText(
   terms: Pick<StoredRule, 'commission_bp' | 'commission_duration_months'> &
     Partial<Pick<StoredRule, 'commission_fixed_cents' | 'lifetime_cap_cents' | 'product_id' | 'sale_type'>>,
   currency: string,
-  { t, money, number }: TermTexts,
+  { t, money, percent }: TermTexts,
 ): string {
   const { commission_bp: bp, commission_duration_months: months, commission_fixed_cents: fixed = 0 } = terms
   const { product_id: product, sale_type: type, lifetime_cap_cents: cap } = terms
-  const percent = `${number(bp / 100)}%`
   const hasPercent = bp > 0 || fixed === 0
   const share = !hasPercent
     ? money(fixed, currency)
     : fixed > 0
-      ? t('{share} and {amount}', { share: percent, amount: money(fixed, currency) })
-      : percent
+      ? t('{share} and {amount}', { share: percent(bp), amount: money(fixed, currency) })
+      : percent(bp)
   let text = hasPercent ? t('{share} of each sale', { share }) : t('{share} for each sale', { share })
   if (product) {
     const values = { share, product }

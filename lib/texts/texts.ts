@@ -31,6 +31,8 @@ export interface Texts<Table extends Messages = Messages> {
    */
   fixed: (text: string, values?: Record<string, string | number>) => string
   number: (value: number) => string
+  /** Formats basis points: 1250 are `12.5%`. */
+  percent: (basisPoints: number) => string
   /** Formats an amount in minor units. */
   money: (cents: number, currency: string) => string
   /** Formats a day, a time and a month in UTC. */
@@ -68,6 +70,8 @@ export function createTexts<Table extends Messages>(table: Table, language: Lang
     t: (key, ...[values]) => write(key, values),
     fixed: write,
     number: (value) => numbers.format(value),
+    percent: (basisPoints) =>
+      new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 2 }).format(basisPoints / 10_000),
     money: (cents, currency) => formatMoney(cents, currency, locale),
     day: dates({ dateStyle: 'medium' }),
     time: dates({ dateStyle: 'medium', timeStyle: 'short' }),

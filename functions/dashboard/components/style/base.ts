@@ -92,10 +92,10 @@ export const base = css`
   }
   .skip {
     position: absolute;
-    left: -999rem;
+    inset-inline-start: -999rem;
   }
   .skip:focus {
-    left: 1rem;
+    inset-inline-start: 1rem;
     top: 0.5rem;
     z-index: 2;
     padding: 0.5rem 0.75rem;

@@ -373,4 +373,7 @@ export const frame = css`
     object-fit: contain;
     object-position: left;
   }
+  [dir='rtl'] .logo {
+    object-position: right;
+  }
 `
