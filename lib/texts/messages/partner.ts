@@ -50,7 +50,7 @@ export const partner = {
     pt: 'Todo visitante que segue um destes links é atribuído a você.',
   },
   'Link to any page': {
-    de: 'Link auf eine beliebige Seite',
+    de: 'Link zu einer beliebigen Seite',
     fr: 'Lien vers n’importe quelle page',
     es: 'Enlace a cualquier página',
     pt: 'Link para qualquer página',
@@ -63,7 +63,7 @@ export const partner = {
     pt: 'Digite uma página de {host}.',
   },
   'link to this page': {
-    de: 'Link auf diese Seite',
+    de: 'Link zu dieser Seite',
     fr: 'lien vers cette page',
     es: 'enlace a esta página',
     pt: 'link para esta página',
