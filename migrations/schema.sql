@@ -2643,6 +2643,10 @@ begin
     perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
+  -- Excluded payments wait for metadata alone. The customer's other payments do not attribute them.
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
+  where e.account_id = event.account_id and e.outcome = 'ignored'
+    and e.awaits @> awaited_names(event.account_id, array['metadata ' || (event.fact->>'processor_customer_id')]);
   return with_outcome(event, 'recorded', 'customer_metadata');
 end $function$
 ;
@@ -9587,7 +9591,7 @@ AS $function$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored'
-    and (e.program_id is null or starts_with(e.account_id, 'conn_') or e.reason = 'known_customers_excluded')
+    and (e.program_id is null or starts_with(e.account_id, 'conn_'))
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $function$
 ;
@@ -13077,7 +13081,8 @@ begin
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
       -- The start of its subscription or the customer's metadata can arrive later, and then identifies the buyer.
-      event.awaits := awaited_names(event.account_id, array['payment ' || payment_id, 'setting ' || program.id] || lasting_names(fact));
+      event.awaits := awaited_names(event.account_id, array_remove(array['payment ' || payment_id, 'setting ' || program.id,
+        'subscription ' || (fact->>'subscription_id'), 'metadata ' || (fact->>'processor_customer_id')], null));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;

@@ -37,5 +37,9 @@ begin
     perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
+  -- Excluded payments wait for metadata alone. The customer's other payments do not attribute them.
+  update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
+  where e.account_id = event.account_id and e.outcome = 'ignored'
+    and e.awaits @> awaited_names(event.account_id, array['metadata ' || (event.fact->>'processor_customer_id')]);
   return with_outcome(event, 'recorded', 'customer_metadata');
 end $$;

@@ -48,6 +48,6 @@ language plpgsql as $$
 begin
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = of_account_id and e.livemode = of_livemode and e.outcome = 'ignored'
-    and (e.program_id is null or starts_with(e.account_id, 'conn_') or e.reason = 'known_customers_excluded')
+    and (e.program_id is null or starts_with(e.account_id, 'conn_'))
     and e.awaits && awaited_names(of_account_id, names) and (e.fact->>'started_at')::timestamptz >= since;
 end $$;

@@ -117,7 +117,8 @@ begin
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
       -- The start of its subscription or the customer's metadata can arrive later, and then identifies the buyer.
-      event.awaits := awaited_names(event.account_id, array['payment ' || payment_id, 'setting ' || program.id] || lasting_names(fact));
+      event.awaits := awaited_names(event.account_id, array_remove(array['payment ' || payment_id, 'setting ' || program.id,
+        'subscription ' || (fact->>'subscription_id'), 'metadata ' || (fact->>'processor_customer_id')], null));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
