@@ -206,7 +206,7 @@ describe('the join page', () => {
     expect((await submit(`/join/${program.slug}`, applicant(newEmail()))).status).toBe(404)
   })
 
-  test('redirects back from an unknown address, no matter what it contains', async () => {
+  test('redirects back from any unknown address', async () => {
     for (const slug of ['nobody', 'a%3Bb', 'a;b', '%22%3B%20path%3D%2F', 'a%0D%0AX-Injected:%201', '%C3%BC']) {
       const { status, location } = await submit(`/join/${slug}`, { name: 'No version' })
       expect([slug, status]).toEqual([slug, 303])
@@ -373,7 +373,9 @@ describe("a program's own domain", async () => {
     expect(await set(program, '/host', { host: 'https://Partners.ACME.example/join' })).toContain(
       '_svc.partners.acme.example',
     )
-    expect((await onHost(host, '/')).status).toBe(404)
+    expect((await onHost(host, '/sign-in')).status).toBe(404)
+    // A local stack behind a tunnel has no domains of programs.
+    expect((await visit(`https://${host}/sign-in`)).status).toBe(200)
     expect(await set(program, '/host/check')).toContain('The TXT record was not found')
     expect(await publish(program, host)).toContain('the domain is verified')
     expect(await set(program, '')).toContain('https://partners.acme.example/')

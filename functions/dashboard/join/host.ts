@@ -17,11 +17,15 @@ export function isOwnHost(c: PageContext): boolean {
   return host === new URL(c.env.BASE_URL).host || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
 }
 
-/** On a program's own host, only its join page answers. A host that no program has verified has no pages. */
+/**
+ * On a program's own host, only its join page answers. With `PROGRAM_HOSTS`, a host that no program has verified has no pages. Without it,
+ * such a host can be a tunnel to a local stack.
+ */
 export const limitHost = createMiddleware<EnvOf<PageContext>>(async (c, next) => {
   if (isOwnHost(c)) return await next()
   const { host, pathname, search } = new URL(c.req.url)
   const found = await findProgramOfHost(c.get('db'), host)
+  if (!found && c.env.PROGRAM_HOSTS !== 'on') return await next()
   if (!found) throw new ApiError('not_found', 'No program uses this domain.')
   if (c.req.method === 'GET' && movedPaths.test(pathname)) return c.redirect(c.env.BASE_URL + pathname + search, 303)
   if (!publicPaths.test(pathname)) throw new ApiError('not_found', "This page doesn't exist.")
