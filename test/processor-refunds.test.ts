@@ -199,7 +199,7 @@ const aRefund = (shop: Shop) =>
   send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, payment_intent: 'pi_7', charge: 'ch_7' }))
 
 describe("Stripe's API", () => {
-  test('is asked for the invoice of a payment without an event, and the service stores it', async () => {
+  test('returns the invoice of a payment without an event, and the service stores it', async () => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.payment_succeeded', bill(shop))
     stripe.invoices.set('pi_7', 'in_1')

@@ -7,7 +7,7 @@ import { OperatorError } from './operator-error.ts'
 const usage = `npm run release [-- --plan]    prepares the release of the version at the top of CHANGELOG.md
 
 It sets that version in the package files and today's date in the changelog, stores the package in tracker/packages/, updates
-THIRD_PARTY_NOTICES, commits all of it and creates the tag. It pushes nothing. With --plan it only prints what it would do.`
+THIRD_PARTY_NOTICES, commits these changes and creates the tag. It pushes nothing. With --plan it only prints the changes.`
 
 const root = new URL('../../', import.meta.url)
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
