@@ -4,18 +4,17 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * The longest tests start first, so that no worker is left with one at the end. Tests that mostly wait are spread out, so that at least two
- * workers compute. In this order, they are serve, webhooks, local-stack, serve-install, auth, svc-listen, server-client, cash-oracle, docs,
- * two-factor, api-reference, processor-codes, queue-down, disk-full and react-entry.
+ * The longest tests start first, so that no worker is left with one at the end. Files that mostly wait, such as serve, webhooks, local-stack,
+ * svc-listen, backup, health and queue-down, are spread out, so that at least two workers compute.
  */
 const longest = `
   serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
-  local-stack planted-mistakes-cash deploy cash-differential serve-install processor-ways
-  backfill overview fuzz auth dashboard-lists package svc-command svc-listen audit
-  reported-twice money-races server-client dashboard-access track-refusals cash-oracle retention
-  processor-webhook docs deletion stripe-event-types two-factor test-data api-reference program-api
-  processor-codes processor-attribution queue-down rate-limits program-api-resources disk-full groupings
-  read-plans react-entry serve-answers
+  local-stack planted-mistakes-cash deploy cash-differential serve-install processor-ways connections
+  backfill moving overview fuzz auth dashboard-lists docs svc-command svc-listen audit backup
+  react-entry api-reference package processor-codes server-client disk-full serve-parts groupings
+  health two-factor deletion queue-down archives migrate program-api connection-histories dashboard
+  payout-providers payouts regular-expressions database retention migrate-under-load money-races
+  reported-twice rate-limits stripe-event-types processor-refunds program-api-resources test-data lock-order parked-events
 `
   .trim()
   .split(/\s+/)
