@@ -24,6 +24,8 @@ export async function readRoutes(): Promise<string[]> {
     outdir: folder,
     write: false,
     bundle: true,
+    // Functions share most of their code, so it is built and read once.
+    splitting: true,
     format: 'esm',
     platform: 'node',
     target: 'es2024',

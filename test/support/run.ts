@@ -39,10 +39,10 @@ let passed = 0
 let failed = 0
 
 /**
- * The linter and the compiler are short-lived Go programs, so they collect no garbage below 2 GiB. The linter starts a type checker per
+ * The linter and the compiler are short-lived Go programs, so they collect no garbage below 3 GiB. The linter starts a type checker per
  * processor, and each repeats shared work. A single checker takes three fifths of the CPU time.
  */
-const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '2GiB', GOMAXPROCS: '1' }
+const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '3GiB', GOMAXPROCS: '1' }
 
 async function check({ name, command }: Check, priority = constants.priority.PRIORITY_NORMAL): Promise<void> {
   const started = Date.now()
