@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 import { SvcClient } from '@affiliate-tracking/svc-tracker'
 import { saleFromInvoice, type PaidInvoice } from '@affiliate-tracking/svc-tracker/stripe'
@@ -67,16 +69,22 @@ async function buildInstructions(): Promise<string> {
     bundle: true,
     write: false,
     format: 'esm',
-    conditions: ['worker'],
+    external: ['stripe'],
     define: { "process.env['SVC_API_KEY']": '"svc_live_placeholder"' },
   })
   return outputFiles[0]?.text ?? ''
 }
 const instructions = await buildInstructions()
 
+/** The folder is below node_modules, so that the instructions find Stripe's library there. */
+mkdirSync('node_modules/.cache', { recursive: true })
+const folder = mkdtempSync(path.resolve('node_modules/.cache/instructions-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
 async function trackPaymentWith(apiKey: string): Promise<(event: StripeEvent) => Promise<boolean>> {
-  const code = instructions.replace('svc_live_placeholder', apiKey)
-  const { trackPayment, stripe } = await import(`data:text/javascript,${encodeURIComponent(code)}`)
+  const file = path.join(folder, `${apiKey}.mjs`)
+  writeFileSync(file, instructions.replace('svc_live_placeholder', apiKey))
+  const { trackPayment, stripe } = await import(/* @vite-ignore */ pathToFileURL(file).href)
   return (event) => trackPayment(stripe, event)
 }
 
