@@ -1649,6 +1649,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null }
     row: { leave_shadow_mode: unknown | null }
   }
+  lock_exports: {
+    arguments: { program_ids: (number)[] | null }
+    row: { lock_exports: unknown | null }
+  }
   mail_choices_of: {
     arguments: { of_user_id: string | null }
     row: { topic: string | null; frequency: string | null }
@@ -1937,6 +1941,7 @@ export const functionCalls: {
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'past_objects'] },
   leave_shadow_mode: { text: 'select leave_shadow_mode($1)', names: ['of_program_id'] },
+  lock_exports: { text: 'select lock_exports($1)', names: ['program_ids'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },

@@ -3967,7 +3967,11 @@ CREATE OR REPLACE FUNCTION public.begin_export(of_program_id bigint, OUT export_
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform pg_advisory_xact_lock(hashtextextended('export', of_program_id));
+  perform from programs p where p.id = of_program_id and p.deleted_at is null for key share;
+  if not found then
+    raise exception 'a deleted program' using errcode = 'foreign_key_violation', constraint = 'exports_program_exists';
+  end if;
+  perform lock_exports(array[of_program_id]);
   if (select count(*) from exports e where e.program_id = of_program_id and e.created_at > now() - interval '1 hour') >= 6 then
     raise exception 'too many exports' using errcode = 'program_limit_exceeded', constraint = 'exports_per_hour';
   end if;
@@ -4643,6 +4647,8 @@ begin
   delete from processor_connections c where c.program_id = any (program_ids);
   update payout_connections c set keys = null where c.program_id = any (program_ids) and c.keys is not null;
   delete from refused_calls r where r.program_id = any (program_ids);
+  -- An export locks its program first, so none is running.
+  delete from export_rows x where x.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
@@ -6395,8 +6401,9 @@ begin
     select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
   ) order by w.id for update;
   perform from users u where u.id = of_user_id for update;
-  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
+  perform lock_exports(program_ids);
+  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   unsettled := first_unsettled(null, of_user_id);
   last_owner_of := array(
     select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
@@ -6447,6 +6454,7 @@ begin
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
     or k.answer ->> 'email' = verified_address;
   perform erase_imported_partners(program_ids, partner_ids);
+  delete from export_rows x where x.program_id = any (program_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
   where r.user_id = of_user_id;
@@ -8664,6 +8672,15 @@ begin
   perform from customers c join programs_of_account(of_account_id) p on p.id = c.program_id
   where c.id = any (customer_ids || buyer_id) order by c.program_id, c.id for no key update of c;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_exports(program_ids bigint[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  select pg_advisory_xact_lock(hashtextextended('export', x.id))
+  from (select distinct i.id from unnest(program_ids) i (id) order by i.id) x
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.lock_given_names(account_ids text[], of_customer_key text, of_click_id text, of_email_hash bytea)

@@ -9,12 +9,14 @@ import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { exportPayments } from '../lib/money/payout-files.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
+import { createExport } from '../lib/moving/exports.ts'
 import { applyImport, createImport, importFiles } from '../lib/moving/imports.ts'
 import { inviteMember } from '../lib/programs/invitations.ts'
 import { invitePartner } from '../lib/programs/partner-invitations.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
 import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { deleteWorkspace } from '../lib/programs/workspaces.ts'
+import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
 import { refusalIn } from './support/refusal.ts'
 import { startStack } from './support/stack.ts'
 
@@ -394,6 +396,12 @@ test('a member is erased from their workspace, unless they are its last owner', 
   expect(refused.refusal).toContain(await nameOf(workspaceId))
 })
 
+/** The rows in the copies of a program's exports. */
+async function copied(ofProgramId: number): Promise<string> {
+  const copies = `select coalesce(string_agg(fields::text, ''), '') as text from export_rows where program_id = $1`
+  return (await one(copies, [ofProgramId])).text
+}
+
 const races: [what: string, end: (program: Awaited<ReturnType<typeof newProgram>>) => Promise<void>][] = [
   ['a workspace is deleted', async ({ workspaceId }) => await deleteWorkspace(db, env, workspaceId)],
   ['a partner is erased', async ({ partner }) => await erasePayee(db, 'key', partner.userId)],
@@ -407,6 +415,42 @@ test.each(races)('if a sale arrives while %s, one of the two is refused', async 
     const { count } = await one('select count(*)::int from commissions where program_id = $1', [program.programId])
     expect([ended.status, count]).toEqual(count === 0 ? ['fulfilled', 0] : ['rejected', 1])
   }
+})
+
+test('an erasure waits for a running export and deletes its copy, and an export waits for a running erasure', async () => {
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  /** Runs `waiter` while the first transaction is open, and commits when it waits. */
+  const meet = async (first: string, values: unknown[], waiter: () => Promise<unknown>) => {
+    await sql.query('begin')
+    await sql.query(first, values)
+    const done = waiter().then(
+      () => 'done',
+      (error: Error) => error.message,
+    )
+    await expect.poll(async () => (await sql.query(waiting)).rowCount, { interval: 5 }).toBe(1)
+    await sql.query('commit')
+    return await done
+  }
+  const running = `with begun as (select begin_export($1) as id)
+    insert into export_rows select $1, id, 'partners', 1, '{"name": "Petra"}' from begun`
+  const [sold, left, closed] = [await newProgram({}, false), await newProgram({}, false), await newProgram({}, false)]
+  await sell(sold)
+  const erasures = [
+    [sold, () => eraseCustomer(db, sold.programId, { customer_key: `sale-${created}` })],
+    [left, () => erasePayee(db, 'key', left.partner.userId)],
+    [closed, () => deleteWorkspace(db, env, closed.workspaceId)],
+  ] as const
+  const outcomes = []
+  for (const [{ programId }, erase] of erasures)
+    outcomes.push([await meet(running, [programId], erase), await copied(programId)])
+  expect(outcomes).toEqual(Array.from({ length: 3 }, () => ['done', '']))
+
+  const [later, gone] = [await newProgram({}, false), await newProgram({}, false)]
+  const erasing = `select erase_user($1, '[]')`
+  expect(await meet(erasing, [later.partner.userId], () => createExport(db, later.programId))).toBe('done')
+  expect(await copied(later.programId)).toContain('Erased partner')
+  const closing = 'select close_workspace($1)'
+  expect(await meet(closing, [gone.workspaceId], () => createExport(db, gone.programId))).toContain('deleted')
 })
 
 test('if the last two owners erase themselves at once, one stays', async () => {

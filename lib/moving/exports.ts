@@ -82,7 +82,9 @@ export async function createExport(db: Database, programId: number): Promise<Exp
     if (!created) throw new Error('the database returned no export')
     return { ...created, row_counts: countsIn(created.row_counts) }
   } catch (error) {
-    if (violatedConstraint(error) !== 'exports_per_hour') throw error
+    const refusal = violatedConstraint(error)
+    if (refusal === 'exports_program_exists') throw new ApiError('not_found', 'This program was deleted.')
+    if (refusal !== 'exports_per_hour') throw error
     throw new ApiError('rate_limited', 'A program can be exported six times an hour. Download the latest export.')
   }
 }
@@ -92,7 +94,7 @@ function countsIn(stored: unknown): Record<string, number> {
   return stored as Record<string, number>
 }
 
-/** Reads the latest export of a program if its copy is kept. */
+/** Reads the latest export of a program if its copy is kept. An erasure of personal data deletes the copy. */
 export async function findExport(db: Database, programId: number): Promise<Export | undefined> {
   const [latest] = await db.query(
     kysely
@@ -100,6 +102,15 @@ export async function findExport(db: Database, programId: number): Promise<Expor
       .select(['id', 'row_counts', 'created_at'])
       .where('program_id', '=', programId)
       .where('created_at', '>', keptSince('exports'))
+      .where((eb) =>
+        eb.exists(
+          eb
+            .selectFrom('export_rows as r')
+            .whereRef('r.program_id', '=', 'exports.program_id')
+            .whereRef('r.export_id', '=', 'exports.id')
+            .where('r.kind', '=', 'program'),
+        ),
+      )
       .orderBy('id', 'desc')
       .limit(1),
   )
@@ -134,13 +145,13 @@ function copyStatement(programId: number) {
 
 /**
  * Writes an export as a ZIP archive: JSON lines and CSV for each kind, and the manifest. It keeps one page of rows in memory, and reads the
- * next page when the caller continues to read.
+ * next page when the caller continues to read. Throws if the copy is deleted before the end, so that no archive lacks rows.
  */
 export async function* writeArchive(
   db: Database,
   emailHashKey: string,
   programId: number,
-  { id: exportId, created_at }: Export,
+  { id: exportId, created_at, row_counts: rowCounts }: Export,
 ): AsyncGenerator<Uint8Array, void> {
   let ready: Uint8Array[] = []
   const zip = new Zip((error, data) => {
@@ -172,6 +183,7 @@ export async function* writeArchive(
         yield* ready
         ready = []
       }
+      if (file.rows !== (rowCounts[name] ?? 0)) throw new Error('the copy of the export was deleted')
       entry.push(new Uint8Array(), true)
       file.sha256 = bytesToHex(hash.digest())
       files.push(file)

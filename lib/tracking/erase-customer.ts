@@ -21,6 +21,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
   const newClickId = `${newClickIdPrefix(Date.now())}${programId}`
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
+    call('lock_exports', { program_ids: [programId] }),
     known.forUpdate(),
     call('erase_events', {
       of_program_id: programId,
@@ -65,7 +66,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, [other], , , metadata, , , , , sales, customers] = await retryOnce(() => db.batch(statements))
+  const [, , [other], , , metadata, , , , , sales, customers] = await retryOnce(() => db.batch(statements))
   if (customers.length + sales.length + metadata.length === 0 && !other?.leftovers) {
     throw new ApiError('not_found', 'This program has no such customer. Check the id and the program.')
   }

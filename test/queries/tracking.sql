@@ -72,6 +72,7 @@ inner join "programs" as "p" on "p"."id" = "k"."program_id"
 where "k"."key_hash" = $10;
 
 -- eraseCustomer
+select lock_exports($1);
 select
 from "customers"
 where "program_id" = $1 and ("customer_key" = $2 or "click_id" = $3)

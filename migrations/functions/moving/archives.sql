@@ -1,10 +1,14 @@
 -- Exports of a program, and imports of such archives. lib/moving/archive-kinds.ts has the kinds of rows and their columns. The statements
 -- that copy them are in lib/moving/exports.ts and lib/moving/import-archive.ts.
 
--- Starts an export and deletes the copies of earlier ones. Returns null if the program had six in the last hour.
+-- Starts an export and deletes the copies of earlier ones. Refuses a deleted program, and the seventh export in an hour.
 create or replace function begin_export(of_program_id bigint, out export_id bigint) language plpgsql as $$
 begin
-  perform pg_advisory_xact_lock(hashtextextended('export', of_program_id));
+  perform from programs p where p.id = of_program_id and p.deleted_at is null for key share;
+  if not found then
+    raise exception 'a deleted program' using errcode = 'foreign_key_violation', constraint = 'exports_program_exists';
+  end if;
+  perform lock_exports(array[of_program_id]);
   if (select count(*) from exports e where e.program_id = of_program_id and e.created_at > now() - interval '1 hour') >= 6 then
     raise exception 'too many exports' using errcode = 'program_limit_exceeded', constraint = 'exports_per_hour';
   end if;

@@ -63,6 +63,8 @@ begin
   delete from processor_connections c where c.program_id = any (program_ids);
   update payout_connections c set keys = null where c.program_id = any (program_ids) and c.keys is not null;
   delete from refused_calls r where r.program_id = any (program_ids);
+  -- An export locks its program first, so none is running.
+  delete from export_rows x where x.program_id = any (program_ids);
   delete from program_members o where o.workspace_id = of_workspace_id;
   update workspace_members m set removed_at = now() where m.workspace_id = of_workspace_id and m.removed_at is null;
   update programs p set deleted_at = now(), processor_account_id = null, processor_former_account_id = null, processor_connected_at = null
@@ -101,8 +103,9 @@ begin
     select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
   ) order by w.id for update;
   perform from users u where u.id = of_user_id for update;
-  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
+  perform lock_exports(program_ids);
+  partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   unsettled := first_unsettled(null, of_user_id);
   last_owner_of := array(
     select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
@@ -153,6 +156,7 @@ begin
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
     or k.answer ->> 'email' = verified_address;
   perform erase_imported_partners(program_ids, partner_ids);
+  delete from export_rows x where x.program_id = any (program_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
   where r.user_id = of_user_id;
