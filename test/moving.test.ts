@@ -56,7 +56,7 @@ async function startCaller(settings: Parameters<typeof createShop>[1] = {}): Pro
           ...(body !== undefined && { 'content-type': 'application/json' }),
           ...headers,
         },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       }
       const response = await imports.request(`/api/v1/imports${path}`, sent, env, context)
       const answer = { status: response.status, body: await response.json() }
@@ -604,15 +604,22 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   }
   const named = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`${n}.csv`, 'name']))
   const mapping = { name: Object.fromEntries(Array.from({ length: 50_001 }, (_, n) => [`n${n}`, 'x'])) }
-  for (const [access, message] of [
-    [{ files: named }, 'must be 20 files at most'],
-    [{ files: [{ name: 'a.csv', content: 'a' }], mapping }, 'can have 50000 values at most'],
+  const [many, valid] = [
+    'can have 50000 values at most',
+    { source: 'csv', files: [{ name: 'a.csv', content: 'name' }] },
+  ]
+  for (const [request, message] of [
+    [{ source: 'csv', files: named }, 'must be 20 files at most'],
+    [{ ...valid, mapping }, many],
+    // The parser would need seconds to find the missing end of a larger body.
+    ['['.repeat(100_000), many],
+    ['[{"a":"\\""},'.repeat(30_000), many],
+    [JSON.stringify(`,\\"[`.repeat(30_000)), 'must be an object'],
   ] as const) {
-    const { body } = await call('POST', '', { source: 'csv', ...access })
+    const { body } = await call('POST', '', request)
     expect(body).toMatchObject({ error: { message: expect.stringContaining(message) } })
   }
   for (let count = 0; count < 8; count++) await createImport(db, env, shop.programId, 'csv')
-  const valid = { source: 'csv', files: [{ name: 'a.csv', content: 'name' }] }
   expect((await call('POST', '', valid)).status).toBe(429)
 })
 
