@@ -240,6 +240,7 @@ export interface BalanceEntries {
   payout_id: Int8 | null;
   previous_entry_number: Generated<Int8 | null>;
   program_id: Int8;
+  reference: string | null;
   refund_id: Int8 | null;
 }
 

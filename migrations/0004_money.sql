@@ -360,6 +360,8 @@ create table balance_entries (
   refund_id bigint,
   payout_id bigint,
   adjustment_id bigint,
+  -- The payment's reference at this time. A statement keeps it if the payment is undone and recorded with another one.
+  reference text,
   -- Not before the previous entry's time.
   created_at timestamptz not null default now(),
   -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It shows a rewritten past.
@@ -390,6 +392,7 @@ create table balance_entries (
       when 'payout_returned' then amount_cents > 0 and payout_id is not null and commission_id is null and refund_id is null
       else amount_cents < 0 and payout_id is not null and commission_id is null and refund_id is null
     end and (cause in ('adjusted', 'opening_balance')) = (adjustment_id is not null)
+      and (cause in ('payout_paid', 'payout_returned')) = (reference is not null)
   )
 );
 create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;

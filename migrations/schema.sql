@@ -327,6 +327,7 @@ create table balance_entries (
   refund_id bigint,
   payout_id bigint,
   adjustment_id bigint,
+  reference text,
   created_at timestamp with time zone not null default now(),
   entry_hash bytea not null,
   previous_entry_number bigint generated always as (NULLIF((entry_number - 1), 0)) stored,
@@ -348,7 +349,7 @@ CASE cause
     WHEN 'opening_balance'::text THEN (num_nonnulls(commission_id, refund_id, payout_id) = 0)
     WHEN 'payout_returned'::text THEN ((amount_cents > 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
     ELSE ((amount_cents < 0) AND (payout_id IS NOT NULL) AND (commission_id IS NULL) AND (refund_id IS NULL))
-END AND ((cause = ANY (ARRAY['adjusted'::text, 'opening_balance'::text])) = (adjustment_id IS NOT NULL)))),
+END AND ((cause = ANY (ARRAY['adjusted'::text, 'opening_balance'::text])) = (adjustment_id IS NOT NULL)) AND ((cause = ANY (ARRAY['payout_paid'::text, 'payout_returned'::text])) = (reference IS NOT NULL)))),
   constraint balance_entries_entry_hash_check CHECK ((length(entry_hash) = 32)),
   constraint balance_entries_entry_number_check CHECK ((entry_number > 0)),
   constraint balance_entries_program_id_adjustment_id_partner_id_curren_fkey FOREIGN KEY (program_id, adjustment_id, partner_id, currency) REFERENCES adjustments(program_id, id, partner_id, currency),
@@ -6676,7 +6677,7 @@ CREATE OR REPLACE FUNCTION public.facts_of_entry(entry balance_entries)
  RETURNS jsonb
  LANGUAGE sql
  STABLE
-RETURN jsonb_build_array((entry).program_id, (entry).partner_id, (entry).currency, (entry).entry_number, (entry).amount_cents, (entry).balance_before_cents, (entry).balance_after_cents, (entry).cause, (entry).commission_id, (entry).correction_number, (entry).refund_id, (entry).payout_id, (entry).adjustment_id, EXTRACT(epoch FROM (entry).created_at))
+RETURN jsonb_build_array((entry).program_id, (entry).partner_id, (entry).currency, (entry).entry_number, (entry).amount_cents, (entry).balance_before_cents, (entry).balance_after_cents, (entry).cause, (entry).commission_id, (entry).correction_number, (entry).refund_id, (entry).payout_id, (entry).adjustment_id, (entry).reference, EXTRACT(epoch FROM (entry).created_at))
 ;
 
 CREATE OR REPLACE FUNCTION public.figure_of(t grouped_totals, metric grouped_metric, money text, with_all_sales boolean)
@@ -10069,7 +10070,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.post_entry(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint DEFAULT NULL::bigint, of_correction_number integer DEFAULT NULL::integer, of_refund_id bigint DEFAULT NULL::bigint, of_payout_id bigint DEFAULT NULL::bigint, of_adjustment_id bigint DEFAULT NULL::bigint)
+CREATE OR REPLACE FUNCTION public.post_entry(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint DEFAULT NULL::bigint, of_correction_number integer DEFAULT NULL::integer, of_refund_id bigint DEFAULT NULL::bigint, of_payout_id bigint DEFAULT NULL::bigint, of_adjustment_id bigint DEFAULT NULL::bigint, of_reference text DEFAULT NULL::text)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -10079,9 +10080,10 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id, reference)
   values (of_program_id, of_partner_id, of_currency, balance.entry_count + 1, of_cents, balance.balance_cents,
-    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_payout_id, of_adjustment_id);
+    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_payout_id, of_adjustment_id,
+    of_reference);
   update balances b set balance_cents = b.balance_cents + of_cents, entry_count = b.entry_count + 1
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   return balance.balance_cents + of_cents;
@@ -10097,7 +10099,7 @@ begin
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, -payout.amount_cents, 'payout_paid',
-    of_correction_number => earlier_payments(payout), of_payout_id => payout.id);
+    of_correction_number => earlier_payments(payout), of_payout_id => payout.id, of_reference => payout.reference);
   perform write_payout_lines(payout, coalesce(earlier_payments(payout), 1));
   perform issue_document(payout, coalesce(earlier_payments(payout), 1));
   perform notify_payout('payout_paid', payout);
@@ -10112,7 +10114,7 @@ begin
   perform return_payout_lines(payout);
   perform credit_document(payout, earlier_payments(payout));
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
-    of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
+    of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id, of_reference => payout.reference);
 end $function$
 ;
 

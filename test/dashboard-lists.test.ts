@@ -610,10 +610,23 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
   for (const text of ['Mark 70 payments as paid?', '$70.00', 'SEPA 7', 'Nov 20, 2026', `action="${run}/pay"`])
     expect(page).toContain(text)
   for (const [name, value] of Object.entries(transfer)) expect(page).toContain(`name="${name}" value="${value}"`)
-  const { rows: paid } = await stack.sql.query("select from payouts where payout_run_id = $1 and status = 'paid'", [
+  // The confirmation has paid nothing. Once the run is paid, its file is for the records only.
+  const { rowCount } = await stack.sql.query(
+    `update payouts set status = 'paid', decided_at = now(), reference = 'SEPA 7', paid_on = now(), payout_address = 'payee@example.com'
+    where payout_run_id = $1 and status = 'in_run'`,
+    [rows[0]?.id],
+  )
+  expect(rowCount).toBe(70)
+  const query = 'layout=wise&currency=usd&part=1'
+  await stack.sql.query("update payout_runs set paid_at = now(), paid_on = now(), reference = 'SEPA 7' where id = $1", [
     rows[0]?.id,
   ])
-  expect(paid).toEqual([])
+  expect(await get(run)).toContain('Payment files, already paid')
+  const asked = await get(`${run}/file.csv?${query}`)
+  expect(asked).toContain(`Payout run ${rows[0]?.id} is already paid`)
+  expect(asked).not.toContain('recipientEmail')
+  const record = await get(`${run}/file.csv?${query}&already_paid=yes`)
+  expect(record.match(/payee@example.com/g)).toHaveLength(70)
 })
 
 const isOtto = `link_id = (select id from referral_links where code = 'otto')`

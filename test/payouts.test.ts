@@ -24,6 +24,7 @@ import {
   setMinimumPayout,
 } from '../lib/money/payout-runs.ts'
 import { askPayout, cancelPayout, payPayout, refusePayout, returnPayout } from '../lib/money/payouts.ts'
+import { listStatementEntries } from '../lib/money/statements.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { setPayoutAddress } from '../lib/programs/partnerships.ts'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
@@ -507,8 +508,8 @@ describe('a returned payout', () => {
 })
 
 describe('undoing a paid run', () => {
-  test('returns its payouts as entries, and it can be paid again', async () => {
-    const { program, programId, sales, run, amountsOf, balances } = await createPaying()
+  test('returns its payouts as entries, which keep their reference, and it can be paid again', async () => {
+    const { program, programId, first, sales, run, amountsOf, balances } = await createPaying()
     const runId = (await run()) ?? 0
     await payPayoutRun(db, programId, runId, transfer, 3000)
     await Promise.all(Array.from({ length: 3 }, () => reopenPayoutRun(db, programId, runId)))
@@ -531,9 +532,12 @@ describe('undoing a paid run', () => {
     expect(lines.map((line) => [line.reference, line.returned_at !== null])).toEqual([
       ['right', false],
       ['right', false],
-      [null, true],
-      [null, true],
+      ['transfer-1', true],
+      ['transfer-1', true],
     ])
+    const ever = { from: new Date(0), to: new Date('2100-01-01T00:00:00Z'), currency: 'usd' }
+    const entries = await listStatementEntries(db, { programId, partnerId: first }, ever, { limit: 10 })
+    expect(entries.map((entry) => entry.reference)).toEqual(['right', null, 'transfer-1', 'transfer-1', null])
     expect(await differencesIn(programId)).toEqual([])
   })
 

@@ -49,7 +49,16 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
     .leftJoin('adjustments as a', (join) =>
       join.onRef('a.program_id', '=', 'e.program_id').onRef('a.id', '=', 'e.adjustment_id'),
     )
-    .select([
+    .leftJoin('balance_entries as r', (join) =>
+      join
+        .onRef('r.program_id', '=', 'l.program_id')
+        .on('r.cause', '=', 'payout_returned')
+        .on('r.commission_id', 'is', null)
+        .onRef('r.payout_id', '=', 'l.payout_id')
+        .on((eb) => eb(eb.fn.coalesce('r.correction_number', eb.lit(1)), '=', eb.ref('l.payment_number')))
+        .on('l.is_returned', '=', true),
+    )
+    .select((eb) => [
       'l.id',
       'l.program_id',
       'l.payout_id',
@@ -69,15 +78,15 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
       'e.amount_cents as entry_cents',
       'l.is_returned',
       'e.created_at',
-      /** The reference of the latest transfer. Earlier transfers of the payout came back. */
-      sql<string | null>`case when l.payment_number = (
-        select max(n.payment_number) from payout_lines n where n.program_id = l.program_id and n.payout_id = l.payout_id
-      ) then w.reference end`.as('reference'),
-      sql<Date | null>`case when l.is_returned then (
-        select r.created_at from balance_entries r
-        where r.program_id = l.program_id and r.cause = 'payout_returned' and r.commission_id is null
-          and r.payout_id = l.payout_id and coalesce(r.correction_number, 1) = l.payment_number
-      ) end`.as('returned_at'),
+      /** The reference of the transfer, even if it came back. */
+      eb
+        .case()
+        .when('l.is_returned', '=', true)
+        .then(eb.ref('r.reference'))
+        .else(eb.ref('w.reference'))
+        .end()
+        .as('reference'),
+      'r.created_at as returned_at',
     ])
   query = 'programId' in of ? query.where('l.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
   query =

@@ -90,9 +90,6 @@ export function statementEntriesStatement(of: StatementOf, { from, to, currency 
     .leftJoin('adjustments as a', (join) =>
       join.onRef('a.program_id', '=', 'e.program_id').onRef('a.id', '=', 'e.adjustment_id'),
     )
-    .leftJoin('payouts as w', (join) =>
-      join.onRef('w.program_id', '=', 'e.program_id').onRef('w.id', '=', 'e.payout_id'),
-    )
     .select([
       'e.entry_number as id',
       'e.program_id',
@@ -105,7 +102,7 @@ export function statementEntriesStatement(of: StatementOf, { from, to, currency 
       's.transaction_id',
       'e.refund_id',
       'e.payout_id',
-      'w.reference',
+      'e.reference',
       'e.adjustment_id',
       'a.note',
     ])

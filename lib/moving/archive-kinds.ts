@@ -547,6 +547,7 @@ export const kinds = {
       refund_id: 'refunds?',
       payout_id: 'payouts?',
       adjustment_id: 'adjustments?',
+      reference: 'text?',
       created_at: 'past',
     },
     order: ['partner_id', 'currency', 'entry_number'],

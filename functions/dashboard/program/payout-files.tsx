@@ -22,8 +22,15 @@ export interface PaymentCount {
 /** If there are more files, a menu contains them. */
 const buttonsShown = 3
 
+interface PayoutFileLinksProps {
+  address: string
+  counts: PaymentCount[]
+  /** The files of a paid run are for the records. Their links are in a menu. */
+  isPaid?: boolean
+}
+
 /** Links to the payment files of each currency, in parts if one file can't hold all payments. */
-export function PayoutFileLinks({ address, counts }: { address: string; counts: PaymentCount[] }) {
+export function PayoutFileLinks({ address, counts, isPaid = false }: PayoutFileLinksProps) {
   const byCurrency = Map.groupBy(counts, ({ currency }) => currency)
   const files = [...byCurrency].map(([currency, list]) => ({
     currency,
@@ -40,7 +47,8 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
         }))
       }),
   )
-  if (links.length <= buttonsShown)
+  if (links.length === 0) return null
+  if (links.length <= buttonsShown && !isPaid)
     return (
       <>
         {links.map((link) => (
@@ -50,7 +58,7 @@ export function PayoutFileLinks({ address, counts }: { address: string; counts: 
     )
   return (
     <details class="switcher">
-      <summary class="button">Payment files</summary>
+      <summary class="button">{isPaid ? 'Payment files, already paid' : 'Payment files'}</summary>
       <div class="menu">
         {links.map(({ href, text }) => (
           <a href={href}>{text}</a>

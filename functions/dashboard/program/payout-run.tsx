@@ -139,7 +139,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
           {run.sums.some(({ status }) => status === 'paid' || status === 'returned') && (
             <LinkButton href={`${address}/lines`} text="Paid commissions" />
           )}
-          {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={files} />}
+          {pays && <PayoutFileLinks address={`${address}/file.csv`} counts={files} isPaid={run.paid_at !== null} />}
         </>
       }
     >
@@ -261,13 +261,41 @@ function PayRun({ address, open }: PayRunProps) {
   )
 }
 
+/** Downloads a payment file. If the run is paid, it first asks for confirmation, because paying the file again pays everybody twice. */
 pages.get('/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c) => {
   const { id: programId } = c.get('program')
   const payoutRunId = runIn(c)
-  const file = payoutFileOf(c.req.query())
+  const query = c.req.query()
+  const file = payoutFileOf(query)
+  const run = await readPayoutRunPart(c.get('db'), programId, payoutRunId, { payments: { limit: 0 } })
+  if (run.paid_on !== null && query['already_paid'] === undefined) {
+    const record = addressOf(`${runPage(c)}/file.csv`, { ...query, already_paid: 'yes' })
+    return c.render(<AlreadyPaid run={run} address={runPage(c)} record={record} />)
+  }
   const text = await exportPayments(c.get('db'), programId, { payoutRunId }, file)
-  return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}`, text)
+  const paid = run.paid_on === null ? '' : '-already-paid'
+  return await exportCsv(c, `payout-run-${payoutRunId}-${file.layout}-${file.currency}${paid}`, text)
 })
+
+function AlreadyPaid({ run, address, record }: { run: PayoutRun; address: string; record: string }) {
+  return (
+    <ProgramPage
+      title={`Payment file of run ${run.id}`}
+      current="/payouts"
+      heading={`Payout run ${run.id} is already paid`}
+      lead={<RunState run={run} />}
+    >
+      <Card>
+        <p>Paying this file again pays every partner twice. Download it only for your records.</p>
+        <div class="row">
+          <LinkButton href={record} text="Download for the records" />
+          <LinkButton href={`${address}/lines`} text="Paid commissions" />
+          <a href={address}>Back to the run</a>
+        </div>
+      </Card>
+    </ProgramPage>
+  )
+}
 
 programList(pages, '/payout-runs/:runId/lines', 'payout:list', (c) => {
   const { id: programId } = c.get('program')

@@ -18,7 +18,7 @@ create or replace trigger balance_entries_append_only before update or delete on
 create or replace function facts_of_entry(entry balance_entries) returns jsonb language sql stable
 return jsonb_build_array(entry.program_id, entry.partner_id, entry.currency, entry.entry_number, entry.amount_cents, entry.balance_before_cents,
   entry.balance_after_cents, entry.cause, entry.commission_id, entry.correction_number, entry.refund_id, entry.payout_id, entry.adjustment_id,
-  extract(epoch from entry.created_at));
+  entry.reference, extract(epoch from entry.created_at));
 
 create or replace function hash_of_entry(previous_hash bytea, facts jsonb) returns bytea language sql immutable
 return sha256(coalesce(previous_hash, '') || convert_to(facts::text, 'UTF8'));
@@ -70,7 +70,7 @@ end $$;
 create or replace function post_entry(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_cause text, of_commission_id bigint default null,
   of_correction_number integer default null, of_refund_id bigint default null, of_payout_id bigint default null,
-  of_adjustment_id bigint default null
+  of_adjustment_id bigint default null, of_reference text default null
 ) returns bigint language plpgsql as $$
 declare
   balance balances;
@@ -78,9 +78,10 @@ begin
   select b.* into strict balance from balances b
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   insert into balance_entries (program_id, partner_id, currency, entry_number, amount_cents, balance_before_cents,
-    balance_after_cents, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id)
+    balance_after_cents, cause, commission_id, correction_number, refund_id, payout_id, adjustment_id, reference)
   values (of_program_id, of_partner_id, of_currency, balance.entry_count + 1, of_cents, balance.balance_cents,
-    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_payout_id, of_adjustment_id);
+    balance.balance_cents + of_cents, of_cause, of_commission_id, of_correction_number, of_refund_id, of_payout_id, of_adjustment_id,
+    of_reference);
   update balances b set balance_cents = b.balance_cents + of_cents, entry_count = b.entry_count + 1
   where b.program_id = of_program_id and b.partner_id = of_partner_id and b.currency = of_currency;
   return balance.balance_cents + of_cents;

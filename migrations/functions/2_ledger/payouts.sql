@@ -152,7 +152,7 @@ begin
   where w.program_id = payout.program_id and w.id = payout.id
   returning w.* into payout;
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, -payout.amount_cents, 'payout_paid',
-    of_correction_number => earlier_payments(payout), of_payout_id => payout.id);
+    of_correction_number => earlier_payments(payout), of_payout_id => payout.id, of_reference => payout.reference);
   perform write_payout_lines(payout, coalesce(earlier_payments(payout), 1));
   perform issue_document(payout, coalesce(earlier_payments(payout), 1));
   perform notify_payout('payout_paid', payout);
@@ -172,7 +172,7 @@ begin
   perform return_payout_lines(payout);
   perform credit_document(payout, earlier_payments(payout));
   perform post_entry(payout.program_id, payout.partner_id, payout.currency, payout.amount_cents, 'payout_returned',
-    of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id);
+    of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id, of_reference => payout.reference);
 end $$;
 
 -- Refuses manual decisions on payments that a provider is executing. Those whose connection has ended need a person. So do those that the
