@@ -159,3 +159,6 @@ create type compared_commission as (
   former_sale_cents bigint, former_cents bigint, former_pays_cents bigint, commission_id bigint, transaction_id text, partner_id bigint,
   currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[]
 );
+
+-- A commission of one of the two sides that no payment has paired yet, with its position on that side. Counterparts have the same group.
+create type unpaired_commission as (is_former boolean, place bigint, at timestamptz, group_key text);

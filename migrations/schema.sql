@@ -4771,6 +4771,44 @@ CREATE OR REPLACE FUNCTION public.compare_commissions(of_program_id bigint, from
  LANGUAGE sql
  STABLE
 AS $function$
+  with former as materialized (
+    select f.*, row_number() over (order by f.id) as place
+    from former_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') f
+  ), computed as materialized (
+    select c.*, row_number() over (order by c.key collate "C") as place
+    from computed_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') c
+  ), of_payment as (
+    select distinct on (f.place) f.place as former_place, c.place as computed_place, c.partner_id = f.partner_id as same_partner
+    from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id collate "C"
+    order by f.place, c.partner_id = f.partner_id desc nulls last, abs(extract(epoch from f.at - c.at)), c.place
+  ), paid as materialized (
+    select distinct on (p.computed_place) p.former_place, p.computed_place from of_payment p
+    order by p.computed_place, p.same_partner desc nulls last, p.former_place
+  ), unpaid as materialized (
+    select f.place, true as is_former, f.at, f.customer_id, f.partner_id, f.currency,
+      array[case when f.sale_cents is null then 'earned ' || f.amount_cents else 'sold ' || f.sale_cents end] as amounts
+    from former f where not exists (select from paid p where p.former_place = f.place)
+    union all
+    select c.place, false, c.at, c.customer_id, c.partner_id, c.currency,
+      array['earned ' || c.amount_cents, 'sold ' || c.base_cents, case when c.sale_cents <> c.base_cents then 'sold ' || c.sale_cents end]
+    from computed c where not exists (select from paid p where p.computed_place = c.place)
+  ), waiting as (
+    select u.is_former, u.place, u.at, '1 ' || u.customer_id || ' ' || u.currency collate "C" as group_key
+    from unpaid u where u.customer_id is not null
+    union all
+    -- By the amount, if the former service does not know the customer (2), or if the program does not (3).
+    select u.is_former, u.place, u.at, way.number || u.partner_id || ' ' || u.currency || ' ' || amount
+    from unpaid u cross join unnest(u.amounts) amount cross join (values ('2 ', true), ('3 ', false)) way (number, lacks_former)
+    where amount is not null and (u.customer_id is null or u.is_former <> way.lacks_former)
+      and u.partner_id in (select o.partner_id from unpaid o where o.customer_id is null)
+  ), pairs as (
+    select p.former_place, p.computed_place from paid p
+    union all
+    select p.former_place, p.computed_place from pair_by_time((
+      select array_agg((w.is_former, w.place, w.at, w.group_key)::unpaired_commission order by w.group_key, w.at, w.is_former, w.place)
+      from waiting w
+    )) p
+  )
   select coalesce('former:' || f.id, c.key), coalesce(c.at, f.at), f.external_id, f.partner_id, f.currency, f.payment_id, f.sale_cents,
     f.amount_cents, f.pays_cents, c.commission_id, c.transaction_id, c.partner_id, c.currency, c.state, c.sale_cents, c.base_cents, c.fee_cents,
     c.amount_cents, c.pays_cents,
@@ -4778,9 +4816,9 @@ AS $function$
       and (f.pays_cents is null or c.pays_cents is null or f.pays_cents = 0 or (f.partner_id, f.currency) = (c.partner_id, c.currency))
     then '{}' else difference_reasons(f.partner_id, f.currency, f.sale_cents, f.amount_cents, f.pays_cents, c.partner_id, c.currency, c.state,
       c.base_cents, c.amount_cents, c.pays_cents) end
-  from former_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') f
-  left join paired_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') p on p.former_id = f.id
-  full join computed_commissions(of_program_id, from_time - interval '3 days', until + interval '3 days') c on c.key = p.computed_key
+  from former f
+  left join pairs p on p.former_place = f.place
+  full join computed c on c.place = p.computed_place
   where coalesce(c.at, f.at) >= from_time and coalesce(c.at, f.at) < until
 $function$
 ;
@@ -9562,42 +9600,34 @@ CREATE OR REPLACE FUNCTION public.page_of_click(page_url text, affiliate_url tex
 RETURN "left"(NULLIF("substring"(COALESCE(NULLIF(page_url, ''::text), affiliate_url), '^[^?#]+'::text), ''::text), 200)
 ;
 
-CREATE OR REPLACE FUNCTION public.paired_commissions(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
- RETURNS TABLE(former_id bigint, computed_key text)
+CREATE OR REPLACE FUNCTION public.pair_by_time(waiting unpaired_commission[])
+ RETURNS TABLE(former_place bigint, computed_place bigint)
  LANGUAGE plpgsql
- STABLE
+ IMMUTABLE
 AS $function$
 declare
-  candidate record;
+  given unpaired_commission;
+  earlier unpaired_commission[];
+  depth integer := 0;
   former_taken boolean[];
   computed_taken boolean[];
 begin
-  for candidate in
-    with former as materialized (
-      select f.*, row_number() over (order by f.id) as place from former_commissions(of_program_id, from_time, until) f
-    ), computed as materialized (
-      select c.*, row_number() over (order by c.key) as place from computed_commissions(of_program_id, from_time, until) c
-    ), candidates as (
-      select f, c, 1 as way from computed c cross join unnest(c.payment_ids) given (id) join former f on f.payment_id = given.id
-      union all
-      select f, c, 2 from former f join computed c on c.customer_id = f.customer_id and c.currency = f.currency
-        and c.at between f.at - interval '2 days' and f.at + interval '2 days'
-      union all
-      select f, c, 3 from former f join computed c on c.partner_id = f.partner_id and c.currency = f.currency
-        and coalesce(f.sale_cents, f.amount_cents) in (case when f.sale_cents is null then c.amount_cents end, c.sale_cents, c.base_cents)
-        and c.at between f.at - interval '2 days' and f.at + interval '2 days'
-      where f.customer_id is null or c.customer_id is null
-    )
-    select (x.f).id as former_id, (x.f).place as former_place, (x.c).key as computed_key, (x.c).place as computed_place
-    from candidates x
-    order by x.way, (x.f).partner_id is distinct from (x.c).partner_id, abs(extract(epoch from (x.f).at - (x.c).at)), 2, 4
-  loop
-    continue when former_taken[candidate.former_place] or computed_taken[candidate.computed_place];
-    former_taken[candidate.former_place] := true;
-    computed_taken[candidate.computed_place] := true;
-    former_id := candidate.former_id;
-    computed_key := candidate.computed_key;
-    return next;
+  foreach given in array coalesce(waiting, '{}') loop
+    continue when case when given.is_former then former_taken[given.place] else computed_taken[given.place] end;
+    if depth > 0 and (earlier[depth].group_key <> given.group_key or earlier[depth].at < given.at - interval '2 days') then
+      depth := 0;
+    end if;
+    if depth > 0 and earlier[depth].is_former <> given.is_former then
+      former_place := case when given.is_former then given.place else earlier[depth].place end;
+      computed_place := case when given.is_former then earlier[depth].place else given.place end;
+      former_taken[former_place] := true;
+      computed_taken[computed_place] := true;
+      depth := depth - 1;
+      return next;
+    else
+      depth := depth + 1;
+      earlier[depth] := given;
+    end if;
   end loop;
 end $function$
 ;
