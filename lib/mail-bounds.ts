@@ -29,8 +29,8 @@ export const mailBounds = {
    * `perAccount` changes, the account keeps its address until the next day.
    */
   payoutAddress: { perAccount: 5, perChange: 5, perRecipient: 5 },
-  /** Notifications. Recipients have an account here and can disable them. */
-  notification: 'by the choices of the recipient',
+  /** Immediate notifications. Further ones of the UTC day go into the daily mail. Recipients have an account here and can disable them. */
+  notification: { perRecipient: 30 },
 } as const
 
 export const tooManyMails = 'This address has received the maximum number of e-mails for today. Try again tomorrow.'

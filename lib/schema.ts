@@ -1507,7 +1507,7 @@ export interface DatabaseFunctions {
     row: { key_refusal: string | null }
   }
   claim_mails: {
-    arguments: { max_mails: number | null; reading_roles: (string)[] | null }
+    arguments: { max_mails: number | null; most_immediate: number | null; reading_roles: (string)[] | null }
     row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; language: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
   }
   claim_webhooks: {
@@ -1906,7 +1906,7 @@ export const functionCalls: {
   change_rule: { text: 'select change_rule($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
-  claim_mails: { text: 'select * from claim_mails($1, $2)', names: ['max_mails', 'reading_roles'] },
+  claim_mails: { text: 'select * from claim_mails($1, $2, $3)', names: ['max_mails', 'most_immediate', 'reading_roles'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },

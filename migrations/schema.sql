@@ -4321,7 +4321,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.claim_mails(max_mails integer, reading_roles text[])
+CREATE OR REPLACE FUNCTION public.claim_mails(max_mails integer, most_immediate integer, reading_roles text[])
  RETURNS TABLE(mail_id uuid, user_id text, email text, user_name text, language text, frequency text, topics text[], notifications jsonb)
  LANGUAGE plpgsql
 AS $function$
@@ -4334,6 +4334,7 @@ begin
     select from notifications n, mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id and (m.mail_id is not null or not is_decided(n))
   ));
+  perform count_immediate_mails(most_immediate);
   with due as (
     select m.user_id, m.frequency, case when m.frequency = 'at_once' then m.topic end as topic, gen_random_uuid() as id
     from notification_mails m where m.due_at <= now() and m.mail_id is null group by 1, 2, 3
@@ -5385,6 +5386,29 @@ begin
   ));
   return cardinality(taken);
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_immediate_mails(most integer)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  with due as (
+    select distinct m.user_id, m.topic, 'notifications to ' || mailbox_of(u.email) as counted
+    from notification_mails m join users u on u.id = m.user_id
+    where m.due_at <= now() and m.mail_id is null and m.frequency = 'at_once'
+  ), placed as (
+    select d.*, coalesce(c.mails, 0) + row_number() over (partition by d.counted order by d.user_id, d.topic) as place
+    from due d left join mail_counts c on c.counted = d.counted and c.day = utc_day(now())
+  ), counting as (
+    insert into mail_counts as c (counted, day, mails)
+    select p.counted, utc_day(now()), count(*) from placed p where p.place <= most group by p.counted
+    on conflict (counted, day) do update set mails = c.mails + excluded.mails
+  )
+  update notification_mails m set frequency = 'daily', due_at = next_daily_mail()
+  from placed p
+  where p.place > most and m.user_id = p.user_id and m.topic = p.topic
+    and m.due_at <= now() and m.mail_id is null and m.frequency = 'at_once'
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.count_import_rows(of_program_id bigint, of_import_id bigint, outcomes_before import_outcome[], outcomes import_outcome[], new_rows integer, newly_applied integer)
@@ -9288,6 +9312,13 @@ AS $function$
   where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and r.processor_reversal_id = t.reversal_id)
   order by t.created_at, t.reversal_id
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.next_daily_mail()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+RETURN (date_trunc('day'::text, (now() - '07:00:00'::interval), 'UTC'::text) + '31:00:00'::interval)
 ;
 
 CREATE OR REPLACE FUNCTION public.next_document_number(of_program_id bigint, of_series text)
@@ -13688,7 +13719,7 @@ AS $function$
   ), mail as (
     insert into notification_mails (program_id, notification_id, user_id, topic, frequency, due_at)
     select n.program_id, n.id, t.user_id, mail_topic_of(n.kind), f.frequency,
-      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '31 hours' else now() end
+      case f.frequency when 'daily' then next_daily_mail() else now() end
     from notification n
     cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)

@@ -205,6 +205,28 @@ test('a notification during a retry goes into a separate mail', async () => {
     expect(texts.filter((text) => text.includes(reported))).toHaveLength(1)
 })
 
+test('a mailbox gets at most thirty immediate mails a day, and the rest in the daily mail', async () => {
+  const tagged = await createPerson(db, env, { name: 'Ada', email: partner.email.replace('@', '+tag@') })
+  await tiePartner(db, other.partnerIds[0] ?? 0, tagged.userId)
+  await sql.query(`insert into mail_counts select 'notifications to ' || mailbox_of($1), utc_day(now()), 28`, [
+    partner.email,
+  ])
+  await report('payout_paid', 'partner')
+  await send()
+  // Two people with the same mailbox want an immediate mail, and one is left.
+  await report('payout_paid', 'partner')
+  await report('payout_paid', 'partner', other)
+  await send()
+  await report('payout_paid', 'partner', program, { amount_cents: 99 })
+  await Promise.all([send(), send()])
+  expect(mailApi.mails.map(({ subject }) => subject)).toEqual(['Your payout: Ledger', 'Your payout: Ledger'])
+  await pass('1 day')
+  await send()
+  const daily = mailApi.mails.slice(2)
+  expect(new Set(daily.map(({ subject }) => subject))).toEqual(new Set(['Your day: Ledger']))
+  expect(daily.flatMap(({ text }) => text.match(/You were paid.*/g))).toHaveLength(2)
+})
+
 test('the daily mail goes out at seven (UTC), one for all programs', async () => {
   await tiePartner(db, other.partnerIds[0] ?? 0, partner.userId)
   await report('commission_reversed', 'partner')

@@ -6,6 +6,7 @@ import { kysely } from '../kysely.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 import { canMail, type Mail, mailButton, type MailEnv, mailPage, sendMail } from '../mail.ts'
 import { chooseLanguage } from '../languages.ts'
+import { mailBounds } from '../mail-bounds.ts'
 import { mails } from '../texts/messages/mails.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
 import { mailTopics, topicWords, unsubscribeToken } from './mail-choices.ts'
@@ -54,7 +55,11 @@ export async function sendNotificationMails(db: Database, env: NotificationMailE
   let sent = 0
   while (canMail(env) && Date.now() < deadline) {
     const claimed = await db.query(
-      call('claim_mails', { max_mails: mailsOfRound, reading_roles: rolesWith('notification:list') }),
+      call('claim_mails', {
+        max_mails: mailsOfRound,
+        most_immediate: mailBounds.notification.perRecipient,
+        reading_roles: rolesWith('notification:list'),
+      }),
     )
     const taken: string[] = []
     const waiting = claimed.values()

@@ -65,6 +65,9 @@ create or replace function mail_recipients(
     and not exists (select from refused_addresses a where a.email = u.email)
 $$;
 
+create or replace function next_daily_mail() returns timestamptz language sql stable
+return date_trunc('day', now() - interval '7 hours', 'UTC') + interval '31 hours';
+
 -- Writes the notifications of outbox rows and schedules their mails: at once, or in the daily mail at 7:00 (UTC). A
 -- notification has the outbox row's key, so repeated and concurrent calls write it once. Returns the keys of the
 -- existing rows.
@@ -82,7 +85,7 @@ returns table (program_id bigint, outbox_id bigint) language sql as $$
   ), mail as (
     insert into notification_mails (program_id, notification_id, user_id, topic, frequency, due_at)
     select n.program_id, n.id, t.user_id, mail_topic_of(n.kind), f.frequency,
-      case f.frequency when 'daily' then date_trunc('day', now() - interval '7 hours', 'UTC') + interval '31 hours' else now() end
+      case f.frequency when 'daily' then next_daily_mail() else now() end
     from notification n
     cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)
@@ -106,11 +109,31 @@ return case n.kind
   else false
 end;
 
+-- Counts the immediate mails that are due, for each mailbox and UTC day. Above `most` mails, their notifications go into the daily mail.
+create or replace function count_immediate_mails(most integer) returns void language sql as $$
+  with due as (
+    select distinct m.user_id, m.topic, 'notifications to ' || mailbox_of(u.email) as counted
+    from notification_mails m join users u on u.id = m.user_id
+    where m.due_at <= now() and m.mail_id is null and m.frequency = 'at_once'
+  ), placed as (
+    select d.*, coalesce(c.mails, 0) + row_number() over (partition by d.counted order by d.user_id, d.topic) as place
+    from due d left join mail_counts c on c.counted = d.counted and c.day = utc_day(now())
+  ), counting as (
+    insert into mail_counts as c (counted, day, mails)
+    select p.counted, utc_day(now()), count(*) from placed p where p.place <= most group by p.counted
+    on conflict (counted, day) do update set mails = c.mails + excluded.mails
+  )
+  update notification_mails m set frequency = 'daily', due_at = next_daily_mail()
+  from placed p
+  where p.place > most and m.user_id = p.user_id and m.topic = p.topic
+    and m.due_at <= now() and m.mail_id is null and m.frequency = 'at_once'
+$$;
+
 -- Claims up to `max_mails` due mails, including those of failed attempts. All notifications that wait for one person go
--- into one mail, except that immediate topics get a separate mail. Skips notifications that the person may no
+-- into one mail, except that immediate topics get a separate mail, up to `most_immediate` mails a day. Skips notifications that the person may no
 -- longer read or that are already decided. The wait grows with each attempt, and the tenth attempt is the last.
 -- Calls run one at a time, so that two never split one mail.
-create or replace function claim_mails(max_mails integer, reading_roles text[]) returns table (
+create or replace function claim_mails(max_mails integer, most_immediate integer, reading_roles text[]) returns table (
   mail_id uuid, user_id text, email text, user_name text, language text, frequency text, topics text[], notifications jsonb
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -122,6 +145,7 @@ begin
     select from notifications n, mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     where n.program_id = m.program_id and n.id = m.notification_id and t.user_id = m.user_id and (m.mail_id is not null or not is_decided(n))
   ));
+  perform count_immediate_mails(most_immediate);
   with due as (
     select m.user_id, m.frequency, case when m.frequency = 'at_once' then m.topic end as topic, gen_random_uuid() as id
     from notification_mails m where m.due_at <= now() and m.mail_id is null group by 1, 2, 3
