@@ -627,7 +627,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled' | 'host_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_held' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled' | 'host_disabled';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -758,7 +758,7 @@ export interface PayoutItems {
   batch_id: Int8;
   claim_until: Timestamp | null;
   item_key: Generated<string>;
-  outcome: 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed' | null;
+  outcome: 'sent' | 'held' | 'unclaimed' | 'paid' | 'returned' | 'failed' | null;
   payout_id: Int8;
   program_id: Int8;
   provider_item_id: string | null;

@@ -1,7 +1,7 @@
 -- Domains instead of CHECKs, for the reason in 0004_money.sql.
 create domain notification_kind as text check (value in (
   'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'payout_reduced', 'payout_paid',
-  'payout_refused', 'payout_returned', 'payout_unclaimed', 'payout_address_needed', 'tax_form_needed', 'statement_ready', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
+  'payout_refused', 'payout_returned', 'payout_unclaimed', 'payout_held', 'payout_address_needed', 'tax_form_needed', 'statement_ready', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
   'sale_currency_corrected', 'sale_currency_differs', 'payment_ignored', 'self_billing_withdrawn', 'processor_disconnected', 'webhook_disabled', 'postback_disabled',
   'host_disabled'

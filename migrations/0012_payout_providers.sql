@@ -62,7 +62,7 @@ create table payout_items (
   attempted_at timestamptz,
   provider_item_id text,
   -- The meaning of its state here, then the provider's own word for it and its reason. Null until the provider reported one.
-  outcome text check (outcome in ('sent', 'unclaimed', 'paid', 'returned', 'failed')),
+  outcome text check (outcome in ('sent', 'held', 'unclaimed', 'paid', 'returned', 'failed')),
   provider_status text,
   provider_reason text,
   -- The day before which the partner can claim it.

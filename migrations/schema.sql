@@ -30,7 +30,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text, 'host_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_held'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text, 'host_disabled'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -1127,7 +1127,7 @@ create table payout_items (
   claim_until date,
   read_at timestamp with time zone,
   constraint payout_items_pkey PRIMARY KEY (program_id, payout_id),
-  constraint payout_items_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'unclaimed'::text, 'paid'::text, 'returned'::text, 'failed'::text]))),
+  constraint payout_items_outcome_check CHECK ((outcome = ANY (ARRAY['sent'::text, 'held'::text, 'unclaimed'::text, 'paid'::text, 'returned'::text, 'failed'::text]))),
   constraint payout_items_program_id_batch_id_fkey FOREIGN KEY (program_id, batch_id) REFERENCES payout_batches(program_id, id),
   constraint payout_items_program_id_payout_id_fkey FOREIGN KEY (program_id, payout_id) REFERENCES payouts(program_id, id)
 );
@@ -8931,7 +8931,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'host_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_held'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'host_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -9477,6 +9477,24 @@ begin
         'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = of_program_id and c.id = of_commission_id and not c.is_shadow;
+  end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.notify_held_payout(of_program_id bigint, of_payout_id bigint, of_status text, because text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  held_cause text := 'payout:' || of_payout_id || ':' || lower(of_status);
+  payout payouts;
+begin
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  if payout.status = 'sent' and not exists (
+    select from outbox o where o.program_id = of_program_id and o.kind = 'payout_held' and o.audience = 'partner' and o.cause = held_cause
+  ) then
+    perform write_outbox(of_program_id, 'payout_held', 'partner', payout.partner_id, held_cause, jsonb_build_object(
+      'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency, 'reason', because));
   end if;
 end $function$
 ;
@@ -11037,7 +11055,7 @@ begin
     select from payout_items i
     join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
     join payout_connections c on c.id = b.connection_id and c.keys is not null
-    where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'unclaimed')
+    where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'held', 'unclaimed')
       and not (as_failed and i.provider_status is not distinct from 'BLOCKED')
   ) then
     raise exception 'the payment is at its provider' using errcode = 'restrict_violation', constraint = 'payouts_not_at_provider';
@@ -11396,6 +11414,9 @@ begin
     join payout_items i on i.program_id = of_program_id and i.batch_id = of_batch_id and i.payout_id = r.payout_id
     where rank_of_outcome(r.outcome) >= rank_of_outcome(i.outcome) order by r.payout_id
   loop
+    if report.outcome = 'held' then
+      perform notify_held_payout(of_program_id, report.payout_id, report.status, report.reason);
+    end if;
     update payout_items i set outcome = report.outcome, provider_status = report.status, provider_reason = report.reason,
       claim_until = coalesce(report.claim_until, i.claim_until), read_at = now()
     where i.program_id = of_program_id and i.payout_id = report.payout_id;

@@ -128,7 +128,8 @@ describe.each(names)('%s', (provider) => {
     standIns.setStatus(second, paid)
     await go(2)
     expect(await states()).toEqual(['returned', 'failed'])
-    expect(await notified()).toEqual(['payout_paid', 'payout_returned', 'payout_returned'])
+    const held = provider === 'stripe' ? [] : ['payout_held']
+    expect(await notified()).toEqual(['payout_paid', ...held, 'payout_returned', 'payout_returned'])
     await expect(reopenPayoutRun(db, programId, runId)).rejects.toThrow('Mark individual payouts')
     expect(await createPayoutRun(db, programId, randomUUID())).not.toBeNull()
     expect(await findDifferences(sql, programId)).toEqual([])
@@ -232,12 +233,16 @@ test('the partner is notified of the last day to claim a payment, and the paymen
   expect(await notified()).toEqual(['payout_unclaimed', 'payout_unclaimed', 'payout_paid', 'payout_returned'])
 })
 
-test('a blocked payment and one of a disconnected provider wait for a person', async () => {
-  const { standIns, programId, runId, recipients, payoutIds, send, go, states } = await createSending('paypal')
+test('the partner of a held payment is notified once, and blocked and disconnected payments wait for a person', async () => {
+  const { standIns, programId, runId, recipients, payoutIds, send, go, states, notified } =
+    await createSending('paypal')
   await send()
   await go(2)
-  standIns.setStatus(recipients[0] ?? '', 'BLOCKED')
-  await go()
+  for (const status of ['ONHOLD', 'BLOCKED', 'ONHOLD', 'BLOCKED']) {
+    standIns.setStatus(recipients[0] ?? '', status)
+    await go()
+  }
+  expect(await notified()).toEqual(['payout_held', 'payout_held'])
   const [first = 0, second = 0] = payoutIds
   await expect(payPayout(db, programId, first, 3000, transfer)).rejects.toThrow('is executing')
   await returnPayout(db, programId, first, 'failed', 'Blocked by PayPal')

@@ -62,7 +62,14 @@ export function asDecision({ status, amount_cents, reference, paid_on, reason }:
 /** Renders a payout. */
 export function asPayout(payout: Payout) {
   const { program_id: _, program_name: _program, partner_name: _partner, payout_email: address, ...rest } = payout
-  const { payout_address, paid_on, ...shown } = rest
+  const {
+    payout_address,
+    paid_on,
+    provider_outcome: _outcome,
+    provider_reason: _reason,
+    claim_until: _day,
+    ...shown
+  } = rest
   return { ...shown, payout_address: payout_address ?? address, paid_on: paid_on && paid_on.toISOString().slice(0, 10) }
 }
 

@@ -263,6 +263,9 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
     )
     .innerJoin('programs as g', 'g.id', 'w.program_id')
+    .leftJoin('payout_items as i', (join) =>
+      join.onRef('i.program_id', '=', 'w.program_id').onRef('i.payout_id', '=', 'w.id'),
+    )
     .select((eb) => [
       'w.program_id',
       'g.name as program_name',
@@ -288,6 +291,10 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       'w.created_at',
       'w.updated_at',
       'w.decided_at',
+      /** The state at its provider. Null without one. */
+      'i.outcome as provider_outcome',
+      'i.provider_reason',
+      'i.claim_until',
     ])
   query = 'programId' in of ? query.where('w.program_id', '=', of.programId) : query.where('p.user_id', '=', of.userId)
   if (payoutRunId !== undefined) query = query.where('w.payout_run_id', '=', payoutRunId)

@@ -98,6 +98,8 @@ export function textOf(
             day: payload.day,
           }) + why
         : t('Your payout of {amount} waits for you: claim it in your mail from the payment provider.', { amount }) + why
+    case 'payout_held':
+      return t('Your payout of {amount} is on hold at the payment provider.', { amount }) + why
     case 'payout_address_needed':
       return t('{amount} is due to you, but your payout address is missing. Enter it under Payouts.', { amount })
     case 'tax_form_needed':

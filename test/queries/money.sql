@@ -58,19 +58,21 @@ group by "day"."date"
 order by "day"."date";
 
 -- listPayouts of a program
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at", "i"."outcome" as "provider_outcome", "i"."provider_reason", "i"."claim_until"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
+left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."payout_id" = "w"."id"
 where "w"."program_id" = $1 and "w"."status" = $2 and "w"."id" < $3
 order by "w"."id" desc
 limit $4;
 
 -- listPayoutLines of a run
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at", "i"."outcome" as "provider_outcome", "i"."provider_reason", "i"."claim_until"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
+left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."payout_id" = "w"."id"
 where "w"."program_id" = $1 and "w"."payout_run_id" = $2
 order by "w"."id" desc
 limit $3;
@@ -88,10 +90,11 @@ order by "l"."id" desc
 limit $7;
 
 -- listPayoutLines of a partner
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at", "i"."outcome" as "provider_outcome", "i"."provider_reason", "i"."claim_until"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
+left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."payout_id" = "w"."id"
 where "p"."user_id" = $1 and "w"."id" = $2
 -- 11 lines as in listPayoutLines of a run
 where "p"."user_id" = $4 and "l"."payout_id" = $5
@@ -187,10 +190,11 @@ group by "p"."id", "p"."name", "d"."user_id", "f"."user_id", "w"."currency"
 order by "p"."id", "w"."currency";
 
 -- listPayouts of a partner
-select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at"
+select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at", "i"."outcome" as "provider_outcome", "i"."provider_reason", "i"."claim_until"
 from "payouts" as "w"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
+left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."payout_id" = "w"."id"
 where "p"."user_id" = $1
 order by "w"."id" desc
 limit $2;

@@ -176,9 +176,28 @@ function State({ payout }: { payout: Payout }) {
           </span>
         )}
       </span>
+      <AtProvider payout={payout} />
       {payout.reference && <span class="muted small">{payout.reference}</span>}
       {payout.reason && <span class="small">{payout.reason}</span>}
     </div>
+  )
+}
+
+/** The reason why a payment waits at its provider. */
+function AtProvider({
+  payout: { status, provider_outcome: outcome, provider_reason: reason, claim_until: day },
+}: {
+  payout: Payout
+}) {
+  const { t, day: dayOf } = useTexts()
+  if (status === 'unclaimed' && day)
+    return <span class="small">{t('Returned on {day} if nobody claims it', { day: dayOf(day) })}</span>
+  if (status !== 'sent' || outcome !== 'held') return null
+  return (
+    <>
+      <span class="small">{t('On hold at the payment provider')}</span>
+      {reason && <span class="muted small">{reason}</span>}
+    </>
   )
 }
 

@@ -29,8 +29,8 @@ const page = z.looseObject({
 const outcomes: Record<string, Outcome> = {
   SUCCESS: 'paid',
   PENDING: 'sent',
-  ONHOLD: 'sent',
-  BLOCKED: 'sent',
+  ONHOLD: 'held',
+  BLOCKED: 'held',
   UNCLAIMED: 'unclaimed',
   RETURNED: 'returned',
   REFUNDED: 'returned',

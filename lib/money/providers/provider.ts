@@ -68,8 +68,8 @@ export interface Progress {
   report: (reports: ItemReport[]) => Promise<void>
 }
 
-/** The meaning of a provider's state. `sent` payments have no result yet. */
-export type Outcome = 'sent' | 'unclaimed' | 'paid' | 'returned' | 'failed'
+/** The meaning of a provider's state. `sent` and `held` payments have no result yet. The provider checks or repairs a `held` one. */
+export type Outcome = 'sent' | 'held' | 'unclaimed' | 'paid' | 'returned' | 'failed'
 
 export interface ItemReport {
   payoutId: number

@@ -29,6 +29,7 @@ const transfer = z.looseObject({
 
 /** Wise repairs or refunds a bounced transfer. */
 const outcomes: Record<string, Outcome> = {
+  bounced_back: 'held',
   outgoing_payment_sent: 'paid',
   funds_refunded: 'returned',
   charged_back: 'returned',

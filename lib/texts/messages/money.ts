@@ -205,6 +205,18 @@ export const money = {
   Failed: { de: 'Fehlgeschlagen', fr: 'Échoué', es: 'Fallido', pt: 'Falhou' },
   Refused: { de: 'Abgelehnt', fr: 'Refusé', es: 'Rechazado', pt: 'Recusado' },
   Canceled: { de: 'Storniert', fr: 'Annulé', es: 'Cancelado', pt: 'Cancelado' },
+  'On hold at the payment provider': {
+    de: 'Beim Zahlungsanbieter zurückgehalten',
+    fr: 'Retenu chez le prestataire de paiement',
+    es: 'Retenido por el proveedor de pagos',
+    pt: 'Retido no provedor de pagamentos',
+  },
+  'Returned on {day} if nobody claims it': {
+    de: 'Wird am {day} zurückgegeben, wenn niemand sie abholt',
+    fr: 'Retourné le {day} si personne ne le réclame',
+    es: 'Se devuelve el {day} si nadie lo reclama',
+    pt: 'Devolvido em {day} se ninguém o resgatar',
+  },
   'reduced from {amount} by reversals or deductions': {
     de: 'von {amount} durch Stornierungen oder Abzüge gemindert',
     fr: 'réduit depuis {amount} par des annulations ou déductions',

@@ -133,6 +133,12 @@ export const notifications = {
     es: 'Tu pago de {amount} te espera: acéptalo en el correo del proveedor de pagos antes del {day}.',
     pt: 'Seu pagamento de {amount} espera por você: resgate-o no e-mail do provedor de pagamentos antes de {day}.',
   },
+  'Your payout of {amount} is on hold at the payment provider.': {
+    de: 'Ihre Auszahlung von {amount} wird beim Zahlungsanbieter zurückgehalten.',
+    fr: 'Votre versement de {amount} est retenu chez le prestataire de paiement.',
+    es: 'Tu pago de {amount} está retenido por el proveedor de pagos.',
+    pt: 'Seu pagamento de {amount} está retido no provedor de pagamentos.',
+  },
   '{amount} is due to you, but your payout address is missing. Enter it under Payouts.': {
     de: '{amount} stehen Ihnen zu, aber Ihre Auszahlungsadresse fehlt. Geben Sie sie unter „Auszahlungen“ ein.',
     fr: '{amount} vous sont dus, mais votre adresse de versement manque. Saisissez-la sous Versements.',

@@ -12,6 +12,7 @@ return (case kind
   when 'payout_refused' then 'paid'
   when 'payout_returned' then 'paid'
   when 'payout_unclaimed' then 'paid'
+  when 'payout_held' then 'paid'
   when 'payout_address_needed' then 'paid'
   when 'tax_form_needed' then 'paid'
   when 'statement_ready' then 'statement'

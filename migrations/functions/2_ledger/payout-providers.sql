@@ -97,6 +97,9 @@ begin
     join payout_items i on i.program_id = of_program_id and i.batch_id = of_batch_id and i.payout_id = r.payout_id
     where rank_of_outcome(r.outcome) >= rank_of_outcome(i.outcome) order by r.payout_id
   loop
+    if report.outcome = 'held' then
+      perform notify_held_payout(of_program_id, report.payout_id, report.status, report.reason);
+    end if;
     update payout_items i set outcome = report.outcome, provider_status = report.status, provider_reason = report.reason,
       claim_until = coalesce(report.claim_until, i.claim_until), read_at = now()
     where i.program_id = of_program_id and i.payout_id = report.payout_id;
@@ -117,6 +120,22 @@ begin
     select w.id from payout_items i join payouts w on w.program_id = i.program_id and w.id = i.payout_id
     where i.program_id = of_program_id and i.batch_id = of_batch_id and i.outcome = 'paid' and w.paid_on is null order by 1
   );
+end $$;
+
+-- Notifies the partner once of each state in which the provider holds a payment.
+create or replace function notify_held_payout(of_program_id bigint, of_payout_id bigint, of_status text, because text) returns void
+language plpgsql as $$
+declare
+  held_cause text := 'payout:' || of_payout_id || ':' || lower(of_status);
+  payout payouts;
+begin
+  select w.* into payout from payouts w where w.program_id = of_program_id and w.id = of_payout_id;
+  if payout.status = 'sent' and not exists (
+    select from outbox o where o.program_id = of_program_id and o.kind = 'payout_held' and o.audience = 'partner' and o.cause = held_cause
+  ) then
+    perform write_outbox(of_program_id, 'payout_held', 'partner', payout.partner_id, held_cause, jsonb_build_object(
+      'payout_id', payout.id, 'amount_cents', payout.amount_cents, 'currency', payout.currency, 'reason', because));
+  end if;
 end $$;
 
 create or replace function rank_of_outcome(outcome text) returns integer language sql immutable

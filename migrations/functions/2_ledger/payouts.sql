@@ -184,7 +184,7 @@ begin
     select from payout_items i
     join payout_batches b on b.program_id = i.program_id and b.id = i.batch_id
     join payout_connections c on c.id = b.connection_id and c.keys is not null
-    where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'unclaimed')
+    where i.program_id = of_program_id and i.payout_id = any (payout_ids) and coalesce(i.outcome, 'sent') in ('sent', 'held', 'unclaimed')
       and not (as_failed and i.provider_status is not distinct from 'BLOCKED')
   ) then
     raise exception 'the payment is at its provider' using errcode = 'restrict_violation', constraint = 'payouts_not_at_provider';
