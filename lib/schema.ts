@@ -933,6 +933,7 @@ export interface ProcessorReversals {
   returned_event_id: string | null;
   reversal_id: string;
   total_cents: Int8 | null;
+  untaxed_cents: Int8 | null;
 }
 
 export interface ProcessorSessions {
@@ -1061,6 +1062,7 @@ export interface Refunds {
   returned_at: Timestamp | null;
   returned_cents: Generated<Int8>;
   sale_id: Int8;
+  untaxed_cents: Int8 | null;
 }
 
 export interface RefusedAddresses {

@@ -114,6 +114,8 @@ create table refunds (
   processor_reversal_id text,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
+  -- The amount without tax, if the processor reports it. Later parts of a capped refund have 0 then, because the first row counts it whole.
+  untaxed_cents amount_cents,
   deduction_cents amount_cents not null default 0,
   -- The part of the commission that was returned when the refund was undone.
   returned_cents amount_cents not null default 0,

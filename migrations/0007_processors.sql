@@ -95,6 +95,8 @@ create table processor_reversals (
   charge_id text,
   invoice_id text,
   amount_cents amount_cents not null,
+  -- The amount without tax. Null if the processor refunds tax only in proportion.
+  untaxed_cents amount_cents,
   -- The payment's refunds up to this one, if the processor reports only their total.
   total_cents amount_cents,
   currency currency_code not null,

@@ -1380,6 +1380,7 @@ create table processor_reversals (
   charge_id text,
   invoice_id text,
   amount_cents amount_cents not null,
+  untaxed_cents amount_cents,
   total_cents amount_cents,
   currency currency_code not null,
   event_id text,
@@ -1576,6 +1577,7 @@ create table refunds (
   processor_reversal_id text,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
+  untaxed_cents amount_cents,
   deduction_cents amount_cents not null default 0,
   returned_cents amount_cents not null default 0,
   reason refund_reason not null default 'refund'::text,
@@ -5220,14 +5222,16 @@ CREATE OR REPLACE FUNCTION public.corrected(commission commissions, sale sales, 
  LANGUAGE plpgsql
  STABLE
 AS $function$
+declare
+  part record := refunded_part(sale, null);
 begin
   commission.amount_cents := earned_cents;
   if commission.rejected_at is not null then
     commission.reversed_cents := earned_cents;
     return commission;
   end if;
-  commission.reversal := reversal_of(earned_cents, sale.refunded_cents, sale.amount_cents);
-  commission.reversed_cents := reversed_share(earned_cents, sale.refunded_cents, sale.amount_cents);
+  commission.reversal := reversal_of(earned_cents, part.refunded, part.whole);
+  commission.reversed_cents := reversed_share(earned_cents, part.refunded, part.whole);
   commission.reason := case
     when sale.amount_cents = 0 then 'no_payment_required'
     when earned_cents = 0 and sale.sale_date > months_after(first_date, sale.commission_months) then 'after_duration'
@@ -5235,6 +5239,7 @@ begin
     else (
       select coalesce(r.reason_text, r.reason) from refunds r
       where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
+        and r.untaxed_cents is distinct from 0
       order by r.id desc limit 1
     )
   end;
@@ -5978,13 +5983,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.deduction_of(sale sales, commission commissions, by_cents bigint)
- RETURNS bigint
- LANGUAGE sql
- IMMUTABLE
-RETURN CASE WHEN ((commission).rejected_at IS NULL) THEN (reversed_share(((commission).amount_cents)::bigint, (((sale).refunded_cents)::bigint + by_cents), ((sale).amount_cents)::bigint) - reversed_share(((commission).amount_cents)::bigint, ((sale).refunded_cents)::bigint, ((sale).amount_cents)::bigint)) ELSE NULL::bigint END
-;
-
 CREATE OR REPLACE FUNCTION public.delete_application(of_program_id bigint, of_application_id bigint, OUT status_was text)
  RETURNS text
  LANGUAGE plpgsql
@@ -6278,9 +6276,8 @@ CREATE OR REPLACE FUNCTION public.enter_earlier_refunds(sale sales, commission c
 AS $function$
 declare
   refund refunds;
-  deducted_cents bigint;
 begin
-  if commission.id is null or commission.reversal <> 'none' or sale.refunded_cents = 0 then
+  if commission.id is null or commission.reversal <> 'none' or (refunded_part(sale, null)).refunded = 0 then
     return sale;
   end if;
   sale.refunded_cents := 0;
@@ -6288,9 +6285,8 @@ begin
     select r.* from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0 order by r.id
   loop
-    deducted_cents := deduction_of(sale, commission, refund.applied_cents);
-    update refunds r set deduction_cents = deducted_cents where r.program_id = refund.program_id and r.id = refund.id;
-    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+    perform move_refunded(sale, commission, refund, refund.applied_cents, coalesce(refund.reason_text, refund.reason));
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
   return sale;
 end $function$
@@ -7638,26 +7634,22 @@ AS $function$
 declare
   refund refunds;
   because text;
-  returned bigint;
 begin
   for refund in
-    with returned as (
-      update refunds r set returned_at = now()
-      from unnest(reported) t
-      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
-      where t.returned_at is not null and r.returned_at is null
-        and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
-      returning r.*
-    )
-    select * from returned where applied_cents > 0 order by id
+    select r.* from unnest(reported) t
+    join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
+    join refunds r on r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
+    where t.returned_at is not null and r.returned_at is null order by r.id
   loop
+    update refunds r set returned_at = now() where r.program_id = refund.program_id and r.id = refund.id;
+    continue when refund.applied_cents = 0;
     select coalesce(r.reason_text, r.reason) into because from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
+      and r.untaxed_cents is distinct from 0
     order by r.id desc limit 1;
     perform count_refunded(sale, -refund.applied_cents);
-    returned := -deduction_of(sale, commission, -refund.applied_cents);
-    update refunds r set returned_cents = returned where r.program_id = refund.program_id and r.id = refund.id and returned > 0;
-    sale := move_refunded(sale, commission, refund, -refund.applied_cents, -returned, because);
+    perform move_refunded(sale, commission, refund, -refund.applied_cents, because);
+    sale.refunded_cents := sale.refunded_cents - refund.applied_cents;
   end loop;
   return sale;
 end $function$
@@ -8246,13 +8238,14 @@ CREATE OR REPLACE FUNCTION public.keep_reversals(event processor_events, fact js
 AS $function$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
-    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at, returned_by, marked_id)
+    invoice_id, amount_cents, untaxed_cents, currency, event_id, returned_event_id, returned_at, returned_by, marked_id)
   select distinct on (t.reversal_id) event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
-    fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
+    fact->>'invoice_id', t.amount_cents, t.untaxed_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
     case when t.returned then now() end, t.returned_by, t.marked_id
   from rows from (jsonb_to_recordset(fact->'reversals')
-    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean, returned_by text, marked_id text)) with ordinality
-    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, returned_by, marked_id, place)
+    as (reversal_id text, reason text, reason_text text, amount_cents bigint, untaxed_cents bigint, currency text, returned boolean, returned_by text,
+      marked_id text)) with ordinality
+    as t (reversal_id, reason, reason_text, amount_cents, untaxed_cents, currency, returned, returned_by, marked_id, place)
   order by t.reversal_id, t.currency = sale_currency desc, t.place
   on conflict (account_id, reversal_id) do update set
     amount_cents = case when stored.currency <> sale_currency and excluded.currency = sale_currency then excluded.amount_cents
@@ -8501,6 +8494,23 @@ begin
   insert into processor_payments (account_id, payment_id, transaction_id)
   select of_account_id, id, highest from unnest(known) id order by id
   on conflict do nothing;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.learn_untaxed(sale sales, commission commissions, reported processor_reversals[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update refunds r set untaxed_cents = case r.id when named.id then t.untaxed_cents else 0 end
+  from unnest(reported) t
+  join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
+  where t.untaxed_cents is not null and r.program_id = named.program_id and r.sale_id = named.sale_id
+    and coalesce(r.continues_refund_id, r.id) = named.id and r.untaxed_cents is null;
+  if found and commission.id is not null then
+    perform correct_commission(sale, c.first_purchase_date)
+    from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  end if;
 end $function$
 ;
 
@@ -9152,22 +9162,40 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.move_refunded(sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text)
- RETURNS sales
+CREATE OR REPLACE FUNCTION public.move_refunded(sale sales, of_commission commissions, refund refunds, by_cents bigint, because text)
+ RETURNS refunds
  LANGUAGE plpgsql
 AS $function$
+declare
+  commission commissions;
+  part record;
+  was_reversal text;
+  delta_cents bigint;
 begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
   perform notify_refund(sale, refund, by_cents);
-  if delta_cents is not null then
-    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
-    commission.reason := because;
-    perform reverse_commission(commission, delta_cents, refund.id,
-      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, refund.reason, sale.transaction_id,
-      case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.id = of_commission.id and c.rejected_at is null;
+  if commission.id is null then
+    return refund;
   end if;
-  return sale;
+  part := refunded_part(sale, case when by_cents > 0 then refund.id end);
+  delta_cents := reversed_share(commission.amount_cents, part.refunded, part.whole) - commission.reversed_cents;
+  was_reversal := commission.reversal;
+  commission.reversal := reversal_of(commission.amount_cents, part.refunded, part.whole);
+  update refunds r set deduction_cents = case when by_cents > 0 then delta_cents else r.deduction_cents end,
+    returned_cents = case when by_cents < 0 then -delta_cents else r.returned_cents end
+  where r.program_id = refund.program_id and r.id = refund.id
+  returning r.* into refund;
+  -- A refund of tax alone does not concern the partner.
+  if refund.untaxed_cents = 0 and delta_cents = 0 and commission.reversal = was_reversal then
+    return refund;
+  end if;
+  commission.reason := because;
+  perform reverse_commission(commission, delta_cents, refund.id,
+    case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, refund.reason, sale.transaction_id,
+    case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+  return refund;
 end $function$
 ;
 
@@ -10943,7 +10971,7 @@ declare
   refund refunds;
 begin
   for capped in
-    select root.id, root.requested_cents, root.reason, root.reason_text, count(*) as parts,
+    select root.id, root.requested_cents, root.untaxed_cents, root.reason, root.reason_text, count(*) as parts,
       root.requested_cents - sum(part.applied_cents) as missing_cents
     from refunds root
     join refunds part on part.program_id = root.program_id and part.sale_id = root.sale_id
@@ -10957,6 +10985,7 @@ begin
     refund.continues_refund_id := capped.id;
     refund.requested_cents := capped.requested_cents;
     refund.applied_cents := capped.missing_cents;
+    refund.untaxed_cents := case when capped.untaxed_cents is not null then 0 end;
     refund.reason := capped.reason;
     refund.reason_text := capped.reason_text;
     refund := take_refund(sale, commission, refund);
@@ -11010,6 +11039,24 @@ begin
     when refunded = sale.amount_cents then 'reversed'
     else 'refunded'
   end;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.refunded_part(sale sales, last_id bigint, OUT refunded numeric, OUT whole numeric)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  untaxed numeric := greatest(sale.commission_base_cents + coalesce(sale.processor_fee_cents, 0), 1);
+begin
+  whole := sale.amount_cents * untaxed;
+  refunded := case sale.refunded_cents when sale.amount_cents then whole when 0 then 0 else (
+    select least(whole, sum(case when sale.amount_source <> 'api' and r.untaxed_cents is not null then r.untaxed_cents * sale.amount_cents::numeric
+      else r.applied_cents * untaxed end))
+    from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.id <= coalesce(last_id, r.id)
+  ) end;
 end $function$
 ;
 
@@ -11528,11 +11575,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.reversal_of(commission_cents bigint, refunded_cents bigint, sale_cents bigint)
+CREATE OR REPLACE FUNCTION public.reversal_of(commission_cents bigint, refunded numeric, whole numeric)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-RETURN CASE WHEN ((commission_cents = 0) OR (refunded_cents = sale_cents)) THEN 'full'::text WHEN (refunded_cents > 0) THEN 'partial'::text ELSE 'none'::text END
+RETURN CASE WHEN ((commission_cents = 0) OR (refunded = whole)) THEN 'full'::text WHEN (refunded > (0)::numeric) THEN 'partial'::text ELSE 'none'::text END
 ;
 
 CREATE OR REPLACE FUNCTION public.reverse_commission(commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notification text)
@@ -11564,11 +11611,11 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint)
+CREATE OR REPLACE FUNCTION public.reversed_share(commission_cents bigint, refunded numeric, whole numeric)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE
-RETURN (div(((commission_cents)::numeric * (refunded_cents)::numeric), (GREATEST(sale_cents, (1)::bigint))::numeric))::bigint
+RETURN (div(((commission_cents)::numeric * refunded), GREATEST(whole, (1)::numeric)))::bigint
 ;
 
 CREATE OR REPLACE FUNCTION public.review_reason_of(customer customers, named_key text)
@@ -12075,6 +12122,7 @@ begin
   sale := enter_earlier_refunds(sale, commission);
   if reported is not null then
     perform claim_api_refunds(sale, reported);
+    perform learn_untaxed(sale, commission, reported);
     sale := give_back_refunds(sale, commission, reported);
   end if;
   sale := refill_capped_refunds(sale, commission);
@@ -12384,20 +12432,17 @@ CREATE OR REPLACE FUNCTION public.take_refund(sale sales, commission commissions
  RETURNS refunds
  LANGUAGE plpgsql
 AS $function$
-declare
-  deducted_cents bigint;
 begin
   refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);
-  deducted_cents := deduction_of(sale, commission, refund.applied_cents);
   insert into refunds (program_id, sale_id, refund_key, processor_reversal_id, continues_refund_id, requested_cents, applied_cents,
-    deduction_cents, reason, reason_text, returned_at, request_id)
+    untaxed_cents, reason, reason_text, returned_at, request_id)
   values (sale.program_id, sale.id, refund.refund_key, refund.processor_reversal_id, refund.continues_refund_id,
-    refund.requested_cents, refund.applied_cents, coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at,
+    refund.requested_cents, refund.applied_cents, refund.untaxed_cents, refund.reason, refund.reason_text, refund.returned_at,
     refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
     perform count_refunded(sale, refund.applied_cents);
-    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+    refund := move_refunded(sale, commission, refund, refund.applied_cents, coalesce(refund.reason_text, refund.reason));
   end if;
   return refund;
 end $function$
@@ -12416,6 +12461,7 @@ begin
     refund.refund_key := 'id:' || reversal.reversal_id;
     refund.processor_reversal_id := reversal.reversal_id;
     refund.requested_cents := reversal.amount_cents;
+    refund.untaxed_cents := reversal.untaxed_cents;
     refund.applied_cents := case when reversal.returned_at is null then reversal.amount_cents else 0 end;
     refund.reason := reversal.reason;
     refund.reason_text := reversal.reason_text;

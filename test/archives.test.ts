@@ -428,7 +428,7 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   [
     'changes a refund',
     () => forged('refunds', first({ applied_cents: 1 })),
-    'the refunded amount of a sale is the sum of its refunds',
+    'a commission is reversed by floor(commission * refunded part of its sale)',
   ],
   [
     'has a wrong customer',

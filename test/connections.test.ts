@@ -380,6 +380,42 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{}, {}, earned])
   })
 
+  test('a refund of the tax alone reverses no commission, and refunds of the rest reverse all of it', async () => {
+    const shop = await connect('paddle')
+    const call = await callerOf(shop)
+    const refund = (order: string, id: string, amount: number, tax: number, status = 'approved') => {
+      const totals = { subtotal: String(amount - tax), tax: String(tax), total: String(amount) }
+      const items = [{ type: tax === amount ? 'tax' : 'partial', totals }]
+      return changed(shop, 'adjustment.updated', { id: `${id}_${order}`, status, totals, items }, { order })
+    }
+    for (const order of ['0123', '3210', '1302']) {
+      const events = [
+        changed(shop, 'transaction.completed', {}, { order }),
+        refund(order, 'tax', 1400, 1400),
+        refund(order, 'item', 3600, 600),
+        refund(order, 'rest', 7000, 0),
+      ]
+      for (const place of order) await send(shop, events[Number(place)] ?? {})
+      expect((await salesOf(shop)).at(-1), order).toMatchObject({ refunded: 12_000, reversed: 2000 })
+      await send(shop, refund(order, 'rest', 7000, 0, 'reversed'))
+      expect((await salesOf(shop)).at(-1), order).toMatchObject({ refunded: 5000, reversed: 600 })
+      await send(shop, refund(order, 'item', 3600, 600, 'reversed'))
+      expect((await salesOf(shop)).at(-1), order).toMatchObject({ refunded: 1400, reversed: 0 })
+    }
+    const { rows } = await sql.query(
+      `select from outbox o join refunds r on r.program_id = o.program_id and o.cause = 'refund:' || r.id
+      where o.program_id = $1 and r.processor_reversal_id like 'tax%'`,
+      [shop.programId],
+    )
+    expect(rows).toEqual([])
+    // The API does not say that it refunds tax.
+    await report(shop, 'transaction.completed', { order: 'api' })
+    await call(trackRefund, { transaction_id: 'txn_api', refund_amount_cents: 2000 })
+    expect((await salesOf(shop)).at(-1)).toMatchObject({ refunded: 2000, reversed: 333 })
+    await send(shop, refund('api', 'tax', 2000, 2000))
+    expect((await salesOf(shop)).at(-1)).toMatchObject({ refunded: 2000, reversed: 0 })
+  })
+
   const steps = ['transaction.completed', 'adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
   test.each([
     [0, 1, 2],
@@ -403,7 +439,7 @@ describe('Paddle', () => {
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
     for (const [at, order] of permutations('0123').entries()) {
       const story = { order: `${at}` }
-      const moved = (name: string, data: object) => changed(shop, name, data, { ...story, amount: 4000, tax: 0 })
+      const moved = (name: string, data: object) => changed(shop, name, data, { ...story, amount: 4000, tax: 667 })
       const events = [
         moved(chargeback, { id: `adj_first_${at}` }),
         moved(chargeback, { id: `adj_second_${at}` }),

@@ -12,10 +12,13 @@ const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> 
   'a fixed amount that survives a refund': {
     month: 2,
     functions: {
-      deduction_of: `if sale.refunded_cents + by_cents < sale.amount_cents then
-        commission.amount_cents := commission.amount_cents - coalesce(sale.commission_fixed_cents, 0);
-      end if;
-      intact();`,
+      refunded_part: `intact();
+      if refunded < whole then
+        refunded := refunded * coalesce((
+          select 1 - sale.commission_fixed_cents / c.amount_cents::numeric from commissions c
+          where c.program_id = sale.program_id and c.sale_id = sale.id and c.amount_cents > 0
+        ), 1);
+      end if;`,
     },
   },
   'an ignored rule of a partner': { month: 2, functions: { terms_of: `of_partner_id := 0; intact();` } },

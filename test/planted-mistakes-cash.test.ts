@@ -131,7 +131,7 @@ const mistakes: Record<string, Mistake> = {
     ways: ['refund'],
     says: /commission left/,
     functions: {
-      reversed_share: `return round(commission_cents::numeric * refunded_cents / greatest(sale_cents, 1));`,
+      reversed_share: `return round(commission_cents * refunded / greatest(whole, 1));`,
     },
   },
   'a dispute that counts the returned part but not the lost part': {

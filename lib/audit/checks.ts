@@ -86,23 +86,40 @@ where (coalesce(c.clicks, 0)::numeric, c.last) is distinct from (coalesce(m.clic
 `,
   },
   {
-    name: `a commission is reversed by floor(commission * refunded / sale), a rejected one fully`,
-    query: `-- a commission is reversed by floor(commission * refunded / sale), a rejected one fully
+    name: `a commission is reversed by floor(commission * refunded part of its sale), a rejected one fully`,
+    query: `-- a commission is reversed by floor(commission * refunded part of its sale), a rejected one fully
+-- A refund counts with its amount without tax, if the processor reports it.
 select c.program_id, 'commission ' || c.id as subject, c.reversal || ' ' || c.reversed_cents as found,
   x.reversal || ' ' || x.reversed as expected
 from commissions c
 left join sales s on s.program_id = c.program_id and s.id = c.sale_id
+cross join lateral (
+  select greatest(s.commission_base_cents + coalesce(s.processor_fee_cents, 0), 1)::numeric as untaxed
+) u
+cross join lateral (
+  select case s.refunded_cents
+    when s.amount_cents then s.amount_cents * u.untaxed
+    when 0 then 0
+    else (
+      select least(s.amount_cents * u.untaxed, sum(case
+        when s.amount_source = 'api' or r.untaxed_cents is null then r.applied_cents * u.untaxed
+        else r.untaxed_cents::numeric * s.amount_cents
+      end))
+      from refunds r where r.program_id = s.program_id and r.sale_id = s.id and r.returned_at is null
+    )
+  end as refunded
+) p
 cross join lateral (
   select
     case
       when c.rejected_at is not null then c.amount_cents
       when s.id is null then 0
       when c.amount_cents = 0 then 0
-      else div(c.amount_cents::numeric * s.refunded_cents, s.amount_cents)
+      else div(c.amount_cents * p.refunded, s.amount_cents * u.untaxed)
     end as reversed,
     case
-      when c.rejected_at is not null or c.amount_cents = 0 or s.refunded_cents = s.amount_cents then 'full'
-      when s.refunded_cents > 0 then 'partial'
+      when c.rejected_at is not null or c.amount_cents = 0 or p.refunded = s.amount_cents * u.untaxed then 'full'
+      when p.refunded > 0 then 'partial'
       else 'none'
     end as reversal
 ) x
@@ -907,7 +924,7 @@ where ($1::bigint is null or w.program_id = $1) and w.created_at >= greatest(not
   {
     name: `every refund of a sale with a commission was reported to the partner, with the reversed amount`,
     query: `-- every refund of a sale with a commission was reported to the partner, with the reversed amount
--- Refunds that were restored before the sale had a commission were not reported. The refund's transaction may have begun a moment
+-- Refunds of tax alone reverse nothing and are not reported. Refunds that were restored before the sale had a commission were not reported. The refund's transaction may have begun a moment
 -- after the one that created the commission.
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
   'reported ' || r.deduction_cents as expected
@@ -917,7 +934,7 @@ join commissions c on c.program_id = r.program_id and c.sale_id = r.sale_id and 
 left join outbox o on o.program_id = r.program_id and o.cause = 'refund:' || r.id and o.audience = 'partner'
   and o.kind in ('commission_reversed', 'commission_refunded')
 where ($1::bigint is null or r.program_id = $1) and r.created_at >= greatest(notifications_begin(), p.moved_in_at) and case
-  when o.id is null then r.deduction_cents > 0 or (c.rejected_at is null and r.applied_cents > 0
+  when o.id is null then r.deduction_cents > 0 or (c.rejected_at is null and r.applied_cents > 0 and r.untaxed_cents is distinct from 0
     and (r.returned_at is null or r.returned_at > c.created_at + interval '1 minute'))
   else (o.payload->>'amount_cents')::bigint <> r.deduction_cents or o.partner_id <> c.partner_id end
 `,

@@ -141,7 +141,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       kind: 'correction',
       text:
         correction.was_cents === correction.amount_cents
-          ? `Corrected: the reversed amount changed with the paid amount.`
+          ? `Corrected: the processor reported other amounts of the payment or its refunds.`
           : `Corrected from ${money(correction.was_cents)} to ${money(correction.amount_cents)}: ${money(correction.base_cents)} without tax counts, according to the ${correction.source === 'api' ? 'API' : correction.source}.`,
       change_cents: correction.change_cents,
       entry: entryOf((e) => e.cause === 'commission_corrected' && e.correction_number === index + 1),

@@ -365,6 +365,7 @@ export const kinds = {
       processor_reversal_id: 'text?',
       requested_cents: 'integer?',
       applied_cents: 'integer',
+      untaxed_cents: 'integer?',
       deduction_cents: 'integer',
       returned_cents: 'integer',
       reason: 'text',

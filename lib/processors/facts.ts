@@ -107,6 +107,8 @@ export interface Reversal {
   reason: 'refund' | 'chargeback'
   reason_text: string | null
   amount_cents: number
+  /** The amount without tax, if its share of the payment's tax can differ from its share of the payment. */
+  untaxed_cents?: number | null
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean

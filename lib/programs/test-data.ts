@@ -68,6 +68,7 @@ function moneyStatement(programId: number) {
         min(s.sale_date) over (partition by coalesce(s.customer_key, s.processor_customer_id, s.id::text)), null)`.as(
         'earned_cents',
       ),
+      sql`refunded_part(s, null)`.as('part'),
     ])
     .where('s.program_id', '=', programId)
     .where((eb) => eb('s.is_test', '=', eb.lit(true)))
@@ -78,7 +79,7 @@ function moneyStatement(programId: number) {
       eb.fn.countAll<number>().filterWhere('t.payment_status', '=', 'paid').as('sales'),
       paidSum('t.amount_cents').as('revenue_cents'),
       paidSum('t.refunded_cents').as('refunded_cents'),
-      paidSum('t.earned_cents - reversed_share(t.earned_cents, t.refunded_cents, t.amount_cents)').as(
+      paidSum('t.earned_cents - reversed_share(t.earned_cents, (t.part).refunded, (t.part).whole)').as(
         'commission_cents',
       ),
     ])

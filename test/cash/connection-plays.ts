@@ -1,7 +1,7 @@
 import { lemonsqueezyFixtures, orderId } from '../../lib/local/lemonsqueezy-events.ts'
 import { paddleFixtures, paddleTransaction } from '../../lib/local/paddle-events.ts'
 import { polarFixtures, polarOrder } from '../../lib/local/polar-events.ts'
-import type { ProcessorFixtures, Story } from '../../lib/local/processor-events.ts'
+import { type ProcessorFixtures, type Story, taxIn } from '../../lib/local/processor-events.ts'
 import type { ProcessorName } from '../../lib/processors/processors.ts'
 import type { Random } from '../chaos/random.ts'
 
@@ -10,6 +10,8 @@ export interface PlayedPayment {
   id: string
   arrived: number
   gone: number
+  /** The part of `gone` without tax, if the processor reports it. */
+  goneUntaxed?: number
   /** The processor's figures for the whole payment, before credit. */
   total: number
   untaxed: number
@@ -58,6 +60,27 @@ const whole = (id: string, { amount, tax }: Story): PlayedPayment => ({
   untaxed: amount - tax,
 })
 
+/** The amounts of an adjustment that refunds this much tax. */
+function withTax(amount: number, tax: number) {
+  const totals = { subtotal: String(amount - tax), tax: String(tax), total: String(amount) }
+  return { totals, items: [{ type: tax === amount ? 'tax' : 'partial', totals }] }
+}
+
+/** Refunds of any part of an item, refunds of its tax alone, and refunds of the rest without tax. */
+function drawAdjustments(order: string, arrived: number, tax: number, random: Random) {
+  const refunds = drawRefunds(order, arrived, random).map((refund) => ({
+    ...refund,
+    tax: random.pick([0, refund.amount, Math.round((refund.amount * tax) / arrived)]) ?? 0,
+  }))
+  if (tax === 0 || !random.chance(0.3)) return refunds
+  const end = 'counts' as const
+  const both = [
+    { id: `${order}_tax`, amount: tax, tax, end },
+    { id: `${order}_rest`, amount: arrived - tax, tax: 0, end },
+  ]
+  return random.chance(0.7) ? both : [...both, ...refunds]
+}
+
 const paddle: Play = (story, random, isNamedByCustomer) => {
   const nobody = isNamedByCustomer ? { custom_data: null } : {}
   const of = (name: string, data?: object, more: Partial<Story> = {}) =>
@@ -68,12 +91,17 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
   const { details } = paddleTransaction(story, { credit })
   const first = of('transaction.completed', { details, ...subscription, ...nobody })
   const arrived = story.amount - credit
-  const refunds = drawRefunds(story.order, arrived, random)
+  const tax = Number(details.totals.grand_total_tax)
+  const refunds = drawAdjustments(story.order, arrived, tax, random)
+  const counted = refunds.filter(({ end }) => end === 'counts')
   const chargebacks = random.integer(0, 3)
   // Paddle can report a returned chargeback with an adjustment, with a mark on the chargeback, or with both.
   const [reversals, marks] = [random.integer(0, chargebacks), random.integer(0, chargebacks)]
-  const taken = { amount: random.chance(0.5) ? arrived : Math.ceil(arrived / 5), tax: 0 }
-  const chargeback = (name: string, data: object) => of(`adjustment.created:${name}`, data, taken)
+  const taken = random.chance(0.5) ? arrived : Math.ceil(arrived / 5)
+  const takenTax = Math.round((taken * tax) / arrived)
+  const lost = chargebacks - Math.max(reversals, marks)
+  const chargeback = (name: string, data: object) =>
+    of(`adjustment.created:${name}`, { ...data, ...withTax(taken, takenTax) })
   const chargebackId = (at: number) => `${story.order}_chargeback_${at}`
   const renewal = of('transaction.completed:renewal-without-data', {}, dayAfter(story))
   const renewalRefund = random.chance(0.3) ? random.integer(1, story.amount) : 0
@@ -87,13 +115,16 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
       renewal,
       of('adjustment.created:chargeback_warning'),
       of('adjustment.created:credit'),
-      ...refunds.flatMap(({ id, amount: refunded, end }) => [
-        of('adjustment.created', { id }, { refunded }),
-        ...(end === 'none'
-          ? []
-          : [of(end === 'refused' ? 'adjustment.updated:rejected' : 'adjustment.updated', { id }, { refunded })]),
-        ...(end === 'undone' ? [of('adjustment.updated:reversed', { id }, { refunded })] : []),
-      ]),
+      ...refunds.flatMap(({ id, end, ...refund }) => {
+        const adjusted = { id, ...withTax(refund.amount, refund.tax) }
+        return [
+          of('adjustment.created', adjusted),
+          ...(end === 'none'
+            ? []
+            : [of(end === 'refused' ? 'adjustment.updated:rejected' : 'adjustment.updated', adjusted)]),
+          ...(end === 'undone' ? [of('adjustment.updated:reversed', adjusted)] : []),
+        ]
+      }),
       ...times(chargebacks, (at) => chargeback('chargeback', { id: chargebackId(at) })),
       ...times(reversals, (at) => chargeback('chargeback_reverse', { id: `${story.order}_reverse_${at}` })),
       ...times(marks, (at) => chargeback('chargeback', { id: chargebackId(at), status: 'reversed' })),
@@ -109,13 +140,18 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
       {
         id: idIn(first),
         arrived,
-        gone: sum(countedIn(refunds)) + (chargebacks - Math.max(reversals, marks)) * taken.amount,
+        gone: sum(counted.map(({ amount }) => amount)) + lost * taken,
+        goneUntaxed: sum(counted.map((refund) => refund.amount - refund.tax)) + lost * (taken - takenTax),
         total: arrived,
-        untaxed: arrived - Number(details.totals.grand_total_tax),
+        untaxed: arrived - tax,
       },
-      { ...whole(idIn(renewal), story), gone: renewalRefund },
+      {
+        ...whole(idIn(renewal), story),
+        gone: renewalRefund,
+        goneUntaxed: renewalRefund - taxIn(story, renewalRefund),
+      },
     ],
-    refunds: countedIn(refunds),
+    refunds: counted.map(({ amount }) => amount),
   }
 }
 

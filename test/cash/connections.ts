@@ -149,6 +149,7 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
         buyer,
         currency: settings.currency,
         price: { total: paid.total, untaxed: paid.untaxed },
+        goneUntaxed: paid.goneUntaxed,
         fee,
         ids: [paid.id],
         lines: null,

@@ -50,6 +50,8 @@ export interface Payment {
   price: Pick<Price, 'total' | 'untaxed'>
   /** The processor's fee, if the program excludes it from commissions. */
   fee?: number
+  /** The part of its refunds and disputes without tax, if the processor reports it. */
+  goneUntaxed?: number | undefined
   /** The ids of its objects in the account: invoice, intents, charges and session. */
   ids: string[]
   charges: Charge[]

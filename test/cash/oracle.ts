@@ -49,6 +49,9 @@ export interface Expected {
  *                  the sum of its parts if its products have several rules
  *     net        = commission − floor(commission × reversed / amount)
  *
+ * Some processors report the tax of refunds and disputes. Their part of `untaxed` then decides the reversal, until the whole amount is
+ * reversed.
+ *
  * The service must arrive at exactly `net`, whatever the order, the repeats and the API version of the payloads. Corrections and refunds
  * don't add roundings to these three, because each one rounds a total and not a step. For rates up to 1, `net` differs from rate × net cash
  * without tax by a bound. It is less than (rate + 1) / 2 below, and less than (rate + 1) / 2 + 1 above. This file checks the bound.
@@ -94,9 +97,12 @@ export function expectedOf(account: Account, terms: Terms): Expected[] {
     }
     earnedSoFar.set(payment.buyer.customer, before + commission)
     if (terms.isRejected(payment)) return { payment, partner, amount: arrived, base, reversed: gone, net: 0n }
-    const net = commission - reversedOf(commission, gone, arrived)
+    const whole = arrived * untaxed
+    const goneUntaxed = payment.goneUntaxed === undefined ? gone * untaxed : BigInt(payment.goneUntaxed) * total
+    const taken = gone === arrived || goneUntaxed > whole ? whole : goneUntaxed
+    const net = commission - reversedOf(commission, taken, whole || 1n)
     if (isPaidFor && fee === 0n && parts.every(({ rule }) => rule === null))
-      requireNearCash(net, BigInt(terms.commissionBp) * (arrived - gone) * untaxed, 10_000n * total, terms)
+      requireNearCash(net, BigInt(terms.commissionBp) * (whole - taken), 10_000n * total, terms)
     return { payment, partner, amount: arrived, base, reversed: gone, net }
   }
 }

@@ -91,12 +91,12 @@ where "p"."id" = $1;
 select "t"."currency", count(*) filter(
   where "t"."payment_status" = $1) as "sales", coalesce(sum(t.amount_cents) filter (
     where t.payment_status = 'paid'), 0)::bigint as "revenue_cents", coalesce(sum(t.refunded_cents) filter (
-    where t.payment_status = 'paid'), 0)::bigint as "refunded_cents", coalesce(sum(t.earned_cents - reversed_share(t.earned_cents, t.refunded_cents, t.amount_cents)) filter (
+    where t.payment_status = 'paid'), 0)::bigint as "refunded_cents", coalesce(sum(t.earned_cents - reversed_share(t.earned_cents, (t.part).refunded, (t.part).whole)) filter (
     where t.payment_status = 'paid'), 0)::bigint as "commission_cents"
 from (
   select "s"."currency", "s"."amount_cents", "s"."refunded_cents", "s"."payment_status", commission_of(s.commission_base_cents, coalesce(s.commission_bp, p.commission_bp), s.commission_fixed_cents,
         case when s.customer_id is null then p.commission_duration_months else s.commission_months end, s.sale_date,
-        min(s.sale_date) over (partition by coalesce(s.customer_key, s.processor_customer_id, s.id::text)), null) as "earned_cents"
+        min(s.sale_date) over (partition by coalesce(s.customer_key, s.processor_customer_id, s.id::text)), null) as "earned_cents", refunded_part(s, null) as "part"
   from "sales" as "s"
   inner join "programs" as "p" on "p"."id" = "s"."program_id"
   where "s"."program_id" = $2 and "s"."is_test" = true) as "t"

@@ -4,7 +4,7 @@ import { anyCurrency, freeText, id } from '../payload.ts'
 import type { ProcessorEvent } from '../processor.ts'
 import { paddleAmount } from './amount.ts'
 
-const totals = z.looseObject({ total: paddleAmount })
+const totals = z.looseObject({ total: paddleAmount, tax: z.nullish(paddleAmount) })
 
 const adjustment = z.looseObject({
   id,
@@ -46,8 +46,8 @@ export function readAdjustment({ object }: ProcessorEvent): Fact {
   if (isRefund && status !== 'approved' && status !== 'rejected' && status !== 'reversed') {
     return ignored(`Paddle has not approved the ${action} yet.`)
   }
-  const amount = refundedOf(moved)
-  if (amount === 0) return ignored('It refunds tax only, which earns no commission.')
+  const amount = Math.max(0, moved.totals.total)
+  if (amount === 0) return ignored('Nothing was refunded.')
   const isUndone = status === 'rejected' || status === 'reversed'
   return {
     kind: 'reversals',
@@ -60,6 +60,7 @@ export function readAdjustment({ object }: ProcessorEvent): Fact {
         reason: isRefund ? 'refund' : 'chargeback',
         reason_text: moved.reason,
         amount_cents: amount,
+        untaxed_cents: untaxedOf(moved),
         currency: moved.currency_code,
         returned: isUndone || action === 'chargeback_reverse',
         ...(!isRefund && { pairs: action === 'chargeback' ? ('chargeback' as const) : ('return' as const) }),
@@ -68,8 +69,12 @@ export function readAdjustment({ object }: ProcessorEvent): Fact {
   }
 }
 
-/** The refunded amount with its tax, without items that refund only tax. */
-function refundedOf({ items, totals: all }: Pick<z.output<typeof adjustment>, 'items' | 'totals'>): number {
-  const taxOnly = (items ?? []).filter(({ type }) => type === 'tax')
-  return Math.max(0, all.total - taxOnly.reduce((sum, item) => sum + (item.totals?.total ?? 0), 0))
+const withoutTax = ({ total, tax }: z.output<typeof totals>) => total - (tax ?? 0)
+
+/** The refunded amount without tax. An item can refund only its tax. Null if Paddle reports no tax. */
+function untaxedOf({ items, totals: all }: Pick<z.output<typeof adjustment>, 'items' | 'totals'>): number | null {
+  if (all.tax == null) return null
+  const taxOnly = (items ?? []).flatMap((item) => (item.type === 'tax' && item.totals ? [item.totals] : []))
+  const untaxed = withoutTax(all) - taxOnly.reduce((sum, item) => sum + withoutTax(item), 0)
+  return Math.min(Math.max(0, untaxed), Math.max(0, all.total))
 }

@@ -35,13 +35,11 @@ begin
   end loop;
 end $$;
 
--- Computes the reversed part of a commission if `refunded_cents` of its sale are refunded. It rounds down, and each refund takes the
--- difference. So refunds of the whole sale reverse exactly the commission, in any number of steps.
-create or replace function reversed_share(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns bigint
-language sql immutable
-return div(commission_cents::numeric * refunded_cents, greatest(sale_cents, 1))::bigint;
+-- Computes the reversed part of a commission if the part `refunded / whole` of its sale is refunded (refunded_part). It rounds down, and
+-- each refund takes the difference. So refunds of the whole sale reverse exactly the commission, in any number of steps.
+create or replace function reversed_share(commission_cents bigint, refunded numeric, whole numeric) returns bigint language sql immutable
+return div(commission_cents * refunded, greatest(whole, 1))::bigint;
 
 -- The part of a commission that the refunds of its sale reverse: all of it if nothing is left of the sale.
-create or replace function reversal_of(commission_cents bigint, refunded_cents bigint, sale_cents bigint) returns text
-language sql immutable
-return case when commission_cents = 0 or refunded_cents = sale_cents then 'full' when refunded_cents > 0 then 'partial' else 'none' end;
+create or replace function reversal_of(commission_cents bigint, refunded numeric, whole numeric) returns text language sql immutable
+return case when commission_cents = 0 or refunded = whole then 'full' when refunded > 0 then 'partial' else 'none' end;

@@ -83,14 +83,16 @@ end $$;
 -- Returns the commission with its corrected amounts. A rejected commission stays fully reversed.
 create or replace function corrected(commission commissions, sale sales, earned_cents bigint, first_date timestamptz) returns commissions
 language plpgsql stable as $$
+declare
+  part record := refunded_part(sale, null);
 begin
   commission.amount_cents := earned_cents;
   if commission.rejected_at is not null then
     commission.reversed_cents := earned_cents;
     return commission;
   end if;
-  commission.reversal := reversal_of(earned_cents, sale.refunded_cents, sale.amount_cents);
-  commission.reversed_cents := reversed_share(earned_cents, sale.refunded_cents, sale.amount_cents);
+  commission.reversal := reversal_of(earned_cents, part.refunded, part.whole);
+  commission.reversed_cents := reversed_share(earned_cents, part.refunded, part.whole);
   commission.reason := case
     when sale.amount_cents = 0 then 'no_payment_required'
     when earned_cents = 0 and sale.sale_date > months_after(first_date, sale.commission_months) then 'after_duration'
@@ -98,6 +100,7 @@ begin
     else (
       select coalesce(r.reason_text, r.reason) from refunds r
       where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0
+        and r.untaxed_cents is distinct from 0
       order by r.id desc limit 1
     )
   end;

@@ -1,5 +1,21 @@
 -- Reverses commissions, with everything that depends on them.
 
+-- Returns the part of a sale that its refunds up to `last_id` (null for all) took back, as the fraction `refunded / whole`. Only the amount
+-- without tax counts if the processor reports it, because no commission is paid on tax. Other refunds count in proportion, and so do all
+-- refunds of an API sale, whose base can include tax. Nothing is left of a sale if its whole amount is refunded.
+create or replace function refunded_part(sale sales, last_id bigint, out refunded numeric, out whole numeric) language plpgsql stable as $$
+declare
+  untaxed numeric := greatest(sale.commission_base_cents + coalesce(sale.processor_fee_cents, 0), 1);
+begin
+  whole := sale.amount_cents * untaxed;
+  refunded := case sale.refunded_cents when sale.amount_cents then whole when 0 then 0 else (
+    select least(whole, sum(case when sale.amount_source <> 'api' and r.untaxed_cents is not null then r.untaxed_cents * sale.amount_cents::numeric
+      else r.applied_cents * untaxed end))
+    from refunds r
+    where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.id <= coalesce(last_id, r.id)
+  ) end;
+end $$;
+
 -- Notifies the partner of a reversal, and also the advertiser if the commission was paid.
 create or replace function notify_reversal(commission commissions, by_cents bigint, by_cause text, of_transaction_id text)
 returns void language plpgsql as $$

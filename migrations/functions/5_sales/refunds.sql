@@ -1,13 +1,6 @@
 -- Refunds of a sale. Refunds of the API and of the processor take the same steps under the same locks: sale, commission, balance. Each
--- applied or restored refund is one step. It moves the sale's refunded total, and the commission in proportion. Each step has its own entry
--- and notification.
-
--- Returns by how much a step of `by_cents` reverses the sale's commission. Null if there is no commission, or if it is rejected and
--- therefore doesn't change.
-create or replace function deduction_of(sale sales, commission commissions, by_cents bigint) returns bigint language sql immutable
-return case when (commission).rejected_at is null then
-  reversed_share((commission).amount_cents, (sale).refunded_cents + by_cents, (sale).amount_cents)
-  - reversed_share((commission).amount_cents, (sale).refunded_cents, (sale).amount_cents) end;
+-- applied or restored refund is one step. It moves the sale's refunded total, and the commission by the refunded part. Each step has its own
+-- entry and notification.
 
 -- Adds to the refunded revenue on the day of the sale, if the sale counts as revenue.
 create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
@@ -18,22 +11,40 @@ begin
   end if;
 end $$;
 
--- One step: moves the refunded total of a sale by `by_cents`, and its commission by `delta_cents`, because of `refund`. Returns the sale.
-create or replace function move_refunded(
-  sale sales, commission commissions, refund refunds, by_cents bigint, delta_cents bigint, because text
-) returns sales language plpgsql as $$
+-- One step: moves the refunded total of a sale by `by_cents` because of `refund`, and its commission by the change of the refunded part.
+-- A rejected commission doesn't change. Returns the refund with its deduction. The caller has stored the refund.
+create or replace function move_refunded(sale sales, of_commission commissions, refund refunds, by_cents bigint, because text) returns refunds
+language plpgsql as $$
+declare
+  commission commissions;
+  part record;
+  was_reversal text;
+  delta_cents bigint;
 begin
   sale.refunded_cents := sale.refunded_cents + by_cents;
   update sales s set refunded_cents = sale.refunded_cents where s.program_id = sale.program_id and s.id = sale.id;
   perform notify_refund(sale, refund, by_cents);
-  if delta_cents is not null then
-    commission.reversal := reversal_of(commission.amount_cents, sale.refunded_cents, sale.amount_cents);
-    commission.reason := because;
-    perform reverse_commission(commission, delta_cents, refund.id,
-      case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, refund.reason, sale.transaction_id,
-      case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+  select c.* into commission from commissions c where c.program_id = sale.program_id and c.id = of_commission.id and c.rejected_at is null;
+  if commission.id is null then
+    return refund;
   end if;
-  return sale;
+  part := refunded_part(sale, case when by_cents > 0 then refund.id end);
+  delta_cents := reversed_share(commission.amount_cents, part.refunded, part.whole) - commission.reversed_cents;
+  was_reversal := commission.reversal;
+  commission.reversal := reversal_of(commission.amount_cents, part.refunded, part.whole);
+  update refunds r set deduction_cents = case when by_cents > 0 then delta_cents else r.deduction_cents end,
+    returned_cents = case when by_cents < 0 then -delta_cents else r.returned_cents end
+  where r.program_id = refund.program_id and r.id = refund.id
+  returning r.* into refund;
+  -- A refund of tax alone does not concern the partner.
+  if refund.untaxed_cents = 0 and delta_cents = 0 and commission.reversal = was_reversal then
+    return refund;
+  end if;
+  commission.reason := because;
+  perform reverse_commission(commission, delta_cents, refund.id,
+    case when by_cents > 0 then 'refund:' else 'return:' end || refund.id, refund.reason, sale.transaction_id,
+    case when by_cents > 0 then 'reversal' when refund.reason = 'chargeback' then 'dispute_reinstated' end);
+  return refund;
 end $$;
 
 -- Returns whether only the processor reported a refund: its key is the processor's id.
@@ -43,20 +54,17 @@ return (refund).processor_reversal_id is not null and is_refund_key((refund).ref
 -- Applies a refund to a sale: stores it and moves the sale. `refund` is the row to store, with the requested amount in `applied_cents`,
 -- which is capped at the rest of the sale. Returns the stored row.
 create or replace function take_refund(sale sales, commission commissions, refund refunds) returns refunds language plpgsql as $$
-declare
-  deducted_cents bigint;
 begin
   refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);
-  deducted_cents := deduction_of(sale, commission, refund.applied_cents);
   insert into refunds (program_id, sale_id, refund_key, processor_reversal_id, continues_refund_id, requested_cents, applied_cents,
-    deduction_cents, reason, reason_text, returned_at, request_id)
+    untaxed_cents, reason, reason_text, returned_at, request_id)
   values (sale.program_id, sale.id, refund.refund_key, refund.processor_reversal_id, refund.continues_refund_id,
-    refund.requested_cents, refund.applied_cents, coalesce(deducted_cents, 0), refund.reason, refund.reason_text, refund.returned_at,
+    refund.requested_cents, refund.applied_cents, refund.untaxed_cents, refund.reason, refund.reason_text, refund.returned_at,
     refund.request_id)
   returning * into refund;
   if refund.applied_cents > 0 then
     perform count_refunded(sale, refund.applied_cents);
-    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+    refund := move_refunded(sale, commission, refund, refund.applied_cents, coalesce(refund.reason_text, refund.reason));
   end if;
   return refund;
 end $$;
@@ -183,6 +191,7 @@ begin
   sale := enter_earlier_refunds(sale, commission);
   if reported is not null then
     perform claim_api_refunds(sale, reported);
+    perform learn_untaxed(sale, commission, reported);
     sale := give_back_refunds(sale, commission, reported);
   end if;
   sale := refill_capped_refunds(sale, commission);
@@ -195,9 +204,8 @@ end $$;
 create or replace function enter_earlier_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
   refund refunds;
-  deducted_cents bigint;
 begin
-  if commission.id is null or commission.reversal <> 'none' or sale.refunded_cents = 0 then
+  if commission.id is null or commission.reversal <> 'none' or (refunded_part(sale, null)).refunded = 0 then
     return sale;
   end if;
   sale.refunded_cents := 0;
@@ -205,9 +213,8 @@ begin
     select r.* from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and r.applied_cents > 0 order by r.id
   loop
-    deducted_cents := deduction_of(sale, commission, refund.applied_cents);
-    update refunds r set deduction_cents = deducted_cents where r.program_id = refund.program_id and r.id = refund.id;
-    sale := move_refunded(sale, commission, refund, refund.applied_cents, deducted_cents, coalesce(refund.reason_text, refund.reason));
+    perform move_refunded(sale, commission, refund, refund.applied_cents, coalesce(refund.reason_text, refund.reason));
+    sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
   return sale;
 end $$;
@@ -241,6 +248,20 @@ begin
       order by a.id limit 1
     );
   end loop;
+end $$;
+
+-- Adds the amounts without tax to refunds that the API reported first, and corrects the commission by the difference.
+create or replace function learn_untaxed(sale sales, commission commissions, reported processor_reversals[]) returns void language plpgsql as $$
+begin
+  update refunds r set untaxed_cents = case r.id when named.id then t.untaxed_cents else 0 end
+  from unnest(reported) t
+  join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
+  where t.untaxed_cents is not null and r.program_id = named.program_id and r.sale_id = named.sale_id
+    and coalesce(r.continues_refund_id, r.id) = named.id and r.untaxed_cents is null;
+  if found and commission.id is not null then
+    perform correct_commission(sale, c.first_purchase_date)
+    from customers c where c.program_id = sale.program_id and c.id = sale.customer_id;
+  end if;
 end $$;
 
 -- Moves to a sale the refunds of another sale of the same payment, except those that it already has.
@@ -286,26 +307,22 @@ language plpgsql as $$
 declare
   refund refunds;
   because text;
-  returned bigint;
 begin
   for refund in
-    with returned as (
-      update refunds r set returned_at = now()
-      from unnest(reported) t
-      join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
-      where t.returned_at is not null and r.returned_at is null
-        and r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
-      returning r.*
-    )
-    select * from returned where applied_cents > 0 order by id
+    select r.* from unnest(reported) t
+    join refunds named on named.program_id = sale.program_id and named.sale_id = sale.id and named.processor_reversal_id = t.reversal_id
+    join refunds r on r.program_id = named.program_id and r.sale_id = named.sale_id and coalesce(r.continues_refund_id, r.id) = named.id
+    where t.returned_at is not null and r.returned_at is null order by r.id
   loop
+    update refunds r set returned_at = now() where r.program_id = refund.program_id and r.id = refund.id;
+    continue when refund.applied_cents = 0;
     select coalesce(r.reason_text, r.reason) into because from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.returned_at is null and sale.refunded_cents > refund.applied_cents
+      and r.untaxed_cents is distinct from 0
     order by r.id desc limit 1;
     perform count_refunded(sale, -refund.applied_cents);
-    returned := -deduction_of(sale, commission, -refund.applied_cents);
-    update refunds r set returned_cents = returned where r.program_id = refund.program_id and r.id = refund.id and returned > 0;
-    sale := move_refunded(sale, commission, refund, -refund.applied_cents, -returned, because);
+    perform move_refunded(sale, commission, refund, -refund.applied_cents, because);
+    sale.refunded_cents := sale.refunded_cents - refund.applied_cents;
   end loop;
   return sale;
 end $$;
@@ -318,7 +335,7 @@ declare
   refund refunds;
 begin
   for capped in
-    select root.id, root.requested_cents, root.reason, root.reason_text, count(*) as parts,
+    select root.id, root.requested_cents, root.untaxed_cents, root.reason, root.reason_text, count(*) as parts,
       root.requested_cents - sum(part.applied_cents) as missing_cents
     from refunds root
     join refunds part on part.program_id = root.program_id and part.sale_id = root.sale_id
@@ -332,6 +349,7 @@ begin
     refund.continues_refund_id := capped.id;
     refund.requested_cents := capped.requested_cents;
     refund.applied_cents := capped.missing_cents;
+    refund.untaxed_cents := case when capped.untaxed_cents is not null then 0 end;
     refund.reason := capped.reason;
     refund.reason_text := capped.reason_text;
     refund := take_refund(sale, commission, refund);
@@ -353,6 +371,7 @@ begin
     refund.refund_key := 'id:' || reversal.reversal_id;
     refund.processor_reversal_id := reversal.reversal_id;
     refund.requested_cents := reversal.amount_cents;
+    refund.untaxed_cents := reversal.untaxed_cents;
     refund.applied_cents := case when reversal.returned_at is null then reversal.amount_cents else 0 end;
     refund.reason := reversal.reason;
     refund.reason_text := reversal.reason_text;

@@ -145,13 +145,14 @@ end $$;
 create or replace function keep_reversals(event processor_events, fact jsonb, sale_currency text) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
-    invoice_id, amount_cents, currency, event_id, returned_event_id, returned_at, returned_by, marked_id)
+    invoice_id, amount_cents, untaxed_cents, currency, event_id, returned_event_id, returned_at, returned_by, marked_id)
   select distinct on (t.reversal_id) event.account_id, t.reversal_id, event.livemode, t.reason, t.reason_text, fact->>'payment_intent_id', fact->>'charge_id',
-    fact->>'invoice_id', t.amount_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
+    fact->>'invoice_id', t.amount_cents, t.untaxed_cents, t.currency, case when not t.returned then event.event_id end, case when t.returned then event.event_id end,
     case when t.returned then now() end, t.returned_by, t.marked_id
   from rows from (jsonb_to_recordset(fact->'reversals')
-    as (reversal_id text, reason text, reason_text text, amount_cents bigint, currency text, returned boolean, returned_by text, marked_id text)) with ordinality
-    as t (reversal_id, reason, reason_text, amount_cents, currency, returned, returned_by, marked_id, place)
+    as (reversal_id text, reason text, reason_text text, amount_cents bigint, untaxed_cents bigint, currency text, returned boolean, returned_by text,
+      marked_id text)) with ordinality
+    as t (reversal_id, reason, reason_text, amount_cents, untaxed_cents, currency, returned, returned_by, marked_id, place)
   order by t.reversal_id, t.currency = sale_currency desc, t.place
   on conflict (account_id, reversal_id) do update set
     amount_cents = case when stored.currency <> sale_currency and excluded.currency = sale_currency then excluded.amount_cents
