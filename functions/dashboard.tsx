@@ -31,6 +31,7 @@ import { pages as partnerInvitations } from './dashboard/partner/invitations.tsx
 import { pages as campaigns } from './dashboard/partner/campaigns.tsx'
 import { pages as links } from './dashboard/partner/links.tsx'
 import { pages as partnerNotifications } from './dashboard/partner/notifications.tsx'
+import { pages as partnerKeys } from './dashboard/partner/api-keys.tsx'
 import { pages as postbacks } from './dashboard/partner/postbacks.tsx'
 import { pages as partnerSale } from './dashboard/partner/sale.tsx'
 import { pages as partnerDocuments } from './dashboard/partner/documents.tsx'
@@ -213,6 +214,7 @@ const allPages = [
   partnerInvitations,
   partnerNotifications,
   partnerSale,
+  partnerKeys,
   postbacks,
   partnerPayouts,
   partnerDocuments,

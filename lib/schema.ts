@@ -686,6 +686,17 @@ export interface PartnerInvitations {
   token_hash: Uint8Array;
 }
 
+export interface PartnerKeys {
+  created_at: Generated<Timestamp>;
+  hint: string;
+  id: Generated<Int8>;
+  key_hash: Uint8Array;
+  last_used_at: Timestamp | null;
+  partner_id: Int8;
+  program_id: Int8;
+  user_id: string;
+}
+
 export interface PartnerProfiles {
   language: 'en' | 'de' | 'fr' | 'es' | 'pt' | null;
   name: string | null;
@@ -1374,6 +1385,7 @@ export interface DB {
   partner_codes: PartnerCodes;
   partner_groups: PartnerGroups;
   partner_invitations: PartnerInvitations;
+  partner_keys: PartnerKeys;
   partner_profiles: PartnerProfiles;
   partners: Partners;
   payable_balances: PayableBalances;
@@ -1507,6 +1519,10 @@ export interface DatabaseFunctions {
   check_key_of_refused: {
     arguments: { hash: Uint8Array | null; refused_call: string | null; code: string | null; detail: string | null }
     row: { key_refusal: string | null }
+  }
+  check_partner_key: {
+    arguments: { hash: Uint8Array | null }
+    row: { program_id: number | null; partner_id: number | null; currency: string | null }
   }
   claim_mails: {
     arguments: { max_mails: number | null; most_immediate: number | null; reading_roles: (string)[] | null }
@@ -1908,6 +1924,7 @@ export const functionCalls: {
   change_rule: { text: 'select change_rule($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added'] },
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
+  check_partner_key: { text: 'select * from check_partner_key($1)', names: ['hash'] },
   claim_mails: { text: 'select * from claim_mails($1, $2, $3)', names: ['max_mails', 'most_immediate', 'reading_roles'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },

@@ -263,6 +263,26 @@ create table partner_profiles (
   language language_code
 );
 
+-- Read-only API keys of partners for their own data. A key is valid while the person who created it is still the partner (`check_partner_key`
+-- in functions/1_base/api-keys.sql). A revoked key is deleted.
+create table partner_keys (
+  program_id bigint not null,
+  id bigint generated always as identity,
+  partner_id bigint not null,
+  user_id text not null references users (id) on delete cascade,
+  -- SHA-256 of the key. The key itself is shown once and never stored.
+  key_hash bytea not null constraint partner_keys_hash_key unique check (length(key_hash) = 32),
+  -- The last four characters, so that people can distinguish their keys.
+  hint text not null check (length(hint) = 4),
+  created_at timestamptz not null default now(),
+  -- Rounded to the hour.
+  last_used_at timestamptz,
+  primary key (program_id, id),
+  foreign key (program_id, partner_id) references partners (program_id, id) on delete cascade
+);
+create index partner_keys_partner_idx on partner_keys (program_id, partner_id);
+create index partner_keys_user_idx on partner_keys (user_id);
+
 -- Asks a person by mail to take over the partner that a program created for them. `token_hash` is the SHA-256 of the
 -- token in the link. A new invitation overwrites the open one.
 create table partner_invitations (

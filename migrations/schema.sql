@@ -1009,6 +1009,25 @@ CREATE INDEX partner_invitations_email_idx ON public.partner_invitations USING b
 CREATE UNIQUE INDEX partner_invitations_open_key ON public.partner_invitations USING btree (program_id, partner_id) WHERE ((accepted_at IS NULL) AND (declined_at IS NULL) AND (revoked_at IS NULL));
 CREATE TRIGGER partner_invitations_audit AFTER INSERT OR UPDATE ON public.partner_invitations FOR EACH ROW EXECUTE FUNCTION audit_partner_invitation();
 
+create table partner_keys (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  partner_id bigint not null,
+  user_id text not null,
+  key_hash bytea not null,
+  hint text not null,
+  created_at timestamp with time zone not null default now(),
+  last_used_at timestamp with time zone,
+  constraint partner_keys_pkey PRIMARY KEY (program_id, id),
+  constraint partner_keys_hash_key UNIQUE (key_hash),
+  constraint partner_keys_hint_check CHECK ((length(hint) = 4)),
+  constraint partner_keys_key_hash_check CHECK ((length(key_hash) = 32)),
+  constraint partner_keys_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id) ON DELETE CASCADE,
+  constraint partner_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX partner_keys_partner_idx ON public.partner_keys USING btree (program_id, partner_id);
+CREATE INDEX partner_keys_user_idx ON public.partner_keys USING btree (user_id);
+
 create table partner_profiles (
   user_id text not null,
   name name_text,
@@ -4295,6 +4314,25 @@ begin
     end if;
   end if;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.check_partner_key(hash bytea)
+ RETURNS TABLE(program_id bigint, partner_id bigint, currency text)
+ LANGUAGE sql
+ ROWS 1
+AS $function$
+  with key as (
+    select k.program_id, k.id, k.partner_id, g.currency, k.last_used_at
+    from partner_keys k
+    join partners p on p.program_id = k.program_id and p.id = k.partner_id and p.user_id = k.user_id and p.ended_at is null
+    join programs g on g.id = k.program_id and g.deleted_at is null
+    where k.key_hash = hash
+  ), used as (
+    update partner_keys u set last_used_at = now() from key k
+    where u.program_id = k.program_id and u.id = k.id and (k.last_used_at is null or k.last_used_at < now() - interval '1 hour')
+  )
+  select k.program_id, k.partner_id, k.currency from key k
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.claim_api_refunds(sale sales, reported processor_reversals[])

@@ -9,6 +9,7 @@ import { openApiDocument } from '../lib/api/openapi.ts'
 import { payloadTypes } from '../lib/api/webhook-payloads.ts'
 import { exampleConnectionId } from '../lib/api/processor-webhook.ts'
 import { paddleFixtures } from '../lib/local/paddle-events.ts'
+import { createPartnerKey } from '../lib/access/partner-keys.ts'
 import { changeSecret } from '../lib/processors/connections.ts'
 import { addLink } from '../lib/programs/links.ts'
 import { startTrackingApi } from './support/api.ts'
@@ -165,6 +166,8 @@ describe('the service answers the examples as documented', async () => {
     [exampleConnectionId],
   )
   await changeSecret(stack.db, stack.environment, 1, exampleConnectionId, 'paddle-secret')
+  const { rows: people } = await stack.sql.query('select user_id from partners where id = $1', [program.partnerId])
+  const partnerKey = await createPartnerKey(stack.db, { programId: 1, userId: people[0].user_id })
   const clickIds = new Set(JSON.stringify(operations.map(({ examples }) => examples)).match(/cust_\d+_\d+/g))
   for (const clickId of clickIds) {
     await stack.sql.query(
@@ -190,6 +193,7 @@ describe('the service answers the examples as documented', async () => {
       none: () => ({}),
       key: () => ({ authorization: `Bearer ${program.apiKey}` }),
       'key or browser': () => ({ authorization: `Bearer ${program.apiKey}` }),
+      'partner key': () => ({ authorization: `Bearer ${partnerKey}` }),
       session: () => ({ authorization: `Bearer ${program.dashboardToken}` }),
       signature: () => ({
         'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload, secret }),

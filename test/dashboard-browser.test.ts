@@ -670,7 +670,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
     'partner',
     [
       '',
-      ...'/links /postbacks /postbacks/1 /commissions /adjustments /payouts /documents /notifications /invitations /applications /sales/1/t1'.split(
+      ...'/links /postbacks /postbacks/1 /api-keys/1 /commissions /adjustments /payouts /documents /notifications /invitations /applications /sales/1/t1'.split(
         ' ',
       ),
     ].map((path) => `/partner${path}`),

@@ -38,6 +38,7 @@ const referenceTables: Record<string, string> = {
   workspaces: 'few, and each can own several programs',
   workspace_members: 'few',
   workspace_invitations: 'few',
+  partner_keys: 'few',
   partner_profiles: 'people',
   payee_details: 'people',
   tax_forms: 'people',

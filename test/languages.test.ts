@@ -6,6 +6,7 @@ import { style } from '../functions/dashboard/components/style.ts'
 import dashboard from '../functions/dashboard.tsx'
 import { chooseLanguage, languageCodes, languages } from '../lib/languages.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
+import { createPartnerKey } from '../lib/access/partner-keys.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
@@ -214,6 +215,8 @@ test('every text of the pages for partners comes from the table, in a language f
   const settings = { url: 'https://example.com/p?x={sub1}', method: 'GET', types: ['lead'], description: '' } as const
   const endpoint = await createEndpoint(db, pageEnv, { programId, partnerId }, { ...settings, types: ['lead'] })
   const messageId = await testEndpoint(db, { programId, partnerId }, endpoint.id)
+  await createPartnerKey(db, { programId, userId: person.userId })
+  await sql.query(`update partner_keys set hint = '1234'`)
   await sql.query(
     `select write_notifications(array_agg(program_id), array_agg(id), '{}') from outbox where program_id = $1 and audience = 'partner'`,
     [programId],
@@ -227,7 +230,7 @@ test('every text of the pages for partners comes from the table, in a language f
   for (const messages of [portal, mails])
     for (const [key, message] of Object.entries(messages)) Object.assign(message, { de: pseudo(key) })
   const addresses = `/ /links /campaigns /postbacks /commissions /adjustments /payouts /documents /notifications /invitations
-    /applications /nothing /commissions?status=lost /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
+    /applications /nothing /commissions?status=lost /api-keys/${programId} /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
     /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement`
   const portalPages = addresses.split(/\s+/).map((address) => `/partner${address === '/' ? '' : address}`)
   const pages = [...portalPages, `/join/${slug}`, `/join/${slug}/sent`, '/application?token=x']

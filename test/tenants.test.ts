@@ -8,7 +8,7 @@ import { readRoutes } from './chaos/routes.ts'
 import { mailing, routes } from './support/route-access.ts'
 import { startTenants } from './support/tenants.ts'
 
-const { stack, env, victim, attacker, removed, fellow, callers, send, own } = await startTenants()
+const { stack, env, victim, attacker, removed, fellow, callers, partnerKeys, send, own } = await startTenants()
 
 type Caller = keyof typeof callers
 const names = Object.keys(callers) as Caller[]
@@ -189,6 +189,7 @@ test.each(routes.partner)('%s is for partners, and shows nothing of another part
 
 test.each([
   'POST /partner/payouts/:programId/:payoutId/cancel',
+  'POST /partner/api-keys/:programId/:partnerKeyId/revoke',
   'POST /partner/invitations/:programId/:invitationId/accept',
   'POST /partner/invitations/:programId/:invitationId/decline',
   'GET /partner/applications/:programId/:applicationId',
@@ -335,6 +336,7 @@ test.each(routes.keyed)('%s accepts an active key and nothing else', async (rout
     const { status } = await send(route, callers[name], {}, body)
     expect([name, status]).toEqual([name, 401])
   }
+  expect((await send(route, partnerKeys.own, {}, body)).status).toBe(401)
   expect(await victims()).toBe(before)
 })
 
@@ -389,6 +391,7 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
     const { status } = await send(address(route), callers[name], {}, body)
     expect([name, status]).toEqual([name, 401])
   }
+  expect((await send(address(route), partnerKeys.own, {}, body)).status).toBe(401)
   const { status, text } = await send(address(route), attacker.apiKey, {}, body)
   // The other program has no due payouts and no join page.
   const conflicts = ['POST /api/v1/payout-runs', 'POST /api/v1/applications']
@@ -397,6 +400,33 @@ test.each(routes.scoped)('%s accepts an active key, and shows nothing of another
   expect(status).toBe(conflicts.includes(route) ? 409 : isNamed ? 404 : success)
   for (const secret of [victim.partnerCode, 'secret-hook', ...secrets.map(([, hidden]) => hidden)])
     expect(text).not.toContain(secret)
+  expect(await victims()).toBe(before)
+})
+
+test.each(routes.partnerKeyed)("%s shows a partner's own data, and accepts only their key", async (route) => {
+  const before = await victims()
+  for (const name of names) expect([name, (await send(route, callers[name])).status]).toEqual([name, 401])
+  const [mine, beside, elsewhere] = await Promise.all(
+    [partnerKeys.own, partnerKeys.fellow, partnerKeys.other].map((key) => send(route, key)),
+  )
+  expect([mine?.status, beside?.status, elsewhere?.status]).toEqual([200, 200, 200])
+  const shown = {
+    links: victim.partnerCode,
+    performance: victim.partnerCode,
+    commissions: 'secret-transaction',
+    payouts: '500',
+  }
+  const [name = ''] = route.match(/\w+$/) ?? []
+  expect(mine?.text).toContain(Object.entries(shown).find(([of]) => of === name)?.[1])
+  for (const secret of [victim.partnerCode, 'secret-', 'pending-transaction']) {
+    expect(beside?.text).not.toContain(secret)
+    expect(elsewhere?.text).not.toContain(secret)
+  }
+  // A partner never sees the buyer, an address, the review or the program's own data.
+  const hidden = /customer|click_id|@|flags|review|external_id|metadata|bot_clicks|partner_id|program_id/
+  expect(mine?.text).not.toMatch(hidden)
+  expect((await send(`${route}?partner_id=${victim.partnerId}`, partnerKeys.fellow)).status).toBe(400)
+  expect((await send(route.replace('GET', 'POST'), partnerKeys.own, {}, {})).status).toBe(405)
   expect(await victims()).toBe(before)
 })
 
@@ -502,4 +532,37 @@ test('only roles that see payouts see their amounts in webhook deliveries', asyn
   const bodyFor = async (role: 'admin' | 'member') => (await send(`GET ${page}`, people[role])).text
   expect(await bodyFor('admin')).toContain('987654321')
   expect(await bodyFor('member')).not.toContain('987654321')
+})
+
+test('a key of a partner lasts until they revoke it, the partnership ends or the person is not the partner anymore', async () => {
+  const page = `/partner/api-keys/${victim.programId}`
+  const created = await send(`POST ${page}`, fellow.token)
+  const [key = ''] = /svc_partner_\w{49}/.exec(created.text) ?? []
+  const works = async () => (await send('GET /api/v1/partner/payouts', key)).status
+  expect(await works()).toBe(200)
+  const { text } = await send(`GET ${page}`, fellow.token)
+  expect(text).not.toContain(key)
+  expect(text).toContain(`svc_partner_…${key.slice(-4)}`)
+  const change = (to: string) => stack.sql.query(`update partners set ${to} where name = 'Fellow'`)
+  await change(`is_active = false, ended_at = now(), ended_by = 'program'`)
+  expect([await works(), (await send(`POST ${page}`, fellow.token)).status]).toEqual([401, 409])
+  await change('ended_at = null, ended_by = null, is_active = true')
+  expect(await works()).toBe(200)
+  const { rows } = await stack.sql.query('select user_id from partners where id = $1', [attacker.partnerId])
+  await change(`user_id = '${rows[0].user_id}'`)
+  expect([await works(), (await send(`GET ${page}`, attacker.partnerToken)).text.includes(key.slice(-4))]).toEqual([
+    401,
+    false,
+  ])
+  await change(`user_id = '${fellow.userId}'`)
+  await Promise.all([1, 2, 3, 4, 5].map(() => send(`POST ${page}`, fellow.token)))
+  const { rows: keys } = await stack.sql.query('select id from partner_keys where user_id = $1 order by id', [
+    fellow.userId,
+  ])
+  expect(keys.length).toBe(5)
+  expect((await send(`POST ${page}/${keys[1].id}/revoke`, fellow.token)).location).toBe(page)
+  expect(await works()).toBe(401)
+  await stack.sql.query(`update programs set deleted_at = now() where id = $1`, [victim.programId])
+  expect((await send('GET /api/v1/partner/payouts', partnerKeys.own)).status).toBe(401)
+  await stack.sql.query(`update programs set deleted_at = null where id = $1`, [victim.programId])
 })

@@ -29,6 +29,7 @@ const callers: Record<Operation['auth'], string> = {
   none: 'Public. Any site may call it from the browser.',
   key: 'Program API key: Authorization: Bearer svc_live_…',
   'key or browser': 'Program API key: Authorization: Bearer svc_live_…; from the browser without it.',
+  'partner key': 'Partner API key: Authorization: Bearer svc_partner_…',
   session: 'Dashboard session: Authorization: Bearer <session token>, or the dashboard’s cookie.',
   signature: 'Signed by the payment processor: Stripe-Signature.',
 }
@@ -310,7 +311,11 @@ function requestText({ method, path, auth, parameters = [] }: Operation, { body,
       .flatMap(([name, field]) => (field.example === undefined ? [] : [[name, String(field.example)] as const]))
   const filled = example('path').reduce((address, [name, value]) => address.replace(`{${name}}`, value), path)
   const query = new URLSearchParams(example('query').map(([name, value]) => [name, value])).toString()
-  const token = auth === 'session' ? '$SESSION_TOKEN' : '$SVC_API_KEY'
+  const ofOthers: Partial<Record<Operation['auth'], string>> = {
+    session: '$SESSION_TOKEN',
+    'partner key': '$SVC_PARTNER_KEY',
+  }
+  const token = ofOthers[auth] ?? '$SVC_API_KEY'
   const lines = [
     `curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} '${baseUrl}${filled}${query && `?${query}`}'`,
     ...(auth === 'none' || auth === 'signature' || unsigned ? [] : [`-H "Authorization: Bearer ${token}"`]),

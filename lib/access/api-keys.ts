@@ -1,11 +1,13 @@
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 
-const prefix = 'svc_live_'
+/** The first characters of a program's API key, and of a partner's. */
+const prefixes = { program: 'svc_live_', partner: 'svc_partner_' } as const
+export type KeyOwner = keyof typeof prefixes
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const secretLength = 43 // 32 bytes in base 62
 const checksumLength = 6 // 4 bytes in base 62
-const shape = new RegExp(`^${prefix}[0-9A-Za-z]{${secretLength + checksumLength}}$`)
+const secretShape = new RegExp(`^[0-9A-Za-z]{${secretLength + checksumLength}}$`)
 
 function base62(bytes: Uint8Array, length: number): string {
   let value = 0n
@@ -28,12 +30,14 @@ function hex(bytes: Uint8Array): string {
 }
 
 /**
- * Generates a program API key, `svc_live_` + 32 random bytes + a checksum, and the SHA-256 (hex) that the database stores instead. The key is shown
+ * Generates an API key, its prefix + 32 random bytes + a checksum, and the SHA-256 (hex) that the database stores instead. The key is shown
  * once and cannot be recovered.
  */
-export async function generateApiKey(): Promise<{ key: string; keyHash: string; hint: string }> {
+export async function generateApiKey(
+  owner: KeyOwner = 'program',
+): Promise<{ key: string; keyHash: string; hint: string }> {
   const secret = base62(crypto.getRandomValues(new Uint8Array(32)), secretLength)
-  const key = prefix + secret + (await checksum(secret))
+  const key = prefixes[owner] + secret + (await checksum(secret))
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
@@ -41,17 +45,18 @@ export async function generateApiKey(): Promise<{ key: string; keyHash: string; 
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 
-const howToSend = 'Send the program API key as `Authorization: Bearer svc_live_…`.'
+const howToSend = (owner: KeyOwner) => `Send the ${owner} API key as \`Authorization: Bearer ${prefixes[owner]}…\`.`
 
 /**
  * Returns the hash (hex) of the key in an Authorization header. Refuses a missing or malformed header and a wrong checksum without asking the
  * database.
  */
-export async function apiKeyHash(authorization: string | undefined): Promise<string> {
-  if (!authorization) throw new ApiError('unauthorized', `The Authorization header is missing. ${howToSend}`)
+export async function apiKeyHash(authorization: string | undefined, owner: KeyOwner = 'program'): Promise<string> {
+  if (!authorization) throw new ApiError('unauthorized', `The Authorization header is missing. ${howToSend(owner)}`)
   const key = /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1]
-  if (!key || !shape.test(key))
-    throw new ApiError('unauthorized', `The Authorization header is malformed. ${howToSend}`)
+  const prefix = prefixes[owner]
+  if (!key?.startsWith(prefix) || !secretShape.test(key.slice(prefix.length)))
+    throw new ApiError('unauthorized', `The Authorization header is malformed. ${howToSend(owner)}`)
   const known = knownHashes.get(key)
   if (known !== undefined) return known
   const secret = key.slice(prefix.length, prefix.length + secretLength)

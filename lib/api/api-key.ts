@@ -1,6 +1,6 @@
 import type { Context, Next } from 'hono'
 import { createMiddleware } from 'hono/factory'
-import { apiKeyHash, checkKeyOfRefused, type Refusal } from '../access/api-keys.ts'
+import { apiKeyHash, checkKeyOfRefused, type KeyOwner, type Refusal } from '../access/api-keys.ts'
 import { type DatabaseEnv, openDatabase } from '../database.ts'
 import { clientAddress, enforceRateLimit, type RateLimit } from './rate-limits.ts'
 
@@ -20,9 +20,14 @@ const knownKeys = new Set<string>()
  * isolate, the call also counts for its address, because anybody can invent keys. A malformed header counts only for the address. The
  * call's own statement checks whether the key is known and active.
  */
-export async function readApiKey(c: Context, limiter: RateLimit | undefined, next: Next): Promise<void> {
+export async function readApiKey(
+  c: Context,
+  limiter: RateLimit | undefined,
+  next: Next,
+  owner: KeyOwner = 'program',
+): Promise<void> {
   const { UNKNOWN_KEY_RATE_LIMIT: byAddress = limiter }: KeyedEnv = c.env
-  const keyHash = await apiKeyHash(c.req.header('authorization')).catch(async (error: unknown) => {
+  const keyHash = await apiKeyHash(c.req.header('authorization'), owner).catch(async (error: unknown) => {
     await enforceRateLimit(byAddress, clientAddress(c))
     throw error
   })

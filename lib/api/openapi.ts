@@ -21,6 +21,7 @@ const securityOf: Record<Operation['auth'], Json[]> = {
   none: [],
   key: [{ apiKey: [] }],
   'key or browser': [{ apiKey: [] }, {}],
+  'partner key': [{ partnerKey: [] }],
   session: [{ session: [] }, { sessionCookie: [] }],
   signature: [{ processorSignature: [] }],
 }
@@ -125,6 +126,7 @@ function eventOf(type: (typeof payloadTypes)[number]): Json {
 const tags = {
   Tracking: 'Clicks, leads, sales and refunds.',
   Program: 'The partners, links, payouts and figures of a program.',
+  Partner: 'The own data of a partner, for partners.',
   Reads: 'Reads of the dashboard.',
   Service: 'The status of a program, and events from the payment processor.',
   Webhooks: 'Requests to your server.',
@@ -132,6 +134,7 @@ const tags = {
 
 function tagOf({ path, auth, scope }: Operation): keyof typeof tags {
   if (scope) return 'Program'
+  if (auth === 'partner key') return 'Partner'
   return path.startsWith('/api/v1/track') ? 'Tracking' : auth === 'session' ? 'Reads' : 'Service'
 }
 
@@ -239,6 +242,7 @@ export function errorsOf(operation: Operation): ErrorCode[] {
     ...errors,
     ...(path.includes('{') ? (['not_found'] as const) : []),
     ...(idempotent ? (['idempotency_mismatch'] as const) : []),
+    ...(auth === 'partner key' ? (['unauthorized'] as const) : []),
     ...(auth.startsWith('key') ? [...keyErrors, ...scope] : []),
     'rate_limited',
     'internal_error',
@@ -379,6 +383,11 @@ export function openApiDocument(baseUrl: string): Json {
     components: {
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'Program API key, `svc_live_…`. For servers only.' },
+        partnerKey: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'API key of a partner, `svc_partner_…`. It only reads.',
+        },
         session: { type: 'http', scheme: 'bearer', description: 'Session token of a dashboard user.' },
         sessionCookie: { type: 'apiKey', in: 'cookie', name: sessionCookie, description: 'The dashboard’s cookie.' },
         processorSignature: { type: 'apiKey', in: 'header', name: 'Stripe-Signature' },

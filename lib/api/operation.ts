@@ -21,10 +21,10 @@ export interface Operation {
   summary: string
   description: string
   /**
-   * The allowed callers: anybody, callers with the API key, such callers and browsers without it, people with a dashboard session, or the
-   * payment processor.
+   * The allowed callers: anybody, callers with the API key, such callers and browsers without it, partners with their own key, people with a
+   * dashboard session, or the payment processor.
    */
-  auth: 'none' | 'key' | 'key or browser' | 'session' | 'signature'
+  auth: 'none' | 'key' | 'partner key' | 'key or browser' | 'session' | 'signature'
   /** The scope that the key needs. Only for the program API. */
   scope?: KeyScope
   /** True if it accepts an Idempotency-Key. */

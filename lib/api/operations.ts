@@ -10,6 +10,7 @@ import { exportOperations } from './exports.ts'
 import { groupOperations } from './groups.ts'
 import { importOperations } from './imports.ts'
 import { linkOperations } from './links.ts'
+import { partnerDataOperations } from './partner-data.ts'
 import { partnerOperations } from './partners.ts'
 import { groupedPerformance } from './performance.ts'
 import { payoutRunOperations } from './payout-runs.ts'
@@ -55,6 +56,7 @@ export const operations = [
   ...exportOperations(),
   ...webhookEndpointOperations(),
   groupedPerformance(),
+  ...partnerDataOperations(),
   trackingPerformance(),
   trackingEvents(),
   processorWebhook(),

@@ -2,6 +2,7 @@ import type { MiddlewareHandler } from 'hono'
 import { createMiddleware } from 'hono/factory'
 import * as z from 'zod/mini'
 import { checkApiKey, type KeyScope } from '../access/api-keys.ts'
+import { checkPartnerKey } from '../access/partner-keys.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type KeyedEnv, readApiKey } from './api-key.ts'
@@ -42,6 +43,22 @@ export const withKey = (scope: KeyScope) =>
       await next()
     })
   })
+
+interface KeyedByPartner {
+  Bindings: KeyedEnv
+  Variables: { keyHash: string; partner: { programId: number; partnerId: number; currency: string }; db: Database }
+}
+
+/** Accepts calls with a valid API key of a partner. Sends one request to the database. */
+export const withPartnerKey = createMiddleware<KeyedByPartner>(async (c, next) => {
+  const checkThenRun = async () => {
+    const db = openDatabase(c.env)
+    c.set('partner', await checkPartnerKey(db, c.get('keyHash')))
+    c.set('db', db)
+    await next()
+  }
+  await readApiKey(c, c.env.RATE_LIMIT, checkThenRun, 'partner')
+})
 
 const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 

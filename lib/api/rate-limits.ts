@@ -65,6 +65,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   'shadow-mode': { RATE_LIMIT: { id: 1053, perMinute: callsPerMinute } },
   payouts: { RATE_LIMIT: { id: 1019, perMinute: callsPerMinute } },
   'payout-runs': { RATE_LIMIT: { id: 1020, perMinute: callsPerMinute } },
+  'partner-data': { RATE_LIMIT: { id: 1055, perMinute: callsPerMinute } },
   'webhook-endpoints': { RATE_LIMIT: { id: 1031, perMinute: callsPerMinute } },
   // Counts calls for tokens by key, and the portal's own requests by address.
   embed: { RATE_LIMIT: { id: 1054, perMinute: callsPerMinute } },

@@ -232,6 +232,9 @@ export const routes = {
     'POST /partner/postbacks/:programId/:postbackId/test',
     'GET /partner/postbacks/:programId/:postbackId/:postbackMessageId',
     'POST /partner/postbacks/:programId/:postbackId/:postbackMessageId/replay',
+    'GET /partner/api-keys/:programId',
+    'POST /partner/api-keys/:programId',
+    'POST /partner/api-keys/:programId/:partnerKeyId/revoke',
     'GET /partner/notifications',
     'GET /partner/notifications.csv',
     'POST /partner/notifications/read',
@@ -353,6 +356,13 @@ export const routes = {
     'GET /api/v1/webhook-endpoints/:webhook_endpoint_id/deliveries',
     'GET /api/v1/webhook-endpoints/:webhook_endpoint_id/deliveries/:delivery_id',
     'POST /api/v1/webhook-endpoints/:webhook_endpoint_id/replay',
+  ],
+  /** The API for partners. It accepts only a partner's key. */
+  partnerKeyed: [
+    'GET /api/v1/partner/links',
+    'GET /api/v1/partner/performance',
+    'GET /api/v1/partner/commissions',
+    'GET /api/v1/partner/payouts',
   ],
   /** The lead call accepts a key, or no key from a browser. The webhook has a signature. Separate tests below cover both. */
   other: [

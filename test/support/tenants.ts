@@ -1,4 +1,5 @@
 import { createConnection } from '../../lib/processors/connections.ts'
+import { createPartnerKey } from '../../lib/access/partner-keys.ts'
 import { createApiKey } from '../../lib/access/program-keys.ts'
 import { createAdjustment } from '../../lib/money/adjustments.ts'
 import { approveCommissions } from '../../lib/money/commissions.ts'
@@ -89,6 +90,19 @@ export async function startTenants() {
     const body = method === 'GET' ? null : json ? JSON.stringify(json) : new URLSearchParams(fields)
     const response = await fetch(stack.baseUrl + path, { method, headers, body, redirect: 'manual' })
     return { status: response.status, location: response.headers.get('location'), text: await response.text() }
+  }
+
+  /** API keys of partners. A read with each key records its first use, which later tests would otherwise see as a change. */
+  async function keyOf({ programId, partnerId }: { programId: number; partnerId: number }): Promise<string> {
+    const { rows } = await stack.sql.query('select user_id from partners where id = $1', [partnerId])
+    const key = await createPartnerKey(stack.db, { programId, userId: rows[0].user_id })
+    await send('GET /api/v1/partner/links', key)
+    return key
+  }
+  const partnerKeys = {
+    own: await keyOf(victim),
+    fellow: await keyOf({ programId: victim.programId, partnerId: added.partnerId }),
+    other: await keyOf(attacker),
   }
 
   /** The victim's objects of every kind that an address can name. */
@@ -185,12 +199,19 @@ export async function startTenants() {
       where w.program_id = $1 and w.id = $2 returning id`,
       [programId, payout],
     )
-    const ids = await stack.sql.query<{ key: string; invitation: string; link: string; customer: string }>(
+    const ids = await stack.sql.query<{
+      key: string
+      partner_key: string
+      invitation: string
+      link: string
+      customer: string
+    }>(
       `select (select max(id) from api_keys where program_id = $1 and revoked_at is null) as key,
+        (select id from partner_keys where program_id = $1 and partner_id = $3) as partner_key,
         (select id from workspace_invitations where workspace_id = $2) as invitation,
         (select max(id) from referral_links where program_id = $1) as link,
         (select min(id) from customers where program_id = $1) as customer`,
-      [programId, workspaceId],
+      [programId, workspaceId, partnerId],
     )
     return {
       click_id,
@@ -225,6 +246,7 @@ export async function startTenants() {
       ':month': '2026-11',
       ':runId': String(run),
       ':keyId': String(ids.rows[0]?.key),
+      ':partnerKeyId': String(ids.rows[0]?.partner_key),
       ':invitationId': String(ids.rows[0]?.invitation),
       ':userId': removed.userId,
       ':eventId': 'evt_1',
@@ -239,5 +261,5 @@ export async function startTenants() {
   }
   const own = await fill(victim)
 
-  return { stack, env, victim, attacker, removed, fellow, callers, send, own }
+  return { stack, env, victim, attacker, removed, fellow, callers, partnerKeys, send, own }
 }

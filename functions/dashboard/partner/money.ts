@@ -1,3 +1,4 @@
+import { ApiError } from '../../../lib/errors.ts'
 import type { PartnerBalance } from '../../../lib/money/balances.ts'
 import { listProgramsOfPartner, type ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
 import { positiveInteger } from '../components/address.ts'
@@ -41,5 +42,12 @@ export async function programNamed(c: PartnerContext, id: string | undefined): P
   const programId = positiveInteger(id)
   if (programId === undefined) return undefined
   const [program] = await listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, { limit: 1, programId })
+  return program
+}
+
+/** Finds the program in the path. Throws `not_found` if the person never was its partner. */
+export async function ownProgram(c: PartnerContext): Promise<ProgramOfPartner> {
+  const program = await programNamed(c, c.req.param('programId'))
+  if (!program) throw new ApiError('not_found', 'You are not a partner of this program.')
   return program
 }

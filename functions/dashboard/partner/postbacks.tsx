@@ -18,7 +18,6 @@ import {
 } from '../../../lib/notifications/webhook-endpoints.ts'
 import { findDelivery, listDeliveries, type WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
 import { type PostbackEvent, postbackEvents, webhookId } from '../../../lib/notifications/webhook-types.ts'
-import type { ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
 import { idInPath, positiveInteger } from '../components/address.ts'
 import { Card, Copy } from '../components/blocks.tsx'
 import { Field, FieldError, Form, PostButton } from '../components/fields.tsx'
@@ -31,7 +30,8 @@ import { createPages, type PartnerContext, requirePartner } from '../components/
 import { TableCard } from '../components/table.tsx'
 import { Attempts, DeliveryState, EndpointState, SigningSecret } from '../program/webhook-parts.tsx'
 import { type PageText, Text, useTexts } from '../components/text.tsx'
-import { programNamed, readPrograms } from './money.ts'
+import { keysAddress } from './api-keys.tsx'
+import { ownProgram, readPrograms } from './money.ts'
 
 /** A partner's postbacks in each program: addresses and deliveries. */
 export const pages = createPages()
@@ -44,13 +44,6 @@ const events: Record<PostbackEvent, PageText> = {
   commission_approved: 'a commission was credited to your balance',
   commission_reversed: 'a commission was reversed, or a reversal was undone',
   payout_paid: 'you were paid',
-}
-
-/** The person's partnership in the path. */
-async function ownProgram(c: PartnerContext): Promise<ProgramOfPartner> {
-  const program = await programNamed(c, c.req.param('programId'))
-  if (!program) throw new ApiError('not_found', 'You are not a partner of this program.')
-  return program
 }
 
 async function pathOf(c: PartnerContext): Promise<{ owner: EndpointOwner; endpointId: number; address: string }> {
@@ -90,6 +83,7 @@ pages.get(ofProgram, requirePartner, async (c) => {
       lead={t('{name} calls your tracker when something happens to your leads, sales and commissions.', {
         name: program.name,
       })}
+      actions={<a href={keysAddress(program.id)}>{t('API keys')}</a>}
     >
       <Endpoints programId={program.id} endpoints={endpoints} />
       {endpoints.length < maxPostbacks && <NewPostback programId={program.id} />}

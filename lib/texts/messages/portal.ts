@@ -1,3 +1,4 @@
+import { apiKeys } from './api-keys.ts'
 import { embed } from './embed.ts'
 import { frame } from './frame.ts'
 import { join } from './join.ts'
@@ -8,4 +9,14 @@ import { postbacks } from './postbacks.ts'
 import { terms } from './terms.ts'
 
 /** All messages of the pages for partners. */
-export const portal = { ...frame, ...join, ...partner, ...terms, ...money, ...postbacks, ...notifications, ...embed }
+export const portal = {
+  ...frame,
+  ...join,
+  ...partner,
+  ...terms,
+  ...money,
+  ...postbacks,
+  ...apiKeys,
+  ...notifications,
+  ...embed,
+}

@@ -26,6 +26,23 @@ language sql as $$
   select use_key(k, scope), k.id, p.id, p.domain, k.scopes from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
+-- Finds the partner of a partner's API key: nobody for an unknown key, for an ended partnership, and if somebody else took over the partner.
+-- Records the key's use at most once an hour.
+create or replace function check_partner_key(hash bytea) returns table (program_id bigint, partner_id bigint, currency text) language sql
+rows 1 as $$
+  with key as (
+    select k.program_id, k.id, k.partner_id, g.currency, k.last_used_at
+    from partner_keys k
+    join partners p on p.program_id = k.program_id and p.id = k.partner_id and p.user_id = k.user_id and p.ended_at is null
+    join programs g on g.id = k.program_id and g.deleted_at is null
+    where k.key_hash = hash
+  ), used as (
+    update partner_keys u set last_used_at = now() from key k
+    where u.program_id = k.program_id and u.id = k.id and (k.last_used_at is null or k.last_used_at < now() - interval '1 hour')
+  )
+  select k.program_id, k.partner_id, k.currency from key k
+$$;
+
 -- Returns the numbers of a program's valid proxy keys: the current one and, during a rotation, the one before.
 create or replace function proxy_key_numbers(of_program_id bigint) returns integer[] language sql stable as $$
   select array[p.proxy_key_number] || case when p.previous_proxy_key_until > now() then array[p.proxy_key_number - 1] end
