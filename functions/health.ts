@@ -48,8 +48,8 @@ for (const path of ['/', '/healthz']) {
   app.all(path, onlyMethods('GET'))
 }
 
-/** Anyone can call this, so each isolate queries the database at most once every five seconds. */
-const answerMilliseconds = 5000
+/** Anyone can call this, so each isolate queries the database at most once a second. */
+const answerMilliseconds = 1000
 let latest: { at: number; ok: boolean } | undefined
 
 async function databaseAnswers(env: Env): Promise<boolean> {

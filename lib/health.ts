@@ -173,17 +173,22 @@ export function problemsOf(figures: HealthFigures): string[] {
   })
 }
 
-/** The figures in the Prometheus format, without unavailable ones. `svc_up` is 1 if all are healthy. */
-export function asPrometheus(figures: HealthFigures): string {
+/** The figures as gauges, without unavailable ones. `svc_up` is 1 if all are healthy. */
+export function gaugesOf(figures: HealthFigures) {
   const gauges: [name: string, what: string, value: number | null][] = [
     ['up', 'Whether every figure is healthy', problemsOf(figures).length === 0 ? 1 : 0],
     ...names.map((name): [string, string, number | null] => [name, watched[name].what, figures[name]]),
   ]
-  return gauges
-    .filter(([, , value]) => value !== null)
-    .map(([name, what, value]) => `# HELP svc_${name} ${what}\n# TYPE svc_${name} gauge\nsvc_${name} ${value}\n`)
-    .join('')
+  return gauges.flatMap(([name, help, value]) =>
+    value === null ? [] : [{ name: `svc_${name}`, help, type: 'gauge', values: [{ labels: {}, value }] }],
+  )
 }
+
+/** The gauges in the Prometheus format. */
+export const asPrometheus = (figures: HealthFigures): string =>
+  gaugesOf(figures)
+    .map(({ name, help, values }) => `# HELP ${name} ${help}\n# TYPE ${name} gauge\n${name} ${values[0]?.value}\n`)
+    .join('')
 
 // oxlint-disable-next-line no-unsafe-type-assertion -- its names are the record's own
 const names = Object.keys(watched) as (keyof HealthFigures)[]

@@ -22,6 +22,8 @@ export interface MailEnv {
   MAIL_INBOX?: string
   /** The address of the service. Only its pages become links. */
   BASE_URL?: string
+  /** The metrics of the process on one box. See lib/serve/metrics.ts. */
+  PROCESS_METRICS?: { countMail(isOk: boolean): void } | undefined
 }
 
 export interface Mail {
@@ -74,7 +76,9 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
     (response) => response.status,
     (error: unknown) => (error instanceof Error ? error.name : typeof error),
   )
-  if (typeof status === 'number' && status < 300) return
+  const isOk = typeof status === 'number' && status < 300
+  env.PROCESS_METRICS?.countMail(isOk)
+  if (isOk) return
   console.error(JSON.stringify({ error: 'mail_refused', status }))
   throw new ApiError('unavailable', 'The e-mail could not be sent. Try again in a minute.')
 }

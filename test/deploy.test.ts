@@ -155,6 +155,22 @@ test('an explicit host replaces the host of the environment', () => {
   expect(dashboard).toMatchObject({ routes: ['try.acme.test/*'], vars: { BASE_URL: 'https://try.acme.test' } })
 })
 
+test('with OTLP destinations, every function sends its traces and logs there, and the plan says so', async () => {
+  const exporting = { ...given('staging'), OTEL_TRACES_DESTINATION: 'tempo', OTEL_LOGS_DESTINATION: 'loki' }
+  const { lines } = await plan({ ...exporting, OTEL_TRACES_SAMPLER_ARG: '0.05' }, ['health'])
+  expect(lines.slice(1, 3)).toEqual(['OTLP destination of traces: tempo', 'OTLP destination of logs: loki'])
+  const { operator } = readOperator({ ...exporting, OTEL_TRACES_SAMPLER_ARG: '0.05' })
+  const folder = mkdtempSync(path.join(tmpdir(), 'wrangler-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const config = path.join(folder, 'wrangler.toml')
+  writeFileSync(config, operatorToml(wranglerToml, operator))
+  expect(readConfig({ config, env: 'track-sale' }).observability).toEqual({
+    enabled: true,
+    logs: { invocation_logs: false, destinations: ['loki'] },
+    traces: { enabled: true, destinations: ['tempo'], head_sampling_rate: 0.05, persist: false },
+  })
+})
+
 test("with PROGRAM_HOSTS=on, only the dashboard answers on the programs' own hosts", () => {
   const { operator } = readOperator({ ...given('staging'), PROGRAM_HOSTS: 'on' })
   const everywhere = readFunctions(operatorToml(wranglerToml, operator)).filter(({ routes }) => routes.includes('*/*'))
@@ -257,6 +273,7 @@ test.each([
   [{ DOMAIN: 'acme.test' }, ['Set ENVIRONMENT']],
   [{ DOMAIN: 'acme.test', ENVIRONMENT: 'Staging' }, ['Set ENVIRONMENT']],
   [{ DOMAIN: 'acme.test', ENVIRONMENT: 'staging' }, []],
+  [{ ...given('staging'), OTEL_TRACES_SAMPLER_ARG: 'all' }, ['the share of traces, from 0 to 1']],
   [{ ...given('staging'), DATABASE_REGION: 'Frankfurt' }, ['such as aws:eu-central-1']],
   [{ ...given('staging'), DATABASE_REGION: 'aws:us-east-1' }, ['DATABASE_URL is in aws:eu-central-1']],
 ])('with %j it names the missing values', (environment, sentences) => {

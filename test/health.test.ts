@@ -1,13 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { randomUUID } from 'node:crypto'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { SendMessageCommand } from '@aws-sdk/client-sqs'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { openQueue } from '../lib/notifications/queue.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { openMetrics } from '../lib/serve/metrics.ts'
 import { alertRules, grafanaDashboard } from '../lib/monitoring-files.ts'
 import { startStack } from './support/stack.ts'
+import { selfSigned } from './support/tls-proxy.ts'
 
 const stack = await startStack({ on: 'workers', functions: ['health'] })
 const { programId, partnerIds } = await createLedgerProgram(stack.sql, stack.db)
@@ -26,7 +29,7 @@ interface Health {
 }
 const read = async () => (await (await ask()).json()) as Health
 
-test('without a token it reports only whether the database answers, and checks every five seconds at most', async () => {
+test('without a token it reports only whether the database answers, and checks once a second at most', async () => {
   const before = stack.neon.requests
   for (let call = 0; call < 3; call++) {
     const response = await ask('', {})
@@ -114,10 +117,29 @@ const noConnections = () => ({ open: 0, idle: 0, waiting: 0 })
 
 test('the alert rules and the Grafana dashboard use the exported figures: `npm run monitoring` writes both', async () => {
   const figures = await (await ask('?format=prometheus')).text()
-  const metrics = openMetrics({ readConnections: noConnections, dataFolder: tmpdir(), backupFolder: '/nowhere' })
+  const proxy = createServer(selfSigned(['localhost'])).listen(0)
+  onTestFinished(() => void proxy.close())
+  const metrics = openMetrics({
+    readConnections: noConnections,
+    readLags: () => ({ 'send-mails': 7 }),
+    baseUrl: `https://localhost:${(proxy.address() as AddressInfo).port}`,
+    dataFolder: tmpdir(),
+    backupFolder: '/nowhere',
+  })
   metrics.countRequest('track-click', 200, 0.004)
   metrics.countRun('send-mails', true)
-  const text = figures + (await metrics.text())
+  metrics.countMail(false)
+  const text =
+    figures +
+    (await vi.waitFor(async () => {
+      const current = await metrics.text()
+      expect(current).toContain('svc_certificate_end_timestamp_seconds{host="localhost"}')
+      return current
+    }))
+  const [, end] = /^svc_certificate_end\S+ (.+)$/m.exec(text) ?? []
+  expect(Math.abs(Number(end) - Date.now() / 1000 - 86_400)).toBeLessThan(60)
+  for (const line of ['svc_schedule_lag_seconds{schedule="send-mails"} 7', 'svc_mails_total{result="failed"} 1'])
+    expect(text).toContain(line)
   const exported = new Set(Array.from(text.matchAll(/^((?:svc|process)_\w+)[ {]/gm), ([, name]) => name))
   for (const [file, content] of [
     ['alerts.yaml', alertRules()],

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { type IncomingMessage, request as plainly } from 'node:http'
+import { createServer, type IncomingMessage, request as plainly } from 'node:http'
 import { request as securely, type RequestOptions } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { text } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
@@ -256,14 +257,29 @@ describe('several processes on one database', async () => {
   afterAll(() => pool.end())
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
   const sandbox = await createSandbox(db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
+  /** The traces and metrics in Protocol Buffers, by path. Names and ids are plain bytes in them. */
+  const exported: Record<string, Buffer[]> = {}
+  const collector = createServer((incoming, outgoing) => {
+    void (async () => {
+      const body = await buffer(incoming)
+      ;(exported[incoming.url ?? ''] ??= []).push(body)
+      outgoing.end()
+    })()
+  })
+  await once(collector.listen(0, '127.0.0.1'), 'listening')
+  afterAll(() => void collector.close())
   const start = async (args: string[] = [], hoursAhead = 0) => {
     const port = await freePort()
+    const telemetry = {
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
+      OTEL_SERVICE_NAME: 'partners',
+    }
     const clock = {
       NODE_OPTIONS: `--import=${fileURLToPath(new URL('chaos/clock.ts', import.meta.url))}`,
       CLOCK_AHEAD_MS: String(hoursAhead * 3_600_000),
     }
     return await startServe(
-      { ...settingsOf(port, mailApi), ...givenSecrets, ...clock, DATABASE_URL: databaseUrl },
+      { ...settingsOf(port, mailApi), ...givenSecrets, ...clock, ...telemetry, DATABASE_URL: databaseUrl },
       args,
     )
   }
@@ -303,9 +319,37 @@ describe('several processes on one database', async () => {
     const heard = await callers.stop()
     expect(await lossesOf(sql, heard)).toEqual([])
     expect(await lossesOf(sql, { ...heard, sales: ['none'] })).toEqual(['lost: sale none'])
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00'
+    await fetch(`${serving.baseUrl}/healthz`, { headers: { traceparent } })
     expect(await serving.end('SIGTERM')).toBe(0)
     expect([old.errors(), serving.errors()]).toEqual(['', ''])
   }, 120_000)
+
+  test('a collector gets the traces and metrics of the process, without addresses and values', () => {
+    const traces = Buffer.concat(exported['/v1/traces'] ?? [])
+    const metrics = Buffer.concat(exported['/v1/metrics'] ?? [])
+    // The trace of the caller continues.
+    expect(traces.toString('hex')).toContain('0af7651916cd43dd8448eb211c80319c')
+    for (const name of [
+      'partners',
+      'POST track-sale',
+      'GET health',
+      'run count-clicks',
+      'track_sale(',
+      'svc.request_id',
+    ])
+      expect(traces.includes(name), name).toBe(true)
+    for (const name of [
+      'partners',
+      'svc_up',
+      'svc_outbox_undelivered',
+      'svc_requests_total',
+      'svc_request_seconds',
+      'svc_schedule_lag_seconds',
+    ])
+      expect(metrics.includes(name), name).toBe(true)
+    for (const hidden of ['/healthz', sandbox.apiKey, sandbox.partnerCode]) expect(traces.includes(hidden)).toBe(false)
+  })
 })
 
 test('a long migration answers with 503 and Retry-After until it is done', async () => {

@@ -39,6 +39,8 @@ export async function builtService(): Promise<string | undefined> {
       ignoreAnnotations: true,
       sourcemap: true,
       sourcesContent: false,
+      // These packages are only loaded for OpenTelemetry.
+      external: ['core', 'resources', 'sdk-*', 'exporter-*'].map((name) => `@opentelemetry/${name}`),
       logLevel: 'silent',
     })
     return outputFiles

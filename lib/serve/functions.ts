@@ -7,6 +7,7 @@ import { type OwnChannels, openChannels } from './channels.ts'
 import type { ProcessMetrics } from './metrics.ts'
 import { fetchOutside } from './outside.ts'
 import type { RateLimits } from './rate-limits.ts'
+import type { Telemetry } from './telemetry.ts'
 
 /** Background work after a response. */
 export interface Context {
@@ -64,8 +65,9 @@ export async function loadFunctions(options: {
   postgres: Postgres
   rateLimits: RateLimits
   metrics?: ProcessMetrics
+  telemetry?: Telemetry | undefined
 }): Promise<Service> {
-  const { functions = readFunctions(), read, environment, common, postgres, rateLimits, metrics } = options
+  const { functions = readFunctions(), read, environment, common, postgres, rateLimits, metrics, telemetry } = options
   const loaded = new Map<string, Loaded>()
   const find = (name: string): Loaded => {
     const found = loaded.get(name)
@@ -140,7 +142,9 @@ export async function loadFunctions(options: {
       const started = performance.now()
       let status = 500
       try {
-        const response = await route.module.default.fetch(request, route.env, context)
+        const { fetch } = route.module.default
+        const answer = async () => await fetch(request, route.env, context)
+        const response = await (telemetry ? telemetry.request(route.entry.name, request, answer) : answer())
         status = response.status
         return response
       } finally {
@@ -151,7 +155,9 @@ export async function loadFunctions(options: {
       const { module, env } = find(name)
       let isOk = false
       try {
-        await module.default.scheduled?.(cron === undefined ? {} : { cron }, env, scheduledContext(name))
+        const run = async () =>
+          await module.default.scheduled?.(cron === undefined ? {} : { cron }, env, scheduledContext(name))
+        await (telemetry ? telemetry.run(name, run) : run())
         isOk = true
       } finally {
         metrics?.countRun(name, isOk)

@@ -1,7 +1,9 @@
 import { readdirSync, statfsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { readCertificateEnd } from './certificate.ts'
 import type { PostgresPool } from '../commands/postgres.ts'
+import type { MeasuredMetric } from './otlp-metrics.ts'
 
 /** Measurements of the process. `GET /healthz?format=prometheus` returns them after the figures of lib/health.ts. */
 export interface ProcessMetrics {
@@ -9,20 +11,29 @@ export interface ProcessMetrics {
   countRequest(name: string, status: number, seconds: number): void
   /** Counts a run of a schedule. */
   countRun(name: string, isOk: boolean): void
+  /** Counts a mail that the mail API accepted or refused. */
+  countMail(isOk: boolean): void
   /** Returns all metrics in the Prometheus format. */
   text(): Promise<string>
+  /** Returns the same metrics for OpenTelemetry. */
+  read(): Promise<MeasuredMetric[]>
 }
 
+const certificateEveryMilliseconds = 3_600_000
+
 /**
- * Measures this process: requests, schedules, database connections, memory, CPU time and event loop. Also the disk of `dataFolder`
- * and the newest file in `backupFolder`, if they are given.
+ * Measures this process: requests, schedules, mails, database connections, memory, CPU time and event loop. Also the certificate of an
+ * `https:` address, the disk of `dataFolder` and the newest file in `backupFolder`, if they are given.
  */
 export function openMetrics(options: {
   readConnections: PostgresPool['readConnections']
+  /** Of lib/serve/schedules.ts. */
+  readLags: () => Record<string, number>
+  baseUrl: string
   dataFolder?: string | undefined
   backupFolder?: string | undefined
 }): ProcessMetrics {
-  const { readConnections, dataFolder, backupFolder } = options
+  const { readConnections, readLags, baseUrl, dataFolder, backupFolder } = options
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
@@ -51,6 +62,26 @@ export function openMetrics(options: {
     labelNames: ['schedule'],
     registers,
   })
+  const lags = new Gauge({
+    name: 'svc_schedule_lag_seconds',
+    help: 'Time since a schedule should have run successfully, on the leader',
+    labelNames: ['schedule'],
+    registers,
+  })
+  const mails = new Counter({
+    name: 'svc_mails_total',
+    help: 'Mails that the mail API accepted or refused',
+    labelNames: ['result'],
+    registers,
+  })
+  // Prometheus sees no increase if a counter starts with 1.
+  for (const result of ['ok', 'failed']) mails.inc({ result }, 0)
+  const certificateEnds = new Gauge({
+    name: 'svc_certificate_end_timestamp_seconds',
+    help: 'Time when the certificate expires',
+    labelNames: ['host'],
+    registers,
+  })
   const connections = new Gauge({
     name: 'svc_connections',
     help: 'Database connections, and statements that wait for one',
@@ -63,6 +94,27 @@ export function openMetrics(options: {
   const backedUp =
     backupFolder &&
     new Gauge({ name: 'svc_backup_timestamp_seconds', help: 'Time of the latest backup, 0 without one', registers })
+  let certificateReadAt = -Infinity
+
+  /** Reads the certificate in the background, so that the next request of the metrics returns it. An unreadable one keeps its last value. */
+  function measureCertificate(): void {
+    const now = performance.now()
+    if (!baseUrl.startsWith('https:') || now - certificateReadAt < certificateEveryMilliseconds) return
+    certificateReadAt = now
+    readCertificateEnd(baseUrl).then(
+      (end) => certificateEnds.set({ host: new URL(baseUrl).hostname }, end / 1000),
+      () => {},
+    )
+  }
+
+  function measure(): void {
+    measureCertificate()
+    lags.reset()
+    for (const [schedule, seconds] of Object.entries(readLags())) lags.set({ schedule }, seconds)
+    for (const [state, count] of Object.entries(readConnections())) connections.set({ state }, count)
+    if (diskFree) diskFree.set(freeShare(dataFolder))
+    if (backedUp) backedUp.set(latestBackup(backupFolder))
+  }
   return {
     countRequest(name, status, seconds) {
       requests.inc({ function: name, status })
@@ -72,11 +124,18 @@ export function openMetrics(options: {
       runs.inc({ schedule: name, result: isOk ? 'ok' : 'failed' })
       if (isOk) latestRuns.setToCurrentTime({ schedule: name })
     },
+    countMail(isOk) {
+      mails.inc({ result: isOk ? 'ok' : 'failed' })
+    },
     async text() {
-      for (const [state, count] of Object.entries(readConnections())) connections.set({ state }, count)
-      if (diskFree) diskFree.set(freeShare(dataFolder))
-      if (backedUp) backedUp.set(latestBackup(backupFolder))
+      measure()
       return await registry.metrics()
+    },
+    async read() {
+      measure()
+      const metrics = await registry.getMetricsAsJSON()
+      // They are strings, although their declared type is a numeric enum.
+      return metrics.map((metric) => ({ ...metric, type: String(metric.type) }))
     },
   }
 }

@@ -18,6 +18,8 @@ export interface Schedules {
   /** Runs every schedule once to catch up, and then at its scheduled times. */
   lead(): void
   follow(): void
+  /** On the leader, the seconds since each schedule should have run successfully; 0 if it is on time. */
+  readLags(): Record<string, number>
   /** Stops after the current runs. */
   stop(): Promise<void>
 }
@@ -28,8 +30,10 @@ const stopWithinMilliseconds = 20_000
 export function startSchedules(service: Service): Schedules {
   const { functions, channels } = service
   const running = new Set<Promise<void>>()
-  let jobs: Cron[] = []
+  let jobs: { name: string; job: Cron }[] = []
   let stopped = false
+  let ledSince = new Date()
+  const succeeded = new Map<string, Date>()
 
   const track = (work: Promise<void>): Promise<void> => {
     const tracked = work.finally(() => running.delete(tracked))
@@ -37,7 +41,12 @@ export function startSchedules(service: Service): Schedules {
     return tracked
   }
   const run = (name: string, cron?: string): Promise<void> =>
-    track(service.scheduled(name, cron).catch((error: unknown) => logFailure(`schedule ${name}`, error)))
+    track(
+      service.scheduled(name, cron).then(
+        () => void succeeded.set(name, new Date()),
+        (error: unknown) => logFailure(`schedule ${name}`, error),
+      ),
+    )
 
   const all = functions.map(({ name, crons }) => ({ name, crons: schedules[name] ?? crons }))
 
@@ -53,8 +62,12 @@ export function startSchedules(service: Service): Schedules {
   return {
     lead() {
       console.log(JSON.stringify({ leader: true }))
+      ledSince = new Date()
       jobs = all.flatMap(({ name, crons }) =>
-        crons.map((cron) => new Cron(cron, { timezone: 'UTC', protect: true, unref: true }, () => run(name, cron))),
+        crons.map((cron) => ({
+          name,
+          job: new Cron(cron, { timezone: 'UTC', protect: true, unref: true }, () => run(name, cron)),
+        })),
       )
       void (async () => {
         const begun = jobs
@@ -62,13 +75,21 @@ export function startSchedules(service: Service): Schedules {
       })()
     },
     follow() {
-      for (const job of jobs) job.stop()
+      for (const { job } of jobs) job.stop()
       jobs = []
+      succeeded.clear()
+    },
+    readLags() {
+      const lags = jobs.map(({ name, job }): [string, number] => {
+        const due = job.nextRun(succeeded.get(name) ?? ledSince) ?? new Date()
+        return [name, Math.max(0, Date.now() - due.getTime()) / 1000]
+      })
+      return Object.fromEntries(lags)
     },
     async stop() {
       stopped = true
       channels.stop()
-      for (const job of jobs) job.stop()
+      for (const { job } of jobs) job.stop()
       const late = new Promise<void>((resolve) => void setTimeout(resolve, stopWithinMilliseconds).unref())
       await Promise.race([Promise.allSettled(running), late])
     },

@@ -8,17 +8,21 @@ import { migrate, requireSchema } from '../commands/migrate.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { startPostgres } from './embedded-postgres.ts'
 import { coordinate } from './coordinator.ts'
-import { loadFunctions, type ReadFunction, type Service } from './functions.ts'
+import { loadFunctions, type ReadFunction } from './functions.ts'
 import { openGeoFile } from './geo.ts'
 import { openMetrics } from './metrics.ts'
 import { logAsJson } from './log.ts'
 import { openPool } from '../commands/postgres.ts'
 import { openRateLimits, type RateLimits } from './rate-limits.ts'
-import { startSchedules } from './schedules.ts'
+import { type Schedules, startSchedules } from './schedules.ts'
 import { checkSecrets } from '../commands/secrets.ts'
 import { logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
+import { openTelemetry } from './telemetry.ts'
+import { Database } from '../database.ts'
+import { gaugesOf, readDatabaseFigures } from '../health.ts'
+import { clickRetentionMonths } from '../tracking/retention.ts'
 
 const usage = `npm run serve                 runs the service on the PostgreSQL 18 of DATABASE_URL
 npm run serve -- --embedded   runs the service on its own PostgreSQL, with data and secrets in the folder data/
@@ -69,18 +73,31 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     console.log(JSON.stringify({ applied: await answeringMeanwhile(settings, () => migrate(databaseUrl)) }))
   else await requireSchema(databaseUrl)
   await checkSecrets(databaseUrl, settings.environment, settings.replacedSecrets)
-  const postgres = shareClicks(openPool(databaseUrl))
+  const telemetry = await openTelemetry()
+  const pool = shareClicks(openPool(databaseUrl))
+  const postgres = telemetry?.statements(pool) ?? pool
   running.push({ name: 'the connections', stop: () => postgres.end() })
+  if (telemetry) running.push({ name: 'OpenTelemetry', stop: () => telemetry.stop() })
   const rateLimits = openRateLimits()
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
+  let schedules: Schedules | undefined
   const metrics = openMetrics({
     readConnections: () => postgres.readConnections(),
+    readLags: () => schedules?.readLags() ?? {},
+    baseUrl: settings.environment['BASE_URL'] ?? '',
     // This process watches only the disk of its own PostgreSQL.
     dataFolder: settings.databaseUrl === undefined ? settings.dataFolder : undefined,
     backupFolder: settings.backupFolder,
   })
-  const service = await loadFunctions({ read, environment, postgres, rateLimits, metrics })
-  coordinateSchedules(databaseUrl, service, rateLimits)
+  const service = await loadFunctions({ read, environment, postgres, rateLimits, metrics, telemetry })
+  const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: postgres })
+  const clickMonths = clickRetentionMonths(settings.environment['CLICK_RETENTION_MONTHS'])
+  telemetry?.exportMetrics(async () => {
+    const figures = { ...(await readDatabaseFigures(db, clickMonths)), ...(await service.channels.readFigures()) }
+    return [...gaugesOf(figures), ...(await metrics.read())]
+  })
+  schedules = startSchedules(service)
+  coordinateSchedules(databaseUrl, schedules, rateLimits)
   const server = await startServer({
     service,
     baseUrl: settings.environment['BASE_URL'] ?? '',
@@ -119,8 +136,7 @@ async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => 
 }
 
 /** Runs the schedules of the leader and the webhook deliveries of every process. */
-function coordinateSchedules(databaseUrl: string, service: Service, rateLimits: RateLimits): void {
-  const schedules = startSchedules(service)
+function coordinateSchedules(databaseUrl: string, schedules: Schedules, rateLimits: RateLimits): void {
   const coordinator = coordinate({
     connectionString: databaseUrl,
     onLeader: () => schedules.lead(),

@@ -37,7 +37,9 @@ export function selfSigned(hosts: string[]): { key: string; cert: string } {
     der(0xa3, sequence(sequence(identifier('551d11'), der(0x04, names)))),
   )
   const signature = der(0x03, Buffer.from([0]), sign('sha256', certified, privateKey))
-  const lines = sequence(certified, ecdsaWithSha256, signature).toString('base64').replaceAll(/.{64}/g, '$&\n')
+  const lines = sequence(certified, ecdsaWithSha256, signature)
+    .toString('base64')
+    .replaceAll(/.{64}(?!$)/g, '$&\n')
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
     cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,

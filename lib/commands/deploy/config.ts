@@ -36,6 +36,8 @@ export function readOperator(given: Record<string, string | undefined>): { opera
     problems.push(
       `DATABASE_REGION is ${region}, but DATABASE_URL is in ${cloud}:${neonRegion}. Correct DATABASE_REGION.`,
     )
+  const share = Number(given['OTEL_TRACES_SAMPLER_ARG'] ?? 1)
+  if (!(share >= 0 && share <= 1)) problems.push('Set OTEL_TRACES_SAMPLER_ARG to the share of traces, from 0 to 1.')
   // Use only one label, because Cloudflare's free certificate covers no more.
   const label = environment === production ? 'api' : `api-${environment}`
   const host = given['API_HOST'] || (domain && `${label}.${domain}`)
@@ -44,6 +46,7 @@ export function readOperator(given: Record<string, string | undefined>): { opera
 
 /** The parts of wrangler.toml that this file changes. It copies the rest unchanged. */
 const wranglerConfig = z.looseObject({
+  observability: z.looseObject({ logs: z.looseObject({}) }),
   env: z.record(
     z.string(),
     z.looseObject({
@@ -78,7 +81,8 @@ function namespaceId(id: string, environment: string): string {
  * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
  * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near
  * `DATABASE_REGION`, so a page with several requests crosses the distance to the visitor once. With `PROGRAM_HOSTS=on`, the dashboard also
- * answers on all other hosts of the zone, which are the domains of programs.
+ * answers on all other hosts of the zone, which are the domains of programs. With `OTEL_TRACES_DESTINATION` and `OTEL_LOGS_DESTINATION`,
+ * Cloudflare sends traces and logs to these OTLP destinations of the account.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml
@@ -86,6 +90,17 @@ export function operatorToml(wranglerToml: string, { environment, domain, host, 
     .replaceAll(placeholderDomain, domain || placeholderDomain)
   const config = wranglerConfig.parse(parse(placed))
   if (given['PROGRAM_HOSTS'] === 'on') config.env['dashboard']?.routes?.push({ pattern: '*/*', zone_name: domain })
+  const { OTEL_TRACES_DESTINATION: traces, OTEL_LOGS_DESTINATION: logs } = given
+  if (logs) config.observability.logs['destinations'] = [logs]
+  if (traces) {
+    const share = Number(given['OTEL_TRACES_SAMPLER_ARG'] ?? 1)
+    config.observability['traces'] = {
+      enabled: true,
+      destinations: [traces],
+      head_sampling_rate: share,
+      persist: false,
+    }
+  }
   for (const env of Object.values(config.env)) {
     env.name = workerName(env.name, environment)
     for (const binding of env.services ?? []) binding.service = workerName(binding.service, environment)

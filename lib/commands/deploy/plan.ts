@@ -32,6 +32,11 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
     ? `near ${given['DATABASE_REGION']}`
     : 'near the visitors, because DATABASE_REGION is not set'
   const lines = [`${environment}: ${host} in the zone ${operator.domain}, running ${place}`]
+  for (const [kind, variable] of [
+    ['traces', 'OTEL_TRACES_DESTINATION'],
+    ['logs', 'OTEL_LOGS_DESTINATION'],
+  ] as const)
+    if (given[variable]) lines.push(`OTLP destination of ${kind}: ${given[variable]}`)
   const problems = new Set<string>()
   for (const { name, vars, crons, rateLimits, routes, workerName: worker, ...entry } of functions) {
     const there = edge.workers[worker]
