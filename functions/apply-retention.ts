@@ -8,6 +8,7 @@ import { deleteOldWebhookEvents, deleteUnsoldPayments } from '../lib/processors/
 import { deleteOldExports } from '../lib/moving/exports.ts'
 import { deleteOldImports } from '../lib/moving/imports.ts'
 import { deleteOldApplications } from '../lib/programs/applications.ts'
+import { deleteOldBulkJobs } from '../lib/programs/bulk-jobs.ts'
 import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
@@ -26,6 +27,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
   const webhooks = await deleteOldWebhooks(db, batchSize)
   const applications = await deleteOldApplications(db, batchSize)
   const imports = await deleteOldImports(db)
+  await deleteOldBulkJobs(db)
   const exported = await deleteOldExports(db)
   const events = await deleteOldWebhookEvents(db, batchSize)
   const payments = events.more ? 0 : await deleteUnsoldPayments(db)

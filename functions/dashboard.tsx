@@ -47,6 +47,7 @@ import { createPages, type DashboardEnv, languageOf, loadViewer } from './dashbo
 import { english, type PageTexts, textsIn } from './dashboard/components/text.tsx'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
 import { pages as applications } from './dashboard/program/applications.tsx'
+import { pages as bulkJobs } from './dashboard/program/bulk-jobs.tsx'
 import { pages as books } from './dashboard/program/books.tsx'
 import { pages as setUpChecks } from './dashboard/program/set-up-checks.tsx'
 import { pages as codes } from './dashboard/program/codes.tsx'
@@ -221,6 +222,7 @@ const allPages = [
   adjustments,
   applications,
   books,
+  bulkJobs,
   setUpChecks,
   codes,
   commissions,

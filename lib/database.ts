@@ -105,6 +105,16 @@ export class Database {
     return this.#after('select act_by_key($1, $2, $3, $4)', [key.keyId, key.programId, request?.token, request?.hash])
   }
 
+  /**
+   * Returns the same database for a part of a bulk job. The job stores the changed rows, and its single audit log entry replaces theirs. See
+   * migrations/functions/1_base/bulk-jobs.sql.
+   */
+  inJob(jobId: number): Database {
+    const { text, parameters } = this.#actor ?? { text: 'select', parameters: [] }
+    const setting = `${parameters.length === 0 ? '' : ','} set_config('svc.job', $${parameters.length + 1}, true)`
+    return this.#after(text + setting, [...parameters, String(jobId)])
+  }
+
   /** Returns the same database with this timeout for statements. */
   waiting(timeout_ms: number): Database {
     return new Database(this.#env, timeout_ms, this.#actor)

@@ -17,6 +17,9 @@ export const terms = {
   rejected_applications: '1 year',
   webhook_messages: '30 days',
   imports: '2 years',
+  bulk_jobs: '2 years',
+  /** Searches and notes in the settings of bulk jobs. */
+  bulk_job_texts: '1 day',
   /** Copies of programs for their archives. */
   exports: '1 day',
   /** Imports that changed nothing or were undone. */

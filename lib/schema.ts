@@ -253,6 +253,27 @@ export interface Balances {
   program_id: Int8;
 }
 
+export interface BulkJobRows {
+  before: Json;
+  is_undone: boolean | null;
+  job_id: Int8;
+  program_id: Int8;
+  row_id: Int8;
+}
+
+export interface BulkJobs {
+  finished_at: Timestamp | null;
+  id: Generated<Int8>;
+  kind: 'approve' | 'reject' | 'deactivate' | 'move' | 'rate';
+  position: Int8;
+  program_id: Int8;
+  row_count: number;
+  settings: Json;
+  started_at: Generated<Timestamp>;
+  started_by: string | null;
+  undone_at: Timestamp | null;
+}
+
 export interface ClicksKept {
   is_only: Generated<boolean>;
   since: Timestamp;
@@ -1347,6 +1368,8 @@ export interface DB {
   audits: Audits;
   balance_entries: BalanceEntries;
   balances: Balances;
+  bulk_job_rows: BulkJobRows;
+  bulk_jobs: BulkJobs;
   clicks_kept: ClicksKept;
   commission_reviews: CommissionReviews;
   commission_rules: CommissionRules;
@@ -1584,6 +1607,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; request: string | null }
     row: { create_payout_run: number | null }
   }
+  deactivate_partners: {
+    arguments: { of_program_id: number | null; partner_ids: (number)[] | null }
+    row: { deactivate_partners: number | null }
+  }
   decide_reviews: {
     arguments: { of_program_id: number | null; commission_ids: (number)[] | null; of_decision: string | null; because: string | null }
     row: { decided: number | null }
@@ -1724,6 +1751,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null }
     row: { proxy_key_numbers: (number)[] | null }
   }
+  rate_partners: {
+    arguments: { of_program_id: number | null; partner_ids: (number)[] | null; to_bp: number | null }
+    row: { rate_partners: number | null }
+  }
   read_breakdowns: {
     arguments: { of_program_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; asked_metric: string | null; of_currency: string | null; max_values: number | null }
     row: { of_metric: string | null; breakdown: string | null; value: string | null; label: string | null; values: number | null; amount: number | null; clicks: number | null }
@@ -1812,6 +1843,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; payout_ids: (number)[] | null; amounts: (number)[] | null; addresses: (string)[] | null }
     row: { send_payouts: boolean | null }
   }
+  start_bulk_job: {
+    arguments: { of_program_id: number | null; of_kind: string | null; of_settings: string | null; matching: number | null; from_position: number | null }
+    row: { start_bulk_job: number | null }
+  }
   stop_payout_batch: {
     arguments: { of_program_id: number | null; of_batch_id: number | null }
     row: { stop_payout_batch: number | null }
@@ -1867,6 +1902,10 @@ export interface DatabaseFunctions {
   track_test_lead: {
     arguments: { hash: Uint8Array | null; claimed_program_id: number | null; at: Date | null; lead_id: number | null; customer_key: string | null; session_id: string | null; page_url: string | null; additional_data: string | null }
     row: { key_refusal: string | null; program_matches: boolean | null }
+  }
+  undo_bulk_job: {
+    arguments: { of_program_id: number | null; of_job_id: number | null; max_rows: number | null }
+    row: { undo_bulk_job: number | null }
   }
   undo_import_rows: {
     arguments: { of_program_id: number | null; of_import_id: number | null; max_rows: number | null }
@@ -1940,6 +1979,7 @@ export const functionCalls: {
   create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   create_payout_batches: { text: 'select * from create_payout_batches($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_run_id', 'of_connection_id', 'currencies', 'most', 'confirmed_cents'] },
   create_payout_run: { text: 'select create_payout_run($1, $2)', names: ['of_program_id', 'request'] },
+  deactivate_partners: { text: 'select deactivate_partners($1, $2)', names: ['of_program_id', 'partner_ids'] },
   decide_reviews: { text: 'select * from decide_reviews($1, $2, $3, $4)', names: ['of_program_id', 'commission_ids', 'of_decision', 'because'] },
   delete_application: { text: 'select * from delete_application($1, $2)', names: ['of_program_id', 'of_application_id'] },
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
@@ -1975,6 +2015,7 @@ export const functionCalls: {
   preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   proxy_key_numbers: { text: 'select proxy_key_numbers($1)', names: ['of_program_id'] },
+  rate_partners: { text: 'select rate_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_bp'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_metrics', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
   read_partner_campaigns: { text: 'select * from read_partner_campaigns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'filters', 'from_time', 'until', 'of_currency', 'max_values'] },
@@ -1997,6 +2038,7 @@ export const functionCalls: {
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
+  start_bulk_job: { text: 'select start_bulk_job($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_kind', 'of_settings', 'matching', 'from_position'] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
   store_archive_part: { text: 'select * from store_archive_part($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64'] },
   store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
@@ -2011,6 +2053,7 @@ export const functionCalls: {
   track_sale: { text: 'select * from track_sale($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)', names: ['hash', 'claimed_program_id', 'request', 'transaction_id', 'customer_key', 'of_click_id', 'coupon', 'click_id_prefix', 'is_test', 'amount_cents', 'tax_cents', 'currency', 'sale_type', 'is_recurring', 'subscription_id', 'additional_data', 'corrects_currency'] },
   track_test_click: { text: 'select * from track_test_click($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)', names: ['given_program_id', 'network', 'aff', 'host', 'at', 'event_id', 'session_id', 'affiliate_url', 'page_url', 'page_title', 'referrer_url', 'user_agent', 'screen_resolution', 'viewport_size', 'language', 'timezone', 'geo_country', 'geo_region', 'geo_city', 'device_type', 'device_os', 'browser_name', 'additional_data', 'campaign'] },
   track_test_lead: { text: 'select * from track_test_lead($1, $2, $3, $4, $5, $6, $7, $8)', names: ['hash', 'claimed_program_id', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
+  undo_bulk_job: { text: 'select undo_bulk_job($1, $2, $3)', names: ['of_program_id', 'of_job_id', 'max_rows'] },
   undo_import_rows: { text: 'select undo_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   void_document: { text: 'select void_document($1, $2, $3)', names: ['of_program_id', 'of_document_id', 'because'] },
   withdraw_self_billing: { text: 'select withdraw_self_billing($1, $2)', names: ['of_program_id', 'of_user_id'] },
@@ -2022,4 +2065,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0013_documents.sql'
+export const schemaVersion = '0014_bulk_jobs.sql'

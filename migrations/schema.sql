@@ -380,6 +380,35 @@ create table balances (
   constraint balances_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 
+create table bulk_job_rows (
+  program_id bigint not null,
+  job_id bigint not null,
+  row_id bigint not null,
+  before jsonb not null,
+  is_undone boolean,
+  constraint bulk_job_rows_pkey PRIMARY KEY (program_id, job_id, row_id),
+  constraint bulk_job_rows_program_id_job_id_fkey FOREIGN KEY (program_id, job_id) REFERENCES bulk_jobs(program_id, id) ON DELETE CASCADE
+);
+
+create table bulk_jobs (
+  program_id bigint not null,
+  id bigint not null generated always as identity,
+  kind text not null,
+  settings jsonb not null,
+  row_count integer not null,
+  position bigint not null,
+  started_by text,
+  started_at timestamp with time zone not null default now(),
+  finished_at timestamp with time zone,
+  undone_at timestamp with time zone,
+  constraint bulk_jobs_pkey PRIMARY KEY (program_id, id),
+  constraint bulk_jobs_kind_check CHECK ((kind = ANY (ARRAY['approve'::text, 'reject'::text, 'deactivate'::text, 'move'::text, 'rate'::text]))),
+  constraint bulk_jobs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint bulk_jobs_started_by_fkey FOREIGN KEY (started_by) REFERENCES users(id) ON DELETE SET NULL
+);
+CREATE INDEX bulk_jobs_started_idx ON public.bulk_jobs USING btree (started_at);
+CREATE INDEX bulk_jobs_starter_idx ON public.bulk_jobs USING btree (started_by) WHERE (started_by IS NOT NULL);
+
 create table clicks_kept (
   is_only boolean not null default true,
   since timestamp with time zone not null,
@@ -3233,6 +3262,9 @@ begin
     application_id := application.id;
     is_first := application.status = 'waiting';
     invited := is_first and admit_applicant(application, in_group_id, one.code_digits, decode(one.invitation_hash, 'hex'), false);
+    if is_first then
+      perform note_job_row(of_program_id, application.id, '{}');
+    end if;
     return next;
   end loop;
 end $function$
@@ -4104,6 +4136,20 @@ begin
     end if;
   end loop;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.bulk_job_action(kind text, is_undo boolean)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (CASE kind WHEN 'approve'::text THEN 'application.approved_in_bulk'::text WHEN 'reject'::text THEN 'application.rejected_in_bulk'::text WHEN 'deactivate'::text THEN 'partner.deactivated_in_bulk'::text WHEN 'move'::text THEN 'partner.moved_in_bulk'::text WHEN 'rate'::text THEN 'partner.rated_in_bulk'::text ELSE NULL::text END || CASE WHEN is_undo THEN '_undone'::text ELSE ''::text END)
+;
+
+CREATE OR REPLACE FUNCTION public.bulk_jobs_undone_within()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN '7 days'::interval
 ;
 
 CREATE OR REPLACE FUNCTION public.buyer_names(fact jsonb)
@@ -5933,6 +5979,24 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.deactivate_partners(of_program_id bigint, partner_ids bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  active_ids bigint[] := array(
+    select r.id from partners r
+    where r.program_id = of_program_id and r.id = any (partner_ids) and r.is_active and r.ended_at is null
+    order by r.id for no key update
+  );
+begin
+  perform note_job_row(of_program_id, id, '{}') from unnest(active_ids) id;
+  update partners r set is_active = false where r.program_id = of_program_id and r.id = any (active_ids);
+  update referral_links l set is_active = false where l.program_id = of_program_id and l.partner_id = any (active_ids);
+  return cardinality(active_ids);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.decide_by_code(given sales, customer customers, first_code_id bigint, INOUT resolution jsonb, OUT code_id bigint, OUT partner_id bigint)
  RETURNS record
  LANGUAGE plpgsql
@@ -7665,6 +7729,17 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.general_rule_of(of_program_id bigint, of_group_id bigint, of_partner_id bigint)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select to_jsonb(r) - array['program_id', 'id', 'group_id', 'partner_id', 'created_at', 'since_version'] from commission_rules r
+  where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+    and num_nonnulls(of_group_id, of_partner_id) = 1 and num_nonnulls(r.product_id, r.sale_type) = 0
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.give_back_refunds(sale sales, commission commissions, reported processor_reversals[])
  RETURNS sales
  LANGUAGE plpgsql
@@ -9194,6 +9269,8 @@ begin
   if to_group_id is not null then
     perform refuse_unknown_holder(of_program_id, to_group_id, null);
   end if;
+  perform note_job_row(r.program_id, r.id, jsonb_build_object('group_id', r.group_id)) from partners r
+  where r.program_id = of_program_id and r.id = any (partner_ids) and r.group_id is distinct from to_group_id;
   update partners r set group_id = to_group_id
   where r.program_id = of_program_id and r.id = any (partner_ids) and r.group_id is distinct from to_group_id;
   return known;
@@ -9426,6 +9503,19 @@ AS $function$
 begin
   new.updated_at := now();
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.note_job_row(of_program_id bigint, of_row_id bigint, before_change jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if current_setting('svc.job', true) <> '' then
+    insert into bulk_job_rows (program_id, job_id, row_id, before)
+    values (of_program_id, current_setting('svc.job')::bigint, of_row_id, before_change)
+    on conflict on constraint bulk_job_rows_pkey do nothing;
+  end if;
 end $function$
 ;
 
@@ -10437,6 +10527,30 @@ CREATE OR REPLACE FUNCTION public.rank_of_outcome(outcome text)
 RETURN CASE outcome WHEN 'unclaimed'::text THEN 1 WHEN 'paid'::text THEN 2 WHEN 'returned'::text THEN 3 WHEN 'failed'::text THEN 3 ELSE 0 END
 ;
 
+CREATE OR REPLACE FUNCTION public.rate_partners(of_program_id bigint, partner_ids bigint[], to_bp integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  partner record;
+  own jsonb;
+  changed integer := 0;
+begin
+  for partner in
+    select r.id, r.group_id, p.commission_duration_months from partners r join programs p on p.id = r.program_id
+    where r.program_id = of_program_id and r.id = any (partner_ids) order by r.id for no key update of r
+  loop
+    own := general_rule_of(of_program_id, null, partner.id);
+    if change_rule(of_program_id, null, partner.id, null, coalesce(own, general_rule_of(of_program_id, partner.group_id, null),
+      jsonb_build_object('commission_duration_months', partner.commission_duration_months)) || jsonb_build_object('commission_bp', to_bp)) then
+      perform note_job_row(of_program_id, partner.id, jsonb_build_object('rule', own));
+      changed := changed + 1;
+    end if;
+  end loop;
+  return changed;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, asked_metric text, of_currency text, max_values integer)
  RETURNS TABLE(of_metric text, breakdown text, value text, label text, "values" bigint, amount bigint, clicks bigint)
  LANGUAGE plpgsql
@@ -11334,6 +11448,9 @@ begin
   update applications a set status = 'rejected', decided_at = now(), decided_by = acting_user(), decided_by_key = acting_key(), note = because
   where a.program_id = of_program_id and a.id = of_application_id and a.status = 'waiting';
   is_first := found;
+  if is_first then
+    perform note_job_row(of_program_id, of_application_id, '{}');
+  end if;
   outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
 end $function$
 ;
@@ -12254,6 +12371,22 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.start_bulk_job(of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  job_id bigint;
+begin
+  insert into bulk_jobs (program_id, kind, settings, row_count, position, started_by)
+  values (of_program_id, of_kind, of_settings, matching, from_position, acting_user())
+  returning id into job_id;
+  perform write_program_audit(of_program_id, bulk_job_action(of_kind, false), matching || case matching when 1 then ' row' else ' rows' end,
+    jsonb_build_object('job', job_id) || of_settings - array['q', 'note']);
+  return job_id;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint)
  RETURNS jsonb
  LANGUAGE sql
@@ -12968,6 +13101,37 @@ CREATE OR REPLACE FUNCTION public.under_rule(reviewed jsonb[], rule text)
 RETURN ARRAY(SELECT n.n FROM unnest(under_rule.reviewed) n(n) WHERE ((n.n -> 'review_rules'::text) ? under_rule.rule))
 ;
 
+CREATE OR REPLACE FUNCTION public.undo_approval(of_program_id bigint, of_application_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  partner partners;
+begin
+  select r.* into partner from applications a join partners r on r.program_id = a.program_id and r.id = a.partner_id
+  where a.program_id = of_program_id and a.id = of_application_id and a.status = 'approved' and r.created_at = a.decided_at
+  for update;
+  if partner.id is null or exists (select from customers c where c.program_id = of_program_id and c.partner_id = partner.id)
+    or exists (
+      select from referral_links l left join link_clicks k on k.program_id = l.program_id and k.link_id = l.id
+      left join uncounted_clicks u on u.program_id = l.program_id and u.link_id = l.id
+      where l.program_id = of_program_id and l.partner_id = partner.id and coalesce(k.link_id, u.link_id) is not null
+    )
+  then
+    return false;
+  end if;
+  update applications a set status = 'waiting', partner_id = null, decided_at = null, decided_by = null, decided_by_key = null
+  where a.program_id = of_program_id and a.id = of_application_id;
+  delete from referral_links l where l.program_id = of_program_id and l.partner_id = partner.id;
+  delete from partners r where r.program_id = of_program_id and r.id = partner.id;
+  return true;
+exception
+  -- The partner has an amount, a code, a message or a custom rule, or the person applied again.
+  when foreign_key_violation or unique_violation then
+    return false;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.undo_balance_row(undone import_rows)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -13004,6 +13168,37 @@ begin
     'adjustment:' || adjustment.id, jsonb_build_object('adjustment_id', adjustment.id, 'currency', adjustment.currency),
     of_adjustment_id => adjustment.id);
   return true;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_bulk_job(of_program_id bigint, of_job_id bigint, max_rows integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  job bulk_jobs;
+  changed bulk_job_rows;
+  tried integer := 0;
+begin
+  select j.* into job from bulk_jobs j
+  where j.program_id = of_program_id and j.id = of_job_id and j.started_at > now() - bulk_jobs_undone_within() for update;
+  if job.id is null then
+    return null;
+  end if;
+  if job.undone_at is null then
+    update bulk_jobs j set undone_at = now(), finished_at = coalesce(j.finished_at, now()) where j.program_id = of_program_id and j.id = of_job_id;
+    perform write_program_audit(of_program_id, bulk_job_action(job.kind, true), null, jsonb_build_object('job', of_job_id));
+  end if;
+  perform set_config('svc.job', of_job_id::text, true);
+  for changed in
+    select r.* from bulk_job_rows r where r.program_id = of_program_id and r.job_id = of_job_id and r.is_undone is null
+    order by r.row_id limit max_rows
+  loop
+    update bulk_job_rows r set is_undone = undo_job_row(job, changed)
+    where r.program_id = of_program_id and r.job_id = of_job_id and r.row_id = changed.row_id;
+    tried := tried + 1;
+  end loop;
+  return tried;
 end $function$
 ;
 
@@ -13107,6 +13302,46 @@ begin
     update imports i set state = 'undone', undone_at = now() where i.program_id = of_program_id and i.id = of_import_id;
   end if;
   return undone_now;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.undo_job_row(job bulk_jobs, changed bulk_job_rows)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  own jsonb;
+begin
+  case job.kind
+    when 'approve' then
+      return undo_approval(job.program_id, changed.row_id);
+    when 'reject' then
+      update applications a set status = 'waiting', decided_at = null, decided_by = null, decided_by_key = null, note = null
+      where a.program_id = job.program_id and a.id = changed.row_id and a.status = 'rejected';
+    when 'deactivate' then
+      update partners r set is_active = true
+      where r.program_id = job.program_id and r.id = changed.row_id and not r.is_active and r.ended_at is null;
+      if found then
+        update referral_links l set is_active = true where l.program_id = job.program_id and l.partner_id = changed.row_id;
+      end if;
+    when 'move' then
+      update partners r set group_id = (changed.before->>'group_id')::bigint
+      where r.program_id = job.program_id and r.id = changed.row_id and r.group_id is not distinct from nullif(job.settings->>'to', '')::bigint;
+    when 'rate' then
+      own := general_rule_of(job.program_id, null, changed.row_id);
+      if (own->>'commission_bp')::integer is distinct from (job.settings->>'rate_bp')::integer then
+        return false;
+      end if;
+      return change_rule(job.program_id, null, changed.row_id, (
+        select r.id from commission_rules r where r.program_id = job.program_id and r.partner_id = changed.row_id and r.ended_at is null
+          and num_nonnulls(r.product_id, r.sale_type) = 0
+      ), nullif(changed.before->'rule', 'null'));
+  end case;
+  return found;
+exception
+  -- The previous group was removed, or the person applied again.
+  when foreign_key_violation or unique_violation then
+    return false;
 end $function$
 ;
 
@@ -13713,7 +13948,7 @@ CREATE OR REPLACE FUNCTION public.write_audit(of_workspace_id text, of_program_i
  LANGUAGE plpgsql
 AS $function$
 begin
-  if current_setting('svc.restoring', true) = 'on' or current_setting('svc.importing', true) = 'on' then
+  if current_setting('svc.restoring', true) = 'on' or current_setting('svc.importing', true) = 'on' or current_setting('svc.job', true) <> '' then
     return;
   end if;
   insert into audit_log (workspace_id, program_id, user_id, api_key_id, action, subject, subject_user_id, details)

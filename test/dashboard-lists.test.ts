@@ -293,7 +293,7 @@ test('the footer of a list counts and sums all its rows, and its headings sort i
   expect(partners).toMatch(/<th[^>]*><a href="[^"]+q=rex&amp;sort=clicks">Clicks</)
 })
 
-test('a bulk decision covers all matching applications, but none that arrives meanwhile', async () => {
+test('a bulk action covers all rows that match but none that arrives meanwhile, has one audit entry, and can be undone', async () => {
   const many = await createSandbox(stack.db, env)
   const add = async (from: number, to: number, name: string) =>
     await stack.sql.query(
@@ -303,33 +303,30 @@ test('a bulk decision covers all matching applications, but none that arrives me
     )
   await add(1, 120, 'Ada')
   await add(1, 60, 'Bob')
-  const address = `${stack.baseUrl}/programs/${many.programId}/bulk/applications`
-  const read = async (query: string) => {
-    const response = await fetch(address + query, { headers: cookieOf(many) })
-    return [response.status, await response.text()] as const
+  const program = `/programs/${many.programId}`
+  const read = async (path: string) => {
+    const response = await fetch(stack.baseUrl + path, { headers: cookieOf(many) })
+    return [response.status, mainOf(await response.text())] as const
   }
-  /** Sends the forms of the pages in turn, and returns their number. */
-  const run = async (query: string, fields: Record<string, string> = {}) => {
-    const [, page] = await read(query)
-    for (let [html, parts] = [mainOf(page), 0]; parts < 9; parts++) {
-      const form = html.slice(html.indexOf('<form method="post"'))
-      const hidden = Array.from(form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g), ([, name, value]) => [
-        name,
-        value,
-      ])
-      const response = await fetch(address + query, {
-        method: 'POST',
-        redirect: 'manual',
-        headers: { ...cookieOf(many), origin: stack.baseUrl },
-        body: new URLSearchParams({ ...Object.fromEntries(hidden), ...fields }),
-      })
-      if (response.status === 303) return parts + 1
-      expect(response.status).toBe(200)
-      html = mainOf(await response.text())
-      await add(1000 + parts, 1000 + parts, 'Ada')
+  const send = async (path: string, fields: Record<string, string> = {}) =>
+    await fetch(stack.baseUrl + path, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...cookieOf(many), origin: stack.baseUrl },
+      body: new URLSearchParams(fields),
+    })
+  /** Sends the forms of a job's pages in turn. Returns the number of parts and the address of the job. */
+  const finish = async (path: string, meanwhile?: (part: number) => Promise<void>) => {
+    for (let parts = 1; parts < 9; parts++) {
+      const response = await send(path)
+      if (response.status === 303) return parts
+      expect(await response.text()).toContain(`action="${path}"`)
+      await meanwhile?.(parts)
     }
     return undefined
   }
+  const start = async (path: string, fields: Record<string, string> = {}) =>
+    (await send(`${program}/bulk/${path}`, fields)).headers.get('location') ?? ''
   const states = async () => {
     const { rows } = await stack.sql.query<{ text: string }>(
       `select string_agg(text, ', ' order by text) as text from (
@@ -340,10 +337,18 @@ test('a bulk decision covers all matching applications, but none that arrives me
     return rows[0]?.text
   }
 
-  expect((await read('?verb=approve&q=ada'))[1]).toContain('Approve 120 applications')
-  expect(await run('?verb=approve&q=ada', { group: '' })).toBe(3)
+  expect((await read(`${program}/bulk/approve?q=ada`))[1]).toMatch(
+    /Approve 120 applications[^]+Ada 120, Ada 119, [^]+ and 115 more/,
+  )
+  const approval = await start('approve?q=ada', { in_group: '' })
+  expect(
+    await finish(approval, async (part) => {
+      await add(1000 + part, 1000 + part, 'Ada')
+    }),
+  ).toBe(3)
   expect(await states()).toBe('Ada approved 120, Ada waiting 2, Bob waiting 60')
-  expect(await run('?verb=reject&q=bob', { note: 'Too many' })).toBe(1)
+  const rejection = await start('reject?q=bob', { note: 'Too many' })
+  expect(await finish(rejection)).toBe(1)
   expect(await states()).toBe('Ada approved 120, Ada waiting 2, Bob rejected 60')
   await expect
     .poll(async () => {
@@ -354,9 +359,89 @@ test('a bulk decision covers all matching applications, but none that arrives me
     })
     .toBe(120)
 
-  const partners = `${stack.baseUrl}/programs/${many.programId}/bulk/partners`
-  const refused = await fetch(`${partners}?verb=deactivate&status=lost`, { headers: cookieOf(many) })
-  expect(refused.status).toBe(400)
+  const partnersOf = async (value: string) => {
+    const { rows } = await stack.sql.query<{ values: string }>(
+      `select string_agg(distinct coalesce((${value})::text, 'none'), ' ') as values from partners r
+      where program_id = $1 and name ~ '^Ada'`,
+      [many.programId],
+    )
+    return rows[0]?.values
+  }
+  const { rows: groups } = await stack.sql.query<{ id: string }>(
+    "insert into partner_groups (program_id, name) values ($1, 'First'), ($1, 'Second') returning id",
+    [many.programId],
+  )
+  const [first = '', second = ''] = groups.map(({ id }) => id)
+  const active = async () => await partnersOf('r.is_active')
+  const rate = async () =>
+    await partnersOf(
+      'select commission_bp from commission_rules c where c.program_id = r.program_id and c.partner_id = r.id and ended_at is null',
+    )
+  const changes: [
+    path: string,
+    fields: Record<string, string>,
+    value: () => Promise<string | undefined>,
+    to: string,
+  ][] = [
+    ['move?q=ada', { to: first }, async () => await partnersOf('r.group_id'), first],
+    ['move?q=ada', { to: second }, async () => await partnersOf('r.group_id'), second],
+    ['rate?q=ada+120', { rate: '12.5' }, rate, '1250 none'],
+    ['deactivate?q=ada', {}, active, 'false'],
+  ]
+  for (const [path, fields, value, to] of changes) {
+    const before = await value()
+    const job = await start(path, fields)
+    await finish(job)
+    expect([path, await value()]).toEqual([path, to])
+    if (path === 'move?q=ada' && to === first) continue
+    expect((await read(job))[1]).toMatch(/(120 of 120|1 of 1) partners are .*action="[^"]+\/undo"/s)
+    await finish(`${job}/undo`)
+    expect([path, await value()]).toEqual([path, before])
+  }
+  // An approval can be undone until the partner refers somebody or had a custom rule.
+  await stack.sql.query(
+    `insert into link_clicks (program_id, link_id, clicks, bot_clicks, last_clicked_at) select program_id, id, 1, 0, now()
+    from referral_links where program_id = $1 and code ~ '^ada1[0-9]{4}$'`,
+    [many.programId],
+  )
+  for (const job of [approval, rejection]) await finish(`${job}/undo`)
+  expect((await read(approval))[1]).toContain('118 of 120 applications are as they were before. 2 changed since then')
+  expect(await states()).toBe('Ada approved 2, Ada waiting 120, Bob waiting 60')
+  expect(await partnersOf('r.name::text')).toBe('Ada 1 Ada 120')
+  expect((await send(`${approval}/undo`)).status).toBe(303)
+  const { rows: entries } = await stack.sql.query<{ action: string; user_id: string }>(
+    "select action, count(*)::integer, max(subject) as subject from audit_log where program_id = $1 and details ? 'job' group by 1 order by 1",
+    [many.programId],
+  )
+  expect(entries).toEqual([
+    { action: 'application.approved_in_bulk', count: 1, subject: '120 rows' },
+    { action: 'application.approved_in_bulk_undone', count: 1, subject: null },
+    { action: 'application.rejected_in_bulk', count: 1, subject: '60 rows' },
+    { action: 'application.rejected_in_bulk_undone', count: 1, subject: null },
+    { action: 'partner.deactivated_in_bulk', count: 1, subject: '120 rows' },
+    { action: 'partner.deactivated_in_bulk_undone', count: 1, subject: null },
+    { action: 'partner.moved_in_bulk', count: 2, subject: '120 rows' },
+    { action: 'partner.moved_in_bulk_undone', count: 1, subject: null },
+    { action: 'partner.rated_in_bulk', count: 1, subject: '1 row' },
+    { action: 'partner.rated_in_bulk_undone', count: 1, subject: null },
+  ])
+  const { rows: others } = await stack.sql.query(
+    "select action from audit_log where program_id = $1 and action ~ '^(partner|application|commission_rule)' and not details ? 'job'",
+    [many.programId],
+  )
+  expect(others.length).toBeLessThan(9)
+  const { rows: kept } = await stack.sql.query<{ id: string }>(
+    "select id from partners where program_id = $1 and name ~ '^Ada'",
+    [many.programId],
+  )
+  const activity = await read(`${program}/partners/${kept[0]?.id}?tab=activity`)
+  expect(activity[1].match(/(application|partner) \w+ in bulk/g)).toEqual(
+    expect.arrayContaining(['application approved in bulk']),
+  )
+
+  expect((await read(`${program}/bulk/deactivate?status=lost`))[0]).toBe(400)
+  expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(5)
+  expect((await start('rate', { rate: '120' })).endsWith('/bulk/rate')).toBe(true)
 })
 
 test('the search of a program finds partners, codes, customers, sales and pages', async () => {

@@ -121,10 +121,14 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
   if (thing !== undefined) query = query.where('a.action', 'like', `${thing.replaceAll('_', '\\_')}.%`)
   if (userId !== undefined) query = query.where('a.user_id', '=', userId)
   if (of !== undefined) {
-    query = query
-      .where('a.program_id', '=', of.programId)
-      .where('a.subject', '=', String(of.partnerId))
-      .where('a.action', 'like', sql.lit('partner.%'))
+    query = query.where('a.program_id', '=', of.programId).where(
+      sql<boolean>`(a.subject = ${String(of.partnerId)} and a.action like 'partner.%' or a.details ? 'job' and exists (
+          select from bulk_jobs j join bulk_job_rows r on r.program_id = j.program_id and r.job_id = j.id
+          where j.program_id = a.program_id and j.id = (a.details ->> 'job')::bigint
+            and r.row_id = case when a.action like 'partner.%' then ${of.partnerId} else (
+              select p.id from applications p where p.program_id = j.program_id and p.id = r.row_id and p.partner_id = ${of.partnerId}) end
+        ))`,
+    )
   }
   return partOf(query, sql.ref<number>('a.id'), part)
 }

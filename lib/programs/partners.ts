@@ -2,7 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import { storeCreated, type Created } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
-import { type Database, violatedConstraint } from '../database.ts'
+import { call, type Database, violatedConstraint } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
 import { type Filters, type Order, type Part, partOf, totalsOf } from '../keyset.ts'
 import { containing, hasWords, kysely, lower, now } from '../kysely.ts'
@@ -121,24 +121,16 @@ export async function updatePartner(
 
 /** Deactivates those of these partners who are active, with their links, and returns their number. */
 export async function deactivatePartners(db: Database, programId: number, partnerIds: number[]): Promise<number> {
-  const active = kysely
-    .selectFrom('partners')
-    .select('id')
-    .where('program_id', '=', programId)
-    .where(sql<boolean>`id = any (${partnerIds}::bigint[])`)
-    .where('is_active', '=', true)
-    .where('ended_at', 'is', null)
-  const [, changed] = await db.batch([
-    active.orderBy('id').forNoKeyUpdate(),
-    kysely
-      .updateTable('partners')
-      .set({ is_active: false })
-      .where('program_id', '=', programId)
-      .where('id', 'in', active)
-      .returning('id'),
-    linksFollow({ programId, partnerIds }),
-  ])
-  return changed.length
+  const [row] = await db.query(call('deactivate_partners', { of_program_id: programId, partner_ids: partnerIds }))
+  return row?.deactivate_partners ?? 0
+}
+
+/** Sets the commission rate of partners from now on, in basis points. Their other terms stay. Returns the number of changed partners. */
+export async function ratePartners(db: Database, programId: number, partnerIds: number[], rate_bp: number) {
+  const [row] = await db
+    .query(call('rate_partners', { of_program_id: programId, partner_ids: partnerIds, to_bp: rate_bp }))
+    .catch(refuse)
+  return row?.rate_partners ?? 0
 }
 
 /** Revokes a partner's open invitation if it was sent to a different address. */

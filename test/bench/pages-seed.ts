@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { startBulkJob } from '../../lib/programs/bulk-jobs.ts'
 import { tiePartner } from '../../lib/local/people.ts'
 import type { BenchDatabase } from './environment.ts'
 import { seedPartners } from './seed.ts'
@@ -22,6 +23,9 @@ export interface Seeded {
   payoutId: string
   endpointId: string
   applicationId: string
+  /** A bulk action and its kind. */
+  jobId: string
+  kind: string
   messageId: string
   /** A partner with a click on the first day and one on the last. */
   rarePartner: string
@@ -74,16 +78,18 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   }
   await seedPayouts(sql, programId)
   await seedNotices(sql, programId)
+  await startBulkJob(db, programId, { kind: 'move', settings: {}, rows: partners, newestId: firstPartner + partners })
   await sql.query('vacuum analyze')
   const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
     `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId", w.id as "payoutId",
-      d.endpoint_id as "endpointId", d.message_id as "messageId", a.id as "applicationId"
+      d.endpoint_id as "endpointId", d.message_id as "messageId", a.id as "applicationId", j.id as "jobId", j.kind
     from (select * from sales where program_id = $1 and partner_id = $2 order by sale_date desc limit 1 offset 100) s,
       (select min(id) as id from payout_runs where program_id = $1) r,
       (select min(id) as id from payouts where program_id = $1 and partner_id = $2) w,
       (select min(id) as id from partner_groups where program_id = $1) g,
       (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d,
-      (select min(id) as id from applications where program_id = $1) a`,
+      (select min(id) as id from applications where program_id = $1) a,
+      (select id, kind from bulk_jobs where program_id = $1) j`,
     [programId, firstPartner],
   )
   const [row] = rows

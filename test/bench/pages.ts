@@ -64,6 +64,8 @@ const named: Record<string, keyof Seeded | undefined> = {
   endpointId: 'endpointId',
   messageId: 'messageId',
   applicationId: 'applicationId',
+  jobId: 'jobId',
+  kind: 'kind',
 }
 
 /** Reads the addresses of all pages from the routes, before seeding. */

@@ -1,3 +1,4 @@
+import { startBulkJob } from '../../lib/programs/bulk-jobs.ts'
 import { createConnection } from '../../lib/processors/connections.ts'
 import { createPartnerKey } from '../../lib/access/partner-keys.ts'
 import { createApiKey } from '../../lib/access/program-keys.ts'
@@ -182,6 +183,8 @@ export async function startTenants() {
       [programId],
     )
     const { id: exportId } = await createExport(stack.db, programId)
+    const job = { kind: 'deactivate', settings: { status: 'active' }, rows: 1, newestId: partnerId } as const
+    const jobId = await startBulkJob(stack.db, programId, job)
     const keys = { client_id: 'secret-client', client_secret: 'secret' }
     const paypal = { provider: 'paypal', livemode: false, keys } as const
     const batch = await stack.sql.query<{ id: string }>(
@@ -244,6 +247,8 @@ export async function startTenants() {
       ':payoutId': String(payout),
       ':documentId': String(document.rows[0]?.id),
       ':month': '2026-11',
+      ':kind': 'deactivate',
+      ':jobId': String(jobId),
       ':runId': String(run),
       ':keyId': String(ids.rows[0]?.key),
       ':partnerKeyId': String(ids.rows[0]?.partner_key),

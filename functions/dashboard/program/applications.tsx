@@ -3,8 +3,6 @@ import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { openDatabase } from '../../../lib/database.ts'
-import { ApiError } from '../../../lib/errors.ts'
-import type { Part } from '../../../lib/keyset.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { mailApprovals, mailRejection } from '../../../lib/programs/application-mails.ts'
 import {
@@ -13,18 +11,15 @@ import {
   type applicationStatuses,
   applicationTotals,
   approveApplication,
-  approveApplications,
   deleteApplication,
   listApplications,
   readApplication,
   rejectApplication,
-  rejectApplications,
 } from '../../../lib/programs/applications.ts'
-import { groupNamesStatement, listGroups } from '../../../lib/programs/groups.ts'
-import { addressOf, backTo, idInPath, positiveInteger } from '../components/address.ts'
+import { groupNamesStatement } from '../../../lib/programs/groups.ts'
+import { backTo, idInPath, positiveInteger } from '../components/address.ts'
 import { Card, Facts, LinkButton } from '../components/blocks.tsx'
-import { bulkPages } from '../components/bulk.tsx'
-import { Field, Form, Hidden, optionsOf, PostButton } from '../components/fields.tsx'
+import { Field, Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
@@ -33,14 +28,14 @@ import { byId, programList, searchIn, StateBadge, stateIn, type States } from '.
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { Answers, PlainText } from '../join/plain-text.tsx'
-import { groupIn, partnerAddress } from './partner-columns.tsx'
+import { approveAndMail } from './application-approval.ts'
+import { bulkAddress } from './bulk-kinds.tsx'
+import { partnerAddress } from './partner-columns.tsx'
 
 /** Lists applications to a program, and approves or rejects them. */
 export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/applications`
-
-const bulkIn = (programId: number) => `/programs/${programId}/bulk/applications`
 
 const states: States<(typeof applicationStatuses)[number]> = {
   waiting: { name: 'Waiting', tone: 'warn' },
@@ -71,7 +66,7 @@ programList(pages, '/applications', 'partner:list', (c) => {
         .batch([applicationsStatement(programId, { ...part, ...filters }), applicationTotals(programId, filters)]),
     show: (rows, _, count) => {
       const isCut = count > rows.length
-      const allOf = (verb: string) => addressOf(bulkIn(programId), { verb, q: search })
+      const allOf = (kind: 'approve' | 'reject') => bulkAddress(programId, kind, { q: search })
       const waiting = manages ? rows.filter((row) => row.status === 'waiting') : []
       return {
         lead: 'People who want to become your partners.',
@@ -134,66 +129,6 @@ programList(pages, '/applications', 'partner:list', (c) => {
       }),
   }
 })
-
-bulkPages(pages, '/bulk/applications', 'partner:manage', async (c) => {
-  const { id: programId, roles } = c.get('program')
-  const db = c.get('db')
-  const search = searchIn(c)
-  const waiting = { status: 'waiting', search, searchesEmail: may(roles, 'payout-address:read') } as const
-  const shared = {
-    rows: 'applications',
-    current: '/applications',
-    list: addressOf(addressIn(programId), { q: search }),
-    totals: applicationTotals(programId, waiting),
-    next: (part: Part) => listApplications(db, programId, { ...part, ...waiting }),
-  }
-  if (c.req.query('verb') === 'reject') {
-    return {
-      ...shared,
-      verb: 'Reject',
-      done: 'rejected',
-      query: { verb: 'reject', q: search },
-      partSize: 500,
-      text: "This rejects everybody who is waiting. They don't get an e-mail, and can apply again after 30 days.",
-      fields: { note: <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} /> },
-      act: (ids, { note = '' }) => rejectApplications(db, programId, ids, note.slice(0, 1000) || null),
-    }
-  }
-  const groups = await listGroups(db, programId, { limit: 100 })
-  const options = [['', 'None'] as const, ...optionsOf(groups)]
-  return {
-    ...shared,
-    verb: 'Approve',
-    done: 'approved',
-    query: { verb: 'approve', q: search },
-    // The service mails every applicant.
-    partSize: 50,
-    text: 'Everybody who is waiting becomes a partner and gets an e-mail about their links.',
-    fields: { group: <Field name="group" label="Group" options={options} /> },
-    act: (ids, { group }) => approveSome(c, ids, groupIn(group)),
-  }
-})
-
-/** Approves either all applications or none, and mails the applicants. Returns the number of applications that were waiting. */
-async function approveAndMail(c: ProgramContext, ids: number[], groupId: number | null): Promise<number> {
-  const { approved, outbox } = await approveApplications(c.get('db'), c.get('program').id, ids, groupId)
-  c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, approved))
-  c.executionCtx.waitUntil(sendSoon(c.env, outbox))
-  return approved.filter(({ isFirst }) => isFirst).length
-}
-
-/** Approves applications. Skips applications that cannot be approved. */
-async function approveSome(c: ProgramContext, ids: number[], groupId: number | null): Promise<number> {
-  try {
-    return await approveAndMail(c, ids, groupId)
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== 'conflict') throw error
-    if (ids.length === 1) return 0
-    let count = 0
-    for (const id of ids) count += await approveSome(c, [id], groupId)
-    return count
-  }
-}
 
 function Approve({ application: { id, name }, address }: { application: Application; address: string }) {
   return <PostButton action={`${address}/${id}/approve`} class="compact" label={`Approve ${name}`} text="Approve" />

@@ -6,8 +6,6 @@ import { nameField } from '../../../lib/names.ts'
 import {
   addPartner,
   daysOfLine,
-  deactivatePartners,
-  listPartners,
   listPartnersWithCodes,
   type PartnerOfProgram,
   partnerSorts,
@@ -20,18 +18,17 @@ import { countInvitationMail, mailPartnerInvitation } from '../../../lib/program
 import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
 import { invitePartner } from '../../../lib/programs/partner-invitations.ts'
 import { endPartnership } from '../../../lib/programs/partnerships.ts'
-import { addressOf, backTo, cameFrom, positiveInteger } from '../components/address.ts'
-import { LinkButton } from '../components/blocks.tsx'
-import { bulkPages } from '../components/bulk.tsx'
+import { backTo, cameFrom, positiveInteger } from '../components/address.ts'
 import { CountingHelp } from '../components/counting.tsx'
 import { Field, FormDetails, optionsOf } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm } from '../components/form.ts'
-import { readListQuery, byId, programList, stateIn, type States } from '../components/list.tsx'
+import { readListQuery, byId, programList, type Query, stateIn, type States } from '../components/list.tsx'
+import { formatNumber } from '../components/format.tsx'
 import { createProgramPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
+import { bulkActions, bulkAddress } from './bulk-kinds.tsx'
 import {
-  groupIn,
   optionalEmail,
   PartnerActions,
   partnerAddress,
@@ -92,8 +89,6 @@ programList(pages, '/partners', 'partner:list', (c) => {
     show: (rows, groups: GroupName[] = [], count) => {
       const moves = manages && groups.length > 0 && rows.length > 0
       const isFiltered = Object.values(query).some(Boolean)
-      const isCut = count > rows.length
-      const allOf = (verb: string) => addressOf(`/programs/${program.id}/bulk/partners`, { verb, ...query })
       return {
         lead: 'The people and sites that refer customers to you.',
         what: 'Name, e-mail or code',
@@ -104,14 +99,8 @@ programList(pages, '/partners', 'partner:list', (c) => {
         actions: manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />,
         above: (
           <>
-            {moves && (
-              <MoveSome address={address} partners={rows} groups={groups} all={isCut ? allOf('move') : undefined} />
-            )}
-            {manages && isCut && (filters.status ?? 'active') === 'active' && (
-              <div class="row">
-                <LinkButton href={allOf('deactivate')} text="Deactivate all that match…" />
-              </div>
-            )}
+            {moves && <MoveSome address={address} partners={rows} groups={groups} />}
+            {manages && count > 1 && <AllThatMatch programId={program.id} count={count} query={query} />}
           </>
         ),
         below: (
@@ -146,12 +135,10 @@ interface MoveSomeProps {
   address: string
   partners: PartnerOfProgram[]
   groups: GroupName[]
-  /** The page that moves all matching partners. */
-  all: string | undefined
 }
 
 /** Moves the selected partners, or all on the page, to a group. */
-function MoveSome({ address, partners, groups, all }: MoveSomeProps) {
+function MoveSome({ address, partners, groups }: MoveSomeProps) {
   const options = [...optionsOf(groups), ['', 'None'] as const]
   return (
     <SelectionForm action={`${address}/move`} ids={partners.map(({ id }) => id)}>
@@ -160,45 +147,30 @@ function MoveSome({ address, partners, groups, all }: MoveSomeProps) {
         verb="Move"
         count={partners.length}
         confirm={`Move all ${partners.length} partners on this page? They earn under the group's rules from now on.`}
-        all={all}
       />
     </SelectionForm>
   )
 }
 
-bulkPages(pages, '/bulk/partners', 'partner:manage', async (c) => {
-  const { id: programId } = c.get('program')
-  const db = c.get('db')
-  const { filters, query } = filtersIn(c)
-  const list = addressOf(addressIn(programId), query)
-  const shared = { rows: 'partners', current: '/partners', list, partSize: 500 }
-  if (c.req.query('verb') === 'deactivate') {
-    const active = { ...filters, status: filters.status ?? ('active' as const) }
-    return {
-      ...shared,
-      verb: 'Deactivate',
-      done: 'deactivated',
-      query: { verb: 'deactivate', ...query },
-      totals: partnerTotals(programId, active),
-      next: (part) => listPartners(db, programId, { ...part, ...active }),
-      text: 'From then on, clicks on their links are refused. They keep their earnings, and you can activate them again.',
-      act: (ids) => deactivatePartners(db, programId, ids),
-    }
-  }
-  const groups = await db.query(groupNamesStatement(programId))
-  const options = [...optionsOf(groups), ['', 'None'] as const]
-  return {
-    ...shared,
-    verb: 'Move',
-    done: 'moved',
-    query: { verb: 'move', ...query },
-    totals: partnerTotals(programId, filters),
-    next: (part) => listPartners(db, programId, { ...part, ...filters }),
-    text: 'From now on, they earn under the rules of the group.',
-    fields: { to: <Field name="to" label="Move to group" options={options} /> },
-    act: (ids, { to }) => movePartners(db, programId, ids, groupIn(to)),
-  }
-})
+/** Leads to the actions on all partners that match the filters. */
+function AllThatMatch({ programId, count, query }: { programId: number; count: number; query: Query }) {
+  const isActive = (query['status'] ?? 'active') === 'active'
+  const kinds = isActive ? (['move', 'rate', 'deactivate'] as const) : (['move', 'rate'] as const)
+  return (
+    <div class="row">
+      <details class="switcher">
+        <summary class="button">{`All ${formatNumber(count)} that match`}</summary>
+        <div class="menu">
+          {kinds.map((kind) => (
+            <a href={bulkAddress(programId, kind, query)}>{`${bulkActions[kind].verb} all…`}</a>
+          ))}
+          <hr />
+          <a href={`/programs/${programId}/jobs`}>Bulk actions</a>
+        </div>
+      </details>
+    </div>
+  )
+}
 
 const moveForm = z.looseObject({
   which: z.enum(['chosen', 'shown'], 'Select which partners to move.'),

@@ -79,12 +79,12 @@ create or replace trigger audit_log_no_truncate before truncate on audit_log
   for each statement execute function refuse_audit_change();
 
 -- Adds an entry. Does nothing while a backup is restored, because the backup contains its own entries. Also does nothing for the rows of an
--- import, which has a single entry.
+-- import or of a bulk job, which have a single entry.
 create or replace function write_audit(
   of_workspace_id text, of_program_id bigint, of_action text, of_subject text, of_subject_user_id text, of_details jsonb
 ) returns void language plpgsql as $$
 begin
-  if current_setting('svc.restoring', true) = 'on' or current_setting('svc.importing', true) = 'on' then
+  if current_setting('svc.restoring', true) = 'on' or current_setting('svc.importing', true) = 'on' or current_setting('svc.job', true) <> '' then
     return;
   end if;
   insert into audit_log (workspace_id, program_id, user_id, api_key_id, action, subject, subject_user_id, details)

@@ -52,6 +52,8 @@ begin
   if to_group_id is not null then
     perform refuse_unknown_holder(of_program_id, to_group_id, null);
   end if;
+  perform note_job_row(r.program_id, r.id, jsonb_build_object('group_id', r.group_id)) from partners r
+  where r.program_id = of_program_id and r.id = any (partner_ids) and r.group_id is distinct from to_group_id;
   update partners r set group_id = to_group_id
   where r.program_id = of_program_id and r.id = any (partner_ids) and r.group_id is distinct from to_group_id;
   return known;

@@ -278,6 +278,9 @@ begin
     application_id := application.id;
     is_first := application.status = 'waiting';
     invited := is_first and admit_applicant(application, in_group_id, one.code_digits, decode(one.invitation_hash, 'hex'), false);
+    if is_first then
+      perform note_job_row(of_program_id, application.id, '{}');
+    end if;
     return next;
   end loop;
 end $$;
@@ -291,6 +294,9 @@ begin
   update applications a set status = 'rejected', decided_at = now(), decided_by = acting_user(), decided_by_key = acting_key(), note = because
   where a.program_id = of_program_id and a.id = of_application_id and a.status = 'waiting';
   is_first := found;
+  if is_first then
+    perform note_job_row(of_program_id, of_application_id, '{}');
+  end if;
   outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
 end $$;
 

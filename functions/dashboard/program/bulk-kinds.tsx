@@ -1,0 +1,150 @@
+import type { Child } from 'hono/jsx'
+import { may } from '../../../lib/access/roles.ts'
+import type { Statement } from '../../../lib/database.ts'
+import type { Part, Totals } from '../../../lib/keyset.ts'
+import { applicationTotals, listApplications, rejectApplications } from '../../../lib/programs/applications.ts'
+import type { BulkKind, BulkSettings } from '../../../lib/programs/bulk-jobs.ts'
+import { groupNamesStatement, movePartners } from '../../../lib/programs/groups.ts'
+import {
+  deactivatePartners,
+  listPartners,
+  partnerStates,
+  partnerTotals,
+  ratePartners,
+} from '../../../lib/programs/partners.ts'
+import { addressOf, positiveInteger } from '../components/address.ts'
+import { Field, optionsOf } from '../components/fields.tsx'
+import { FormRefusal } from '../components/form.ts'
+import { type Query, searchIn } from '../components/list.tsx'
+import type { ProgramContext } from '../components/page.ts'
+import { decimalToInteger } from '../components/typed-number.ts'
+import { approveSome } from './application-approval.ts'
+import { groupIn } from './partner-columns.tsx'
+
+/** A list whose matching rows a job acts on. */
+interface BulkList {
+  /** The plural of a row's name. */
+  rows: 'applications' | 'partners'
+  /** The filters in the address of this list that every job keeps. */
+  query: (c: ProgramContext) => Query
+  totals: (c: ProgramContext, filters: BulkSettings) => Statement<Totals>
+  /** Reads the next rows, newest first. */
+  next: (c: ProgramContext, filters: BulkSettings, part: Part) => Promise<{ id: number; name: string }[]>
+}
+
+interface Kind {
+  list: BulkList
+  /** The button's text, such as `Approve`. */
+  verb: string
+  /** The state of the rows afterwards, such as `approved`. */
+  done: string
+  /** Describes the effect. */
+  text: Child
+  /** Rows per request. */
+  partSize: number
+  /** Filters that the kind needs, such as the state of its rows. */
+  filters?: BulkSettings
+  fields?: (c: ProgramContext) => Child | Promise<Child>
+  /** Parses the fields of the form into settings. Throws `FormRefusal`. */
+  parse?: (fields: Record<string, unknown>) => BulkSettings
+  act: (c: ProgramContext, ids: number[], settings: BulkSettings) => Promise<unknown>
+}
+
+const searchesEmail = (c: ProgramContext) => may(c.get('program').roles, 'payout-address:read')
+
+const waiting = (c: ProgramContext, { q }: BulkSettings) =>
+  ({ status: 'waiting', search: q, searchesEmail: searchesEmail(c) }) as const
+
+const applications: BulkList = {
+  rows: 'applications',
+  query: (c) => ({ q: searchIn(c) }),
+  totals: (c, filters) => applicationTotals(c.get('program').id, waiting(c, filters)),
+  next: (c, filters, part) => listApplications(c.get('db'), c.get('program').id, { ...part, ...waiting(c, filters) }),
+}
+
+const partnersIn = (c: ProgramContext, { q, group, status }: BulkSettings) => ({
+  search: q,
+  group_id: positiveInteger(group),
+  status: partnerStates.find((known) => known === status),
+  searchesEmail: searchesEmail(c),
+})
+
+const partners: BulkList = {
+  rows: 'partners',
+  query: (c) => ({
+    q: searchIn(c),
+    group: positiveInteger(c.req.query('group'))?.toString(),
+    status: partnerStates.find((known) => known === c.req.query('status')),
+  }),
+  totals: (c, filters) => partnerTotals(c.get('program').id, partnersIn(c, filters)),
+  next: (c, filters, part) => listPartners(c.get('db'), c.get('program').id, { ...part, ...partnersIn(c, filters) }),
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value.trim() : '')
+
+async function GroupField({ c, name, label }: { c: ProgramContext; name: string; label: string }) {
+  const groups = await c.get('db').query(groupNamesStatement(c.get('program').id))
+  return <Field name={name} label={label} options={[['', 'None'], ...optionsOf(groups)]} />
+}
+
+/** The actions on all rows that match. */
+export const bulkActions: Record<BulkKind, Kind> = {
+  approve: {
+    list: applications,
+    verb: 'Approve',
+    done: 'approved',
+    text: 'Everybody who is waiting becomes a partner and gets an e-mail about their links.',
+    // The service mails every applicant.
+    partSize: 50,
+    fields: (c) => <GroupField c={c} name="in_group" label="Group" />,
+    parse: ({ in_group: group }) => ({ in_group: textOf(group) }),
+    act: (c, ids, { in_group: group }) => approveSome(c, ids, groupIn(group)),
+  },
+  reject: {
+    list: applications,
+    verb: 'Reject',
+    done: 'rejected',
+    text: "This rejects everybody who is waiting. They don't get an e-mail, and can apply again after 30 days.",
+    partSize: 500,
+    fields: () => <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} />,
+    parse: ({ note }) => ({ note: textOf(note).slice(0, 1000) }),
+    act: (c, ids, { note }) => rejectApplications(c.get('db'), c.get('program').id, ids, note || null),
+  },
+  deactivate: {
+    list: partners,
+    verb: 'Deactivate',
+    done: 'deactivated',
+    text: 'From then on, clicks on their links are refused. They keep their earnings, and you can activate them again.',
+    partSize: 500,
+    filters: { status: 'active' },
+    act: (c, ids) => deactivatePartners(c.get('db'), c.get('program').id, ids),
+  },
+  move: {
+    list: partners,
+    verb: 'Move',
+    done: 'moved',
+    text: 'From now on, they earn under the rules of the group.',
+    partSize: 500,
+    fields: (c) => <GroupField c={c} name="to" label="Move to group" />,
+    parse: ({ to }) => ({ to: textOf(to) }),
+    act: (c, ids, { to }) => movePartners(c.get('db'), c.get('program').id, ids, groupIn(to)),
+  },
+  rate: {
+    list: partners,
+    verb: 'Change the rate of',
+    done: 'changed',
+    text: 'Their next sales earn this rate, as a custom rule of each partner. Their fixed amounts, caps and months stay.',
+    partSize: 100,
+    fields: () => <Field name="rate" label="Commission rate (%)" inputmode="decimal" required />,
+    parse: ({ rate }) => {
+      const rate_bp = decimalToInteger(textOf(rate), 2)
+      if (!(rate_bp <= 10_000)) throw new FormRefusal({ rate: 'Enter a percentage from 0 to 100.' })
+      return { rate_bp: String(rate_bp) }
+    },
+    act: (c, ids, { rate_bp }) => ratePartners(c.get('db'), c.get('program').id, ids, Number(rate_bp)),
+  },
+}
+
+/** Returns the address of the page that acts on all rows with these filters. */
+export const bulkAddress = (programId: number, kind: BulkKind, query: Query) =>
+  addressOf(`/programs/${programId}/bulk/${kind}`, query)

@@ -1,0 +1,35 @@
+-- Actions on many partners or applications at once.
+
+-- An action on all rows of a list that match its filters. It has one entry in the audit log.
+create table bulk_jobs (
+  program_id bigint not null references programs (id),
+  id bigint generated always as identity,
+  kind text not null check (kind in ('approve', 'reject', 'deactivate', 'move', 'rate')),
+  -- The filters of the list and the fields of the form. Texts are deleted a day after the start.
+  settings jsonb not null,
+  -- The number of rows that matched at the start.
+  row_count integer not null,
+  -- The rows with this id and above are done. Rows that arrive later have higher ids.
+  position bigint not null,
+  started_by text references users (id) on delete set null,
+  started_at timestamptz not null default now(),
+  finished_at timestamptz,
+  -- When the undo started.
+  undone_at timestamptz,
+  primary key (program_id, id)
+);
+create index bulk_jobs_starter_idx on bulk_jobs (started_by) where started_by is not null;
+create index bulk_jobs_started_idx on bulk_jobs (started_at);
+
+-- The rows that a job changed, with the values that an undo restores.
+create table bulk_job_rows (
+  program_id bigint not null,
+  job_id bigint not null,
+  -- An application if the job approves or rejects, or else a partner.
+  row_id bigint not null,
+  before jsonb not null,
+  -- False if the undo had to keep the change. Null before the undo.
+  is_undone boolean,
+  primary key (program_id, job_id, row_id),
+  foreign key (program_id, job_id) references bulk_jobs (program_id, id) on delete cascade
+);

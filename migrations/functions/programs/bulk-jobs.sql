@@ -1,0 +1,163 @@
+-- Bulk jobs: their start, their changes of partners, and their undo (lib/programs/bulk-jobs.ts).
+
+-- How long a job can be undone.
+create or replace function bulk_jobs_undone_within() returns interval language sql immutable return interval '7 days';
+
+-- The action of a job in the audit log.
+create or replace function bulk_job_action(kind text, is_undo boolean) returns text language sql immutable
+return case kind
+  when 'approve' then 'application.approved_in_bulk' when 'reject' then 'application.rejected_in_bulk'
+  when 'deactivate' then 'partner.deactivated_in_bulk' when 'move' then 'partner.moved_in_bulk' when 'rate' then 'partner.rated_in_bulk'
+end || case when is_undo then '_undone' else '' end;
+
+-- Starts a job on the rows below `from_position` and returns its id. Writes its entry in the audit log, without texts.
+create or replace function start_bulk_job(of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint)
+returns bigint language plpgsql as $$
+declare
+  job_id bigint;
+begin
+  insert into bulk_jobs (program_id, kind, settings, row_count, position, started_by)
+  values (of_program_id, of_kind, of_settings, matching, from_position, acting_user())
+  returning id into job_id;
+  perform write_program_audit(of_program_id, bulk_job_action(of_kind, false), matching || case matching when 1 then ' row' else ' rows' end,
+    jsonb_build_object('job', job_id) || of_settings - array['q', 'note']);
+  return job_id;
+end $$;
+
+-- Deactivates active partners with their links, and returns their number.
+create or replace function deactivate_partners(of_program_id bigint, partner_ids bigint[]) returns integer language plpgsql as $$
+declare
+  active_ids bigint[] := array(
+    select r.id from partners r
+    where r.program_id = of_program_id and r.id = any (partner_ids) and r.is_active and r.ended_at is null
+    order by r.id for no key update
+  );
+begin
+  perform note_job_row(of_program_id, id, '{}') from unnest(active_ids) id;
+  update partners r set is_active = false where r.program_id = of_program_id and r.id = any (active_ids);
+  update referral_links l set is_active = false where l.program_id = of_program_id and l.partner_id = any (active_ids);
+  return cardinality(active_ids);
+end $$;
+
+-- Sets the commission rate of partners. Their other terms stay: those of their own rule, or else of their group or program.
+create or replace function rate_partners(of_program_id bigint, partner_ids bigint[], to_bp integer) returns integer language plpgsql as $$
+declare
+  partner record;
+  own jsonb;
+  changed integer := 0;
+begin
+  for partner in
+    select r.id, r.group_id, p.commission_duration_months from partners r join programs p on p.id = r.program_id
+    where r.program_id = of_program_id and r.id = any (partner_ids) order by r.id for no key update of r
+  loop
+    own := general_rule_of(of_program_id, null, partner.id);
+    if change_rule(of_program_id, null, partner.id, null, coalesce(own, general_rule_of(of_program_id, partner.group_id, null),
+      jsonb_build_object('commission_duration_months', partner.commission_duration_months)) || jsonb_build_object('commission_bp', to_bp)) then
+      perform note_job_row(of_program_id, partner.id, jsonb_build_object('rule', own));
+      changed := changed + 1;
+    end if;
+  end loop;
+  return changed;
+end $$;
+
+-- Returns the rule of a group or of a partner for all products, in the form of `change_rule`. Null if there is none.
+create or replace function general_rule_of(of_program_id bigint, of_group_id bigint, of_partner_id bigint) returns jsonb language sql stable as $$
+  select to_jsonb(r) - array['program_id', 'id', 'group_id', 'partner_id', 'created_at', 'since_version'] from commission_rules r
+  where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)
+    and num_nonnulls(of_group_id, of_partner_id) = 1 and num_nonnulls(r.product_id, r.sale_type) = 0
+$$;
+
+-- Returns an approved application to the waiting ones, and deletes the partner that the approval created. Returns false if the partner
+-- existed before or already referred somebody.
+create or replace function undo_approval(of_program_id bigint, of_application_id bigint) returns boolean language plpgsql as $$
+declare
+  partner partners;
+begin
+  select r.* into partner from applications a join partners r on r.program_id = a.program_id and r.id = a.partner_id
+  where a.program_id = of_program_id and a.id = of_application_id and a.status = 'approved' and r.created_at = a.decided_at
+  for update;
+  if partner.id is null or exists (select from customers c where c.program_id = of_program_id and c.partner_id = partner.id)
+    or exists (
+      select from referral_links l left join link_clicks k on k.program_id = l.program_id and k.link_id = l.id
+      left join uncounted_clicks u on u.program_id = l.program_id and u.link_id = l.id
+      where l.program_id = of_program_id and l.partner_id = partner.id and coalesce(k.link_id, u.link_id) is not null
+    )
+  then
+    return false;
+  end if;
+  update applications a set status = 'waiting', partner_id = null, decided_at = null, decided_by = null, decided_by_key = null
+  where a.program_id = of_program_id and a.id = of_application_id;
+  delete from referral_links l where l.program_id = of_program_id and l.partner_id = partner.id;
+  delete from partners r where r.program_id = of_program_id and r.id = partner.id;
+  return true;
+exception
+  -- The partner has an amount, a code, a message or a custom rule, or the person applied again.
+  when foreign_key_violation or unique_violation then
+    return false;
+end $$;
+
+-- Restores the row of a job. Returns false if somebody changed it after the job, or if it cannot be restored.
+create or replace function undo_job_row(job bulk_jobs, changed bulk_job_rows) returns boolean language plpgsql as $$
+declare
+  own jsonb;
+begin
+  case job.kind
+    when 'approve' then
+      return undo_approval(job.program_id, changed.row_id);
+    when 'reject' then
+      update applications a set status = 'waiting', decided_at = null, decided_by = null, decided_by_key = null, note = null
+      where a.program_id = job.program_id and a.id = changed.row_id and a.status = 'rejected';
+    when 'deactivate' then
+      update partners r set is_active = true
+      where r.program_id = job.program_id and r.id = changed.row_id and not r.is_active and r.ended_at is null;
+      if found then
+        update referral_links l set is_active = true where l.program_id = job.program_id and l.partner_id = changed.row_id;
+      end if;
+    when 'move' then
+      update partners r set group_id = (changed.before->>'group_id')::bigint
+      where r.program_id = job.program_id and r.id = changed.row_id and r.group_id is not distinct from nullif(job.settings->>'to', '')::bigint;
+    when 'rate' then
+      own := general_rule_of(job.program_id, null, changed.row_id);
+      if (own->>'commission_bp')::integer is distinct from (job.settings->>'rate_bp')::integer then
+        return false;
+      end if;
+      return change_rule(job.program_id, null, changed.row_id, (
+        select r.id from commission_rules r where r.program_id = job.program_id and r.partner_id = changed.row_id and r.ended_at is null
+          and num_nonnulls(r.product_id, r.sale_type) = 0
+      ), nullif(changed.before->'rule', 'null'));
+  end case;
+  return found;
+exception
+  -- The previous group was removed, or the person applied again.
+  when foreign_key_violation or unique_violation then
+    return false;
+end $$;
+
+-- Undoes up to `max_rows` changes of a job, and returns how many it tried. Null if the program has no such job, or if it is too old. The
+-- undo has one entry in the audit log.
+create or replace function undo_bulk_job(of_program_id bigint, of_job_id bigint, max_rows integer) returns integer language plpgsql as $$
+declare
+  job bulk_jobs;
+  changed bulk_job_rows;
+  tried integer := 0;
+begin
+  select j.* into job from bulk_jobs j
+  where j.program_id = of_program_id and j.id = of_job_id and j.started_at > now() - bulk_jobs_undone_within() for update;
+  if job.id is null then
+    return null;
+  end if;
+  if job.undone_at is null then
+    update bulk_jobs j set undone_at = now(), finished_at = coalesce(j.finished_at, now()) where j.program_id = of_program_id and j.id = of_job_id;
+    perform write_program_audit(of_program_id, bulk_job_action(job.kind, true), null, jsonb_build_object('job', of_job_id));
+  end if;
+  perform set_config('svc.job', of_job_id::text, true);
+  for changed in
+    select r.* from bulk_job_rows r where r.program_id = of_program_id and r.job_id = of_job_id and r.is_undone is null
+    order by r.row_id limit max_rows
+  loop
+    update bulk_job_rows r set is_undone = undo_job_row(job, changed)
+    where r.program_id = of_program_id and r.job_id = of_job_id and r.row_id = changed.row_id;
+    tried := tried + 1;
+  end loop;
+  return tried;
+end $$;
