@@ -184,7 +184,8 @@ pages.use(async (c, next) => {
 const limitImport = limitBodyTo(maxImportBytes)
 // Only members of the program send the files of an import.
 pages.use((c, next) => {
-  const isImport = c.get('viewer')?.programs.some(({ id }) => c.req.path === `/programs/${id}/imports`)
+  const [, programId] = /^\/programs\/(\d+)\/imports(\/\d+\/parts)?$/.exec(c.req.path) ?? []
+  const isImport = c.get('viewer')?.programs.some(({ id }) => String(id) === programId)
   return (isImport ? limitImport : limitBody)(c, next)
 })
 pages.use(actOnce)

@@ -8,6 +8,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { packageFile } from '../tracker/dist/served/package.js'
 import { createImport, importFiles } from '../lib/moving/imports.ts'
 import { apply, confirmApplication, findApplication } from '../lib/programs/applications.ts'
+import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { axeFindings } from './support/axe.ts'
 import { launchBrowser } from './support/browser.ts'
@@ -933,3 +934,34 @@ test.each(walks)(
     if (page !== partner.page && page !== advertiser.page) await context.close()
   },
 )
+
+test('a page sends the archive of a program in parts, repeats a part that failed, and imports it', async () => {
+  const { page } = advertiser
+  const { rows } = await stack.sql.query('select workspace_id from programs where id = 1')
+  const details = { ...programDefaults, name: 'Moved', domain: 'moved.example.com' }
+  const moved = await createProgram(stack.db, rows[0].workspace_id, details)
+  await page.goto('/programs/1/imports')
+  await page.getByRole('button', { name: 'Export' }).click()
+  const download = page.waitForEvent('download')
+  await page.getByRole('link', { name: 'Download' }).click()
+  const archive = await (await download).path()
+
+  await page.goto(`/programs/${moved}/imports`)
+  await page.getByLabel('Service', { exact: true }).selectOption('Program archive')
+  await page.getByLabel('Files', { exact: true }).setInputFiles(archive)
+  const [form, sent] = [page.locator('form[data-part-bytes]'), [] as string[]]
+  await form.evaluate((element) => element.setAttribute('data-part-bytes', '6000'))
+  await page.route('**/parts', async (route) => {
+    sent.push(new URLSearchParams(route.request().postData() ?? '').get('part') ?? '')
+    await (sent.length === 2 ? route.fulfill({ status: 503 }) : route.continue())
+  })
+  await form.getByRole('button', { name: 'Plan' }).click()
+  await page.getByRole('button', { name: /^Apply \d+ rows$/ }).waitFor()
+  expect(sent.slice(0, 4)).toEqual(['1', '2', '2', '3'])
+  expect(complaints.splice(0)).toEqual([expect.stringContaining('503')])
+  page.once('dialog', (dialog) => void dialog.accept())
+  await page.getByRole('button', { name: /^Apply/ }).click()
+  await page.getByText('The archive was applied.').waitFor()
+  await page.unroute('**/parts')
+  expect(complaints).toEqual([])
+})

@@ -602,6 +602,11 @@ test('hostile files are cut to the limits of the database, and to a number of ro
       problem: expect.stringContaining('1,000,000 rows a day'),
     })
   }
+  const packed = { name: 'partners.xlsx', content_base64: 'UEsDBBQACAgIAA==' }
+  expect((await call('POST', '', { source: 'csv', files: [packed] })).body).toMatchObject({
+    state: 'failed',
+    problem: expect.stringContaining('“partners.xlsx” is a workbook or a ZIP archive'),
+  })
   const named = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`${n}.csv`, 'name']))
   const mapping = { name: Object.fromEntries(Array.from({ length: 50_001 }, (_, n) => [`n${n}`, 'x'])) }
   const [many, valid] = [
@@ -619,7 +624,7 @@ test('hostile files are cut to the limits of the database, and to a number of ro
     const { body } = await call('POST', '', request)
     expect(body).toMatchObject({ error: { message: expect.stringContaining(message) } })
   }
-  for (let count = 0; count < 8; count++) await createImport(db, env, shop.programId, 'csv')
+  for (let count = 0; count < 7; count++) await createImport(db, env, shop.programId, 'csv')
   expect((await call('POST', '', valid)).status).toBe(429)
 })
 

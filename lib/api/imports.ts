@@ -32,8 +32,10 @@ const file = z
   )
 
 const maxParts = 200
-/** The characters of 4 MiB in base 64. */
-const maxPartText = 4 * Math.ceil((4 * 1024 * 1024) / 3)
+/** The size of a part of an archive in bytes. */
+export const partBytes = 4 * 1024 * 1024
+/** The characters of a part in base 64. */
+const maxPartText = 4 * Math.ceil(partBytes / 3)
 const wholeNumber = (most: number) => {
   const problem = `must be an integer from 1 to ${most}`
   return z.int(problem).check(z.gte(1, problem), z.lte(most, problem))

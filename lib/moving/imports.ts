@@ -84,6 +84,12 @@ export async function importFiles(
   }: { source: Source; files: readonly ImportFile[]; mappings: Mappings; seconds: number },
 ): Promise<Import> {
   if (source === 'archive') return await importArchive(db, env, programId, importId, files)
+  const packed = files.find(({ content }) => isZip(content))
+  if (packed) {
+    const problem = `“${packed.name}” is a workbook or a ZIP archive, not a CSV file. Save each of its tables as a CSV file, then choose those files.`
+    await noteProblem(db, programId, importId, 'failed', problem)
+    return await readImport(db, programId, importId)
+  }
   const context = await readContext(db, env, programId, source)
   const understood = JSON.stringify(columnsOfFiles(files, mappings))
   await db.query(
@@ -124,6 +130,9 @@ export async function importFiles(
   await continueImport(db, env, { programId, importId, seconds })
   return await readImport(db, programId, importId)
 }
+
+const isZip = ([first, second, third, fourth]: Uint8Array) =>
+  first === 0x50 && second === 0x4b && third === 3 && fourth === 4
 
 /** Reads the archive of another program into an import. */
 async function importArchive(

@@ -57,6 +57,7 @@ export const routes = {
     'GET /programs/:programId/imports/:importId': 'partner:manage',
     'POST /programs/:programId/imports/:importId/apply': 'partner:manage',
     'POST /programs/:programId/imports/:importId/undo': 'partner:manage',
+    'POST /programs/:programId/imports/:importId/parts': 'partner:manage',
     'POST /programs/:programId/exports': 'partner:manage',
     'GET /programs/:programId/exports/:exportId': 'partner:manage',
     'GET /programs/:programId/side-by-side': 'commission:list',

@@ -116,6 +116,8 @@ interface FormProps {
   /** The address of a link that leaves the form. */
   cancel?: string
   takesFiles?: true
+  /** The size of the parts in which the script sends a larger program archive. */
+  partBytes?: number
   /** A key that presses the button. */
   shortcut?: string
 }
@@ -132,6 +134,7 @@ export function Form(props: PropsWithChildren<FormProps>) {
     cancel,
     shortcut,
     takesFiles,
+    partBytes,
     children,
   } = props
   const look = danger ? 'danger' : primary ? 'primary' : ''
@@ -152,6 +155,7 @@ export function Form(props: PropsWithChildren<FormProps>) {
         method="post"
         action={action}
         enctype={takesFiles && 'multipart/form-data'}
+        data-part-bytes={partBytes}
         class={layout === 'inline' ? 'row end' : 'stack'}
       >
         <Problem />

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { newImport } from '../../../lib/api/imports.ts'
+import { newImport, newPart, partBytes } from '../../../lib/api/imports.ts'
 import { type Field as SourceField, type Table as SourceTable, tables } from '../../../lib/moving/columns.ts'
 import {
   applyImport,
@@ -14,6 +14,7 @@ import {
   outcomes,
   readImport,
   refuseManyImports,
+  storeArchivePart,
   undoImport,
 } from '../../../lib/moving/imports.ts'
 import { archiveResponse, createExport, type Export, findExport } from '../../../lib/moving/exports.ts'
@@ -82,7 +83,7 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
           The plan shows the effect of each row without changing anything. You can undo an import until a payout
           contains its money. No mail is sent. <a href="/docs/migrate-guides">A guide for each service</a>
         </p>
-        <Form action={address} submit="Plan" takesFiles>
+        <Form action={address} submit="Plan" takesFiles partBytes={partBytes}>
           <Field
             name="source"
             label="Service"
@@ -104,6 +105,10 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
             label="Account or program id"
             hint="Only needed with an API key: the account id for FirstPromoter, or the program id for Tolt and Tapfiliate."
           />
+          <label class="stack tight" data-upload hidden>
+            <span role="status" />
+            <progress />
+          </label>
         </Form>
       </Card>
       <TableCard
@@ -166,7 +171,7 @@ function FilesField({ hint }: { hint?: string }) {
       multiple
       hint={
         hint ??
-        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings. For a program archive, choose its ZIP file. If it is larger, run svc import plan archive.'
+        'The CSV files that you exported, up to 16 MiB in total: partners, links, codes, customers, balances, commissions or groups. We recognize each file by its name or its headings. Import larger files one after the other. For a program archive, choose its ZIP file. If it is larger than 16 MiB and your browser blocks JavaScript, run svc import plan archive.'
       }
     />
   )
@@ -176,24 +181,27 @@ const planForm = z.looseObject({
   source: z.enum(sources, 'Choose the service.'),
   access_token: optionalText.check(z.trim()),
   account: optionalText.check(z.trim()),
+  parts: z.optional(z.coerce.number()),
 })
 
 /** The form's field and message for each refusal of `newImport`. */
 const refusals: Record<string, [field: string, message: string]> = {
   files: ['files', 'Choose up to 20 files or enter an API key, but not both.'],
+  parts: ['files', 'An archive can be up to 800 MiB.'],
   api_key: ['access_token', 'Enter a key without spaces. For another service, choose its files instead.'],
   account: ['account', 'Enter the id of your account or program. This service needs it in addition to the key.'],
 }
 
 pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsPage), async (c) => {
   await refuseManyImports(c.get('db'), c.get('program').id)
-  const { source, access_token: key, account, ...fields } = c.req.valid('form')
+  const { source, access_token: key, account, parts, ...fields } = c.req.valid('form')
   const files = await filesIn(c)
   const request = {
     source,
     ...(files.length > 0 && { files: files.map(({ name }) => ({ name, content: '' })) }),
     ...(key !== '' && { api_key: key }),
     ...(account !== '' && { account }),
+    ...(parts !== undefined && { parts }),
   }
   const refused = newImport.safeParse(request).error?.issues[0]
   if (refused) {
@@ -202,7 +210,8 @@ pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsP
   }
   const [db, programId] = [c.get('db'), c.get('program').id]
   const access = key === '' ? undefined : { key, account }
-  const importId = await createImport(db, c.env, programId, source, access)
+  const importId = await createImport(db, c.env, programId, source, access, parts)
+  if (parts !== undefined) return c.redirect(`${importsPage(c)}/${importId}`, 303)
   if (access) await continueImport(db, c.env, { programId, importId, seconds: secondsAtOnce })
   else {
     const mappings = mappingsIn(fields)
@@ -210,6 +219,14 @@ pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsP
   }
   workOn(c, importId)
   return c.redirect(`${importsPage(c)}/${importId}`, 303)
+})
+
+const partForm = z.pipe(z.object({ part: z.coerce.number(), content_base64: z.string() }), newPart)
+
+// The script of the page sends the parts of an archive.
+pages.post('/imports/:importId/parts', requireProgram('partner:manage'), form(partForm), async (c) => {
+  await storeArchivePart(c.get('db'), c.env, c.get('program').id, importIn(c), c.req.valid('form'))
+  return c.body(null, 204)
 })
 
 async function filesIn(c: ProgramContext): Promise<ImportFile[]> {
