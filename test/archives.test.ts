@@ -49,6 +49,11 @@ async function demoWithPayouts() {
     accepted as (
       insert into accepted_terms (program_id, partner_id, version)
       select r.program_id, r.id, t.version from partners r join terms t using (program_id)
+    ),
+    postbacks as (
+      insert into webhook_endpoints (program_id, partner_id, url, method, types)
+      select program_id, id, 'https://tracker.example/?cid={sub1}', 'GET', '{lead,sale}' from partners
+      where program_id = $1 order by id limit 2
     )
     insert into payee_details (user_id, legal_name, address, country)
     select distinct user_id, 'Payee', 'Street 2', 'FR' from partners where program_id = $1 and user_id is not null on conflict do nothing`,
@@ -157,6 +162,11 @@ test('an archive restores every row in an empty program of another workspace, an
       sum(sales) as sales, sum(revenue_cents) as revenue, sum(commission_cents) as commission, sum(refunded_cents) as refunded
     from grouped_totals where program_id = $1 group by 1, 2, 3, 4 order by 1, 2, 3, 4`
   expect((await sql.query(totals, [target])).rows).toEqual((await sql.query(totals, [programId])).rows)
+  const postbacks = await sql.query(
+    `select method, disabled_because, count(*)::int from webhook_endpoints where program_id = $1 group by 1, 2`,
+    [target],
+  )
+  expect(postbacks.rows).toEqual([{ method: 'GET', disabled_because: 'owner', count: 2 }])
   const log = await sql.query(
     `select action from audit_log where program_id = $1 and action <> 'program.created' order by id`,
     [target],

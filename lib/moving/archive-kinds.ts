@@ -222,6 +222,34 @@ export const kinds = {
     order: ['id'],
     omitted: ['promotion_code_id', 'account_id', 'disabled_at_processor_at'],
   },
+  postbacks: {
+    table: 'webhook_endpoints',
+    title:
+      'Postbacks of partners. They arrive disabled, because their signing secrets are new and a rehearsal must not send anything.',
+    fields: {
+      partner_id: 'partners',
+      url: 'text',
+      method: 'text',
+      description: 'text',
+      types: 'texts',
+      created_at: 'past',
+    },
+    order: ['partner_id', 'created_at', 'url'],
+    where: 't.program_id = $program and t.partner_id is not null and t.deleted_at is null',
+    write: { disabled_at: 'now()', disabled_because: "'owner'" },
+    omitted: [
+      'id',
+      'secret_number',
+      'previous_secret_until',
+      'failing_since',
+      'failures',
+      'failed_at',
+      'rests_until',
+      'disabled_at',
+      'disabled_because',
+      'deleted_at',
+    ],
+  },
   customers: {
     table: 'customers',
     title:
