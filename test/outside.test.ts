@@ -98,6 +98,16 @@ describe("an attacker's webhook reaches no internal server", () => {
     expect(connections).toBe(0)
   })
 
+  test.each(['HTTPS:', ' https:', 'h\nttps:', 'https:\\\\', '\u0000https:'])(
+    'when the name resolves to it after the check, by the address %j',
+    async (scheme) => {
+      Object.assign(resolver, { answers: ['127.0.0.1'], isLoopbackPublic: false })
+      const sent = await send(hooks.replace('https:', scheme))
+      expect(sent).toMatchObject({ status: null, error: expect.stringContaining('is not a public address') })
+      expect(connections).toBe(0)
+    },
+  )
+
   test.each([
     'https://127.0.0.1',
     'https://127.1',

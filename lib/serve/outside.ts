@@ -25,9 +25,11 @@ const publicLookup: LookupFunction = (host, options, callback) => {
  * change to a private address after a lookup. Plain http is for trials on this machine (`refusalOfAddress`).
  */
 export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
-  if (!url.startsWith('https:')) return await fetch(url, outgoing)
+  // The parser also accepts HTTPS:, and blanks before it.
+  const address = new URL(url)
+  if (address.protocol !== 'https:') return await fetch(address, outgoing)
   const { method, headers, body, signal } = outgoing
-  const request = send(url, { method, headers, signal, lookup: publicLookup })
+  const request = send(address, { method, headers, signal, lookup: publicLookup })
   request.on('error', () => {})
   request.end(body)
   // oxlint-disable-next-line no-unsafe-type-assertion -- what the event carries
