@@ -7,8 +7,12 @@ function cell(value: Value): string {
   return /^-\d+(\.\d+)?$/.test(text) ? text : quoted(withoutFormula(text))
 }
 
-/** Puts an apostrophe before text that a spreadsheet could mistake for a formula. This includes full-width characters. */
-export const withoutFormula = (text: string) => (/^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text)
+/**
+ * Puts an apostrophe before text that a spreadsheet could mistake for a formula. This includes full-width characters, and text after a
+ * semicolon, a tab or a line break, because spreadsheets in many languages split cells there.
+ */
+export const withoutFormula = (text: string) =>
+  text.replace(/^(?=[=+\-@\t\r\n＝＋－＠])/, "'").replaceAll(/([;\t\r\n])(?=["' ]*[=+\-@＝＋－＠])/g, "$1'")
 
 const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 

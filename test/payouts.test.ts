@@ -85,6 +85,9 @@ test.for([
   ['＋1', '＋1', "'＋1"],
   ['Ann, "the" partner', '"Ann, ""the"" partner"', '"Ann, ""the"" partner"'],
   ['=HYPERLINK("a","b")', '"=HYPERLINK(""a"",""b"")"', `"'=HYPERLINK(""a"",""b"")"`],
+  // Spreadsheets in many languages split cells at semicolons, even inside these quotes.
+  ['a;=1;b', 'a;=1;b', "a;'=1;b"],
+  ['a;" "=1', '"a;"" ""=1"', `"a;'"" ""=1"`],
 ])('payment files hold %j unchanged, but the plain CSV has no formula', ([value = '', cell, guarded]) => {
   const lastLine = (layout: PayoutLayout) =>
     payoutFile(layout, [{ ...payment, name: value, email: value, program_name: value }])
