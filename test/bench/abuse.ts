@@ -20,8 +20,9 @@ const mostMeasured = 300
 const megabyte = 1024 * 1024
 /** Sends one address's hourly requests in parts, each from a different address, because a server counts clicks every 25 seconds. */
 const partsOfHour = 144
-/** Each program has its own totals by value. */
-const programs = 50
+/** Each program has its own totals by value. Two thirds of them let browsers settle leads. */
+const programs = 51
+const letsBrowsersSettle = (program: number) => program % 3 > 0
 
 interface Sent {
   path: string
@@ -58,7 +59,10 @@ const text = (length: number) => randomBytes(length).toString('base64url').slice
 const account = (n: number) => ({ email: `stranger-${n}@example.com`, password: text(30), name: 'Stranger' })
 
 /** The most expensive request of each public route. */
-function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unknownKeys: string[]): Route[] {
+function routesOf(
+  { programId, partnerCode }: Sandbox,
+  { clickIds, unsettledIds, unknownKeys }: Record<'clickIds' | 'unsettledIds' | 'unknownKeys', string[]>,
+): Route[] {
   const additional_data = { note: text(2000) }
   const click = (code: string, more = {}) =>
     json('/api/v1/track/click', {
@@ -87,18 +91,21 @@ function routesOf({ programId, partnerCode }: Sandbox, clickIds: string[], unkno
       perMinute: clicks,
       send: () => click('x', { additional_data: { ...additional_data, test_mode: true, program_id: programId } }),
     },
-    {
-      route: 'browser lead',
-      limit: 'leads',
+    ...[
+      { route: 'browser lead', ids: clickIds },
+      { route: 'browser lead that settles', ids: unsettledIds },
+    ].map(({ route, ids }) => ({
+      route,
+      limit: 'leads' as const,
       perMinute: perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'),
-      send: (n) =>
+      send: (n: number) =>
         json('/api/v1/track/lead', {
           customer_key: text(255),
-          click_id: clickIds[n % clickIds.length],
+          click_id: ids[n % ids.length],
           page_url: `https://shop.example.com/${text(2000)}`,
           additional_data,
         }),
-    },
+    })),
     {
       route: 'sale with an unknown key',
       perMinute: perMinuteOf('track-sale', 'UNKNOWN_KEY_RATE_LIMIT'),
@@ -197,7 +204,15 @@ export async function abuse(): Promise<Result> {
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
   const sandboxEnv = { ...environment, AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' }
   const sandbox = await createSandbox(db, sandboxEnv)
-  const sandboxes = await Promise.all(Array.from({ length: programs }, () => createSandbox(db, sandboxEnv)))
+  const settling = { lead_auth_policy: 'browser_allowed', lead_commission_cents: 100 } as const
+  const sandboxes = await Promise.all(
+    Array.from({ length: programs }, (_, n) => createSandbox(db, sandboxEnv, letsBrowsersSettle(n) ? settling : {})),
+  )
+  // Each settled lead is also a webhook to an endpoint that doesn't answer.
+  await sql.query(
+    `insert into webhook_endpoints (program_id, url, types) select id, 'https://hooks.example.invalid', $1 from programs`,
+    [['lead.created', 'commission.created']],
+  )
   const pid = served.process.pid ?? NaN
 
   async function send({ path: address, ...sent }: Sent, from: string): Promise<unknown> {
@@ -232,7 +247,12 @@ export async function abuse(): Promise<Result> {
     }
   }
   /** Sends one address's hourly allowance, and waits for the background jobs. Returns the answers. */
-  async function hourOf(limit: 'clicks' | 'leads', perMinute: number, next: (n: number) => Sent): Promise<unknown[]> {
+  async function hourOf(
+    what: string,
+    limit: 'clicks' | 'leads',
+    perMinute: number,
+    next: (n: number) => Sent,
+  ): Promise<unknown[]> {
     await counted()
     const before = await read()
     const ofPart = (60 * perMinute) / partsOfHour
@@ -240,43 +260,51 @@ export async function abuse(): Promise<Result> {
     for (let part = 0; part < partsOfHour; part++)
       for (let n = 0; n < ofPart; n += 20) {
         const batch = Array.from({ length: Math.min(20, ofPart - n) }, (_, each) =>
-          send(next(Math.floor(part * ofPart) + n + each), `10.${part}.0.${limit.length}`),
+          send(next(Math.floor(part * ofPart) + n + each), `10.${part}.0.${what.length}`),
         )
         answers.push(...(await Promise.all(batch)))
       }
     await counted()
     const after = await read()
-    most[limit].disk = (after.bytes - before.bytes) / megabyte
+    const disk = (after.bytes - before.bytes) / megabyte
+    most[limit].disk = Math.max(most[limit].disk, disk)
     result.figures.push({
-      route: `an hour of ${limit} with its jobs`,
+      route: `an hour of ${what} with its jobs`,
       'per minute': perMinute,
       'recorded of an hour': answers.filter((answer) => typeof answer === 'object').length,
-      'MB of disk per hour': round(most[limit].disk),
+      'MB of disk per hour': round(disk),
       'MB of log per hour': round((after.logged - before.logged) / megabyte),
     })
     return answers
   }
-  const richClicks = await hourOf('clicks', perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'), (n) =>
+  const richClicks = await hourOf('clicks', 'clicks', perMinuteOf('track-click', 'ADDRESS_RATE_LIMIT'), (n) =>
     richClick(sandboxes[n % programs] ?? sandbox),
   )
-  const richIds = richClicks.flatMap((answer) => (answer as { click_id?: string }).click_id ?? [])
-  await hourOf('leads', perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'), (n) =>
-    json('/api/v1/track/lead', {
-      customer_key: text(255),
-      session_id: text(255),
-      click_id: richIds[n % richIds.length],
-      page_url: `https://shop.example.com/${text(2000)}`,
-    }),
-  )
+  const idsOf = (settle: boolean) =>
+    richClicks.flatMap((answer, n) =>
+      letsBrowsersSettle(n % programs) === settle ? ((answer as { click_id?: string }).click_id ?? []) : [],
+    )
+  const hourOfLeads = async (what: string, ids: string[]) =>
+    await hourOf(what, 'leads', perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'), (n) =>
+      json('/api/v1/track/lead', {
+        customer_key: text(255),
+        session_id: text(255),
+        click_id: ids[n % ids.length],
+        page_url: `https://shop.example.com/${text(2000)}`,
+      }),
+    )
+  const unsettledIds = idsOf(true)
+  await hourOfLeads('leads', idsOf(false))
+  await hourOfLeads('leads that settle', unsettledIds.splice(mostMeasured + 10))
   // Autovacuum would add pages that no route caused.
   await sql.query('alter system set autovacuum = off')
   await sql.query('select pg_reload_conf()')
 
-  for (const [index, { route, perMinute: own = Infinity, limit = 'budget', send: next }] of routesOf(
-    sandbox,
+  for (const [index, { route, perMinute: own = Infinity, limit = 'budget', send: next }] of routesOf(sandbox, {
     clickIds,
-    keys,
-  ).entries()) {
+    unsettledIds,
+    unknownKeys: keys,
+  }).entries()) {
     const from = `203.0.113.${index + 10}`
     const { path: pathname, method = 'GET', body = '' } = next(0)
     const cost = costOf({ pathname, method, authorization: undefined, bodyBytes: body.length })
