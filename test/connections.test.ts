@@ -121,6 +121,8 @@ describe.each(names)('%s', (processor) => {
     }
     expect(await salesOf(shop)).toEqual([])
     expect(await listConnections(db, shop.programId)).toMatchObject([{ refused_at: expect.any(Date) }])
+    expect(await post(addressOf(shop), body, signed)).toMatchObject(recorded)
+    expect(await listConnections(db, shop.programId)).toMatchObject([{ refused_at: null, refusal: null }])
   })
 
   test("keeps programs apart: another program's connection accepts neither its signature nor its refunds", async () => {

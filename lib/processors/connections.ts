@@ -17,8 +17,8 @@ export const isProcessor = (name: string): name is ProcessorName => Object.hasOw
 
 /** Webhook secrets of processors are printable text without blanks. */
 export const processorSecret = z
-  .string('Paste the secret that the processor shows.')
-  .check(z.trim(), z.regex(/^[!-~]{6,500}$/, 'Paste the secret that the processor shows. It has no spaces.'))
+  .string('Enter the webhook secret.')
+  .check(z.trim(), z.regex(/^[!-~]{6,500}$/, 'Enter the webhook secret. It has at least 6 characters and no spaces.'))
 
 export interface NewConnection {
   processor: ProcessorName
@@ -139,12 +139,13 @@ function latestDeliveries(programId: number, accountId: string) {
 export async function readReceiverOf(
   db: Database,
   accountId: string,
-): Promise<(Receiver & { secret: string | null }) | undefined> {
+): Promise<(Receiver & { secret: string | null; refused_at: Date | null }) | undefined> {
   if (!/^conn_[\w-]{43}$/.test(accountId)) return undefined
   const [found] = await db.query(
     kysely
       .selectFrom('processor_connections')
       .select(['account_id', 'program_id', 'processor', 'livemode', sql<string | null>`secret::text`.as('secret')])
+      .select('refused_at')
       .where('account_id', '=', accountId),
   )
   return found && isProcessor(found.processor) ? { ...found, processor: found.processor } : undefined
@@ -160,5 +161,15 @@ export async function noteRefusal(db: Database, accountId: string, refusal: stri
       .where((eb) =>
         eb.or([eb('refused_at', 'is', null), eb('refused_at', '<', sql<Date>`now() - interval '1 minute'`)]),
       ),
+  )
+}
+
+/** Forgets the last refusal of a connection, because a later delivery was verified. */
+export async function forgetRefusal(db: Database, accountId: string): Promise<void> {
+  await db.query(
+    kysely
+      .updateTable('processor_connections')
+      .set({ refused_at: null, refusal: null })
+      .where('account_id', '=', accountId),
   )
 }

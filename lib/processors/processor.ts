@@ -8,6 +8,8 @@ import type { HashEmail } from './payload.ts'
 export interface Processor {
   /** The processor's display name. */
   title: string
+  /** Whether the advertiser invents the webhook secret. Otherwise the processor shows it. */
+  hasInventedSecret: boolean
   /** Checks whether this secret signed the delivery. A signed time must be within five minutes of now. */
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>
   /** The event in a delivery's body, or undefined if the body is not an event of the processor. */

@@ -2,7 +2,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { emailHash } from '../tracking/customers.ts'
 import { applyEvent, type AppliedEvent, type Ask } from './apply-event.ts'
-import { noteRefusal, readReceiverOf, type SecretsEnv } from './connections.ts'
+import { forgetRefusal, noteRefusal, readReceiverOf, type SecretsEnv } from './connections.ts'
 import type { Delivery } from './processor.ts'
 import { processors } from './processors.ts'
 import { readDelivery } from './read-delivery.ts'
@@ -25,11 +25,12 @@ export async function receiveDelivery(
   if (secret === undefined || !(await isSigned(delivery, secret))) {
     const refusal =
       receiver.secret === null
-        ? `The secret of this connection is missing. Paste the one that ${title} shows into the settings.`
+        ? `The secret of this connection is missing. Save the secret of the webhook in ${title} in the settings.`
         : `The signature does not match the body, the time or the secret. Check the secret of this connection in the settings.`
     await noteRefusal(db, receiver.account_id, refusal)
     throw new ApiError('invalid_signature', refusal)
   }
+  if (receiver.refused_at !== null) await forgetRefusal(db, receiver.account_id)
   const event = await readDelivery(receiver, parsed(delivery.body), delivery.header('webhook-id'), (email) =>
     emailHash(key, email),
   )

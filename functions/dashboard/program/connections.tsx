@@ -130,7 +130,9 @@ pages.get(`${route}/:connectionId`, requireProgram('processor:manage'), async (c
     >
       <Card title="Webhook">
         <p>
-          Add this address to the webhooks of {title}, and paste the secret that it shows.{' '}
+          {isProcessor(processor) && processors[processor].hasInventedSecret
+            ? `Invent a secret of 6 to 40 characters. Add this address to the webhooks of ${title} with your secret, and save the same secret below.`
+            : `Add this address to the webhooks of ${title}, and save the secret that ${title} shows.`}{' '}
           <a href={`/docs/${processor}`}>Events and checkout code</a>
         </p>
         <Copy text={`${c.env.BASE_URL}/api/v1/webhooks/${processor}/${accountId}`} label="webhook address" />
@@ -150,8 +152,9 @@ pages.get(`${route}/:connectionId`, requireProgram('processor:manage'), async (c
         )}
         {waiting > 0 && (
           <p>
-            {formatNumber(waiting)} {waiting === 1 ? 'event waits' : 'events wait'} for the connection. Save the secret
-            again to connect it, and they are applied within half an hour.
+            {waiting === 1 ? '1 event waits' : `${formatNumber(waiting)} events wait`} for the connection. Save the
+            secret again to connect it. The service then applies the {waiting === 1 ? 'event' : 'events'} within half an
+            hour.
           </p>
         )}
       </Card>

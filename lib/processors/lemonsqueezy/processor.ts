@@ -29,6 +29,7 @@ const envelope = z.looseObject({
  */
 export const lemonsqueezy: Processor = {
   title: 'Lemon Squeezy',
+  hasInventedSecret: true,
 
   async isSigned({ body, header }, secret) {
     return await isHmac(secret, body, hexBytesOf((header('x-signature') ?? '').slice(0, 200)))

@@ -20,6 +20,7 @@ const envelope = z.looseObject({
  */
 export const paddle: Processor = {
   title: 'Paddle',
+  hasInventedSecret: false,
 
   async isSigned({ body, header, now }, secret) {
     const parts = (header('paddle-signature') ?? '').slice(0, 2000).split(';')

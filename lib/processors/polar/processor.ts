@@ -15,6 +15,7 @@ const envelope = z.looseObject({ type: id, timestamp: time, data: z.looseObject(
  */
 export const polar: Processor = {
   title: 'Polar',
+  hasInventedSecret: false,
 
   async isSigned({ body, header, now }, secret) {
     const deliveryId = header('webhook-id') ?? ''
