@@ -26,25 +26,48 @@ const recorded = { status: 200, body: { outcome: 'recorded' } }
 
 const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000)
 
-/** The event of each processor that reports a sale. */
-const saleEvent: Record<ProcessorName, string> = {
-  paddle: 'transaction.completed',
-  lemonsqueezy: 'order_created',
-  polar: 'order.paid',
+/** Facts about a processor for the tests of all processors. */
+interface Traits {
+  sale: string
+  /** A later payment of a subscription, which names nobody. */
+  renewal: string
+  /** The start of a subscription. */
+  start: string
+  /** The event with the fee, if the processor reports it. */
+  fee: string | null
+  signsTime: boolean
 }
-/** A later payment of a subscription, which contains no buyer data. */
-const renewalEvent: Record<ProcessorName, string> = {
-  paddle: 'transaction.completed:renewal-without-data',
-  lemonsqueezy: 'subscription_payment_success:without-data',
-  polar: 'order.paid:renewal-without-data',
+
+const traits: Record<ProcessorName, Traits> = {
+  paddle: {
+    sale: 'transaction.completed',
+    renewal: 'transaction.completed:renewal-without-data',
+    start: 'subscription.created',
+    fee: 'transaction.completed',
+    signsTime: true,
+  },
+  lemonsqueezy: {
+    sale: 'order_created',
+    renewal: 'subscription_payment_success:without-data',
+    start: 'subscription_created',
+    fee: null,
+    signsTime: false,
+  },
+  polar: {
+    sale: 'order.paid',
+    renewal: 'order.paid:renewal-without-data',
+    start: 'subscription.created',
+    fee: 'order.updated',
+    signsTime: true,
+  },
 }
 const earned = { amount: 12_000, base: 10_000, commission: 2000, reversed: 0, refunded: 0 }
 
 describe.each(names)('%s', (processor) => {
   test('a sale is recorded once, in two database requests, with the amount without tax as the base', async () => {
     const shop = await connect(processor)
-    expect(await report(shop, saleEvent[processor])).toMatchObject({ ...recorded, requests: 2 })
-    expect(await report(shop, saleEvent[processor])).toMatchObject({
+    expect(await report(shop, traits[processor].sale)).toMatchObject({ ...recorded, requests: 2 })
+    expect(await report(shop, traits[processor].sale)).toMatchObject({
       status: 200,
       body: { outcome: expect.any(String) },
     })
@@ -54,11 +77,10 @@ describe.each(names)('%s', (processor) => {
   test('a program can exclude the reported fee from the base', async () => {
     const shop = await connect(processor)
     await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
-    await report(shop, saleEvent[processor])
-    // Polar reports its fee after the payment.
-    if (processor === 'polar') await report(shop, 'order.updated')
-    // Lemon Squeezy reports no fee.
-    const base = processor === 'lemonsqueezy' ? 10_000 : 9400
+    await report(shop, traits[processor].sale)
+    const { fee } = traits[processor]
+    if (fee !== null) await report(shop, fee)
+    const base = fee === null ? 10_000 : 9400
     const [sale] = await salesOf(shop)
     expect(sale).toMatchObject({ amount: 12_000, base, commission: base / 5 })
     const request = {
@@ -68,15 +90,13 @@ describe.each(names)('%s', (processor) => {
       withCustomer: false,
     }
     expect((await explainSale(db, request)).commission?.text).toContain(
-      processor === 'lemonsqueezy'
-        ? '120.00 minus $20.00 of tax is'
-        : "120.00 minus $20.00 of tax and $6.00 of the processor's fee is",
+      fee === null ? '120.00 minus $20.00 of tax is' : "120.00 minus $20.00 of tax and $6.00 of the processor's fee is",
     )
   })
 
   test('a free order settles the lead and creates no sale', async () => {
     const shop = await connect(processor)
-    expect(await report(shop, `${saleEvent[processor]}:free`)).toMatchObject(recorded)
+    expect(await report(shop, `${traits[processor].sale}:free`)).toMatchObject(recorded)
     expect(await salesOf(shop)).toEqual([])
   })
 
@@ -97,7 +117,7 @@ describe.each(names)('%s', (processor) => {
 
   test('refuses wrong keys, changed bodies, old timestamps and missing signatures', async () => {
     const shop = await connect(processor)
-    const body = JSON.stringify(processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop)))
+    const body = JSON.stringify(processorFixtures[processor].events[traits[processor].sale]?.(storyOf(shop)))
     const { headersOf } = processorFixtures[processor]
     const signed = headersOf(body, shop.secret, new Date())
     const minute = 60_000
@@ -106,7 +126,7 @@ describe.each(names)('%s', (processor) => {
       [`${body} `, signed],
       [body, {}],
       [body, Object.fromEntries(Object.keys(signed).map((name) => [name, 'x'.repeat(5000)]))],
-      ...(processor === 'lemonsqueezy'
+      ...(!traits[processor].signsTime
         ? []
         : [-6, 6].map((minutes): [string, Record<string, string>] => [
             body,
@@ -127,13 +147,14 @@ describe.each(names)('%s', (processor) => {
 
   test("keeps programs apart: another program's connection accepts neither its signature nor its refunds", async () => {
     const [shop, other] = [await connect(processor), await connect(processor)]
-    await changeSecret(db, env, other.programId, other.accountId, 'another-secret')
+    const otherSecret = shop.secret.replace('whsec_', 'whsec_bm90')
+    await changeSecret(db, env, other.programId, other.accountId, otherSecret)
     const story = storyOf(shop)
-    const event = processorFixtures[processor].events[saleEvent[processor]]?.(story) ?? {}
+    const event = processorFixtures[processor].events[traits[processor].sale]?.(story) ?? {}
     expect(await send({ ...shop, accountId: other.accountId }, event)).toMatchObject({ status: 400 })
     await send(shop, event)
     // The other program can't refer to this program, its click or its payment.
-    expect(await send({ ...other, secret: 'another-secret' }, event)).toMatchObject({ body: { outcome: 'ignored' } })
+    expect(await send({ ...other, secret: otherSecret }, event)).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await salesOf(other)).toEqual([])
     const another = names.find((name) => name !== processor) ?? 'paddle'
     expect(await post(addressOf({ ...shop, processor: another }), '{}', {})).toMatchObject({ status: 404 })
@@ -143,23 +164,23 @@ describe.each(names)('%s', (processor) => {
 
   test('a sandbox connection creates test sales', async () => {
     const shop = await connect(processor, {}, false)
-    await report(shop, saleEvent[processor])
+    await report(shop, traits[processor].sale)
     expect(await salesOf(shop)).toMatchObject([{ is_test: true, commission: null }])
   })
 
   test('events of a disconnected connection wait and apply when it is connected again', async () => {
     const shop = await connect(processor)
     await disconnectConnection(db, shop.programId, shop.accountId)
-    expect(await report(shop, saleEvent[processor])).toMatchObject({ body: { outcome: 'parked' } })
+    expect(await report(shop, traits[processor].sale)).toMatchObject({ body: { outcome: 'parked' } })
     expect(await salesOf(shop)).toEqual([])
     expect(await listConnections(db, shop.programId)).toMatchObject([{ waiting: 1 }])
     await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
     await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
     expect(await salesOf(shop)).toMatchObject([earned])
     // A renewal waits too, although it contains no buyer data.
-    await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created')
+    await report(shop, traits[processor].start)
     await disconnectConnection(db, shop.programId, shop.accountId)
-    expect(await report(shop, renewalEvent[processor], { now: inSeconds(9) })).toMatchObject({
+    expect(await report(shop, traits[processor].renewal, { now: inSeconds(9) })).toMatchObject({
       body: { outcome: 'parked' },
     })
     await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
@@ -169,7 +190,7 @@ describe.each(names)('%s', (processor) => {
 
   test('an unreadable delivery is kept encrypted and can be replayed, and strangers cause no notification', async () => {
     const shop = await connect(processor)
-    const event = processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop)) ?? {}
+    const event = processorFixtures[processor].events[traits[processor].sale]?.(storyOf(shop)) ?? {}
     const broken = JSON.stringify(event).replaceAll(/"(currency|currency_code)":"[A-Za-z]+"/g, '"$1":17')
     const { headersOf } = processorFixtures[processor]
     const answer = await post(addressOf(shop), broken, headersOf(broken, shop.secret, new Date()))
@@ -295,7 +316,7 @@ test.each(names)(
     const statuses = new Set<number>()
     const receive = async (body: object) => statuses.add((await send(shop, body)).status)
     for (const type of documented[processor]) {
-      for (const name of ['', ':subscription', ':chargeback'].map((feature) => `${saleEvent[processor]}${feature}`)) {
+      for (const name of ['', ':subscription', ':chargeback'].map((feature) => `${traits[processor].sale}${feature}`)) {
         const event = events[name]
         if (event) await receive(named(event(storyOf(shop)), type))
       }
@@ -759,17 +780,17 @@ test.each(names)('%s: a lead attributes earlier payments while the connection is
   const shop = await connect(processor)
   const call = await callerOf(shop)
   const late = { clickId: null, customerKey: 'late', now: new Date() }
-  await report(shop, saleEvent[processor], late)
-  await report(shop, processor === 'lemonsqueezy' ? 'subscription_created' : 'subscription.created', late)
+  await report(shop, traits[processor].sale, late)
+  await report(shop, traits[processor].start, late)
   expect(await salesOf(shop)).toMatchObject([{ amount: 12_000, partner_id: null, commission: null }])
   await disconnectConnection(db, shop.programId, shop.accountId)
   // A repeated payment still waits for its buyer.
-  await report(shop, saleEvent[processor], late)
+  await report(shop, traits[processor].sale, late)
   expect(await call(trackLead, { customer_key: 'late', click_id: shop.clickId })).toBe(200)
   expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])
   await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
   // The lead also identified the buyer of the subscription, so a renewal is attributed to them.
-  await report(shop, renewalEvent[processor], { now: inSeconds(1) })
+  await report(shop, traits[processor].renewal, { now: inSeconds(1) })
   expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
 })
 
@@ -815,7 +836,7 @@ const withData = (event: object, data: object) => ({ ...event, data: { ...Object
 
 test.each(names)('%s: extreme amounts, ids, texts and times cause no internal error', async (processor) => {
   const shop = await connect(processor)
-  await report(shop, saleEvent[processor])
+  await report(shop, traits[processor].sale)
   const recordedSales = await salesOf(shop)
   for (const event of extremes[processor](storyOf(shop))) {
     const { status, body } = await send(shop, event)
@@ -826,7 +847,7 @@ test.each(names)('%s: extreme amounts, ids, texts and times cause no internal er
   // Custom data of almost a megabyte, and texts that the database cannot store.
   const lots = Object.fromEntries(Array.from({ length: 25_000 }, (_, at) => [`field_${at}`, '\ud800\u0000']))
   const odd = { order: 'odd', customerKey: '\udc00' }
-  const event = JSON.stringify(processorFixtures[processor].events[saleEvent[processor]]?.(storyOf(shop, odd)))
+  const event = JSON.stringify(processorFixtures[processor].events[traits[processor].sale]?.(storyOf(shop, odd)))
   const body = event.replace('"svc_click_id"', `${JSON.stringify(lots).slice(1, -1)},"svc_click_id"`)
   const { headersOf } = processorFixtures[processor]
   expect(await post(addressOf(shop), body, headersOf(body, shop.secret, new Date()))).toMatchObject(recorded)

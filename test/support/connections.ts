@@ -55,7 +55,8 @@ export function openConnections(endpoint: TestEndpoint) {
     return { status: response.status, body: await response.json(), requests: neon.requests - before }
   }
   const secretOf = async (shop: TestShop, processor: ProcessorName, accountId: string): Promise<ConnectedShop> => {
-    const secret = processor === 'polar' ? 'polar_whs_secret' : `secret-of-${shop.programId}`
+    // Every signature scheme accepts this form.
+    const secret = `whsec_${Buffer.from(`secret of ${shop.programId}`).toString('base64')}`
     await changeSecret(db, env, shop.programId, accountId, secret)
     return { ...shop, processor, accountId, secret }
   }
