@@ -3,6 +3,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
+import { noteOfEntry, transactionOfEntry } from './balances.ts'
 import { payoutsStatement } from './payouts.ts'
 
 export type PayoutLine = InferResult<ReturnType<typeof payoutLinesStatement>>[number]
@@ -35,28 +36,33 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
     .innerJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
     )
-    .innerJoin('balance_entries as e', (join) =>
-      join
-        .onRef('e.program_id', '=', 'l.program_id')
-        .onRef('e.partner_id', '=', 'l.partner_id')
-        .onRef('e.currency', '=', 'l.currency')
-        .onRef('e.entry_number', '=', 'l.entry_number'),
+    // With `limit`, Postgres reads one entry by its whole key for each line, even if its statistics don't know a new program's rows yet.
+    .innerJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('balance_entries as n')
+          .selectAll('n')
+          .whereRef('n.program_id', '=', 'l.program_id')
+          .whereRef('n.partner_id', '=', 'l.partner_id')
+          .whereRef('n.currency', '=', 'l.currency')
+          .whereRef('n.entry_number', '=', 'l.entry_number')
+          .limit(1)
+          .as('e'),
+      (join) => join.onTrue(),
     )
-    .leftJoin('commissions as c', (join) =>
-      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.commission_id'),
-    )
-    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
-    .leftJoin('adjustments as a', (join) =>
-      join.onRef('a.program_id', '=', 'e.program_id').onRef('a.id', '=', 'e.adjustment_id'),
-    )
-    .leftJoin('balance_entries as r', (join) =>
-      join
-        .onRef('r.program_id', '=', 'l.program_id')
-        .on('r.cause', '=', 'payout_returned')
-        .on('r.commission_id', 'is', null)
-        .onRef('r.payout_id', '=', 'l.payout_id')
-        .on((eb) => eb(eb.fn.coalesce('r.correction_number', eb.lit(1)), '=', eb.ref('l.payment_number')))
-        .on('l.is_returned', '=', true),
+    .leftJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('balance_entries as n')
+          .select(['n.reference', 'n.created_at'])
+          .whereRef('n.program_id', '=', 'l.program_id')
+          .where('n.cause', '=', 'payout_returned')
+          .where('n.commission_id', 'is', null)
+          .whereRef('n.payout_id', '=', 'l.payout_id')
+          .where((on) => on(on.fn.coalesce('n.correction_number', on.lit(1)), '=', on.ref('l.payment_number')))
+          .limit(1)
+          .as('r'),
+      (join) => join.on('l.is_returned', '=', true),
     )
     .select((eb) => [
       'l.id',
@@ -68,10 +74,10 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
       'l.currency',
       'e.cause',
       'e.commission_id',
-      's.transaction_id',
+      transactionOfEntry,
       'e.refund_id',
       'e.adjustment_id',
-      'a.note',
+      noteOfEntry,
       /** The part of the entry that this payment pays. */
       'l.amount_cents',
       /** The whole entry. */

@@ -3,6 +3,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
+import { noteOfEntry, transactionOfEntry } from './balances.ts'
 
 /** A partner, as seen by their program or by the person themselves. */
 export type StatementOf = { programId: number; partnerId: number } | { userId: string; programId: number }
@@ -83,13 +84,6 @@ export function statementEntriesStatement(of: StatementOf, { from, to, currency 
     .innerJoin('balance_entries as e', (join) =>
       join.onRef('e.program_id', '=', 'p.program_id').onRef('e.partner_id', '=', 'p.id'),
     )
-    .leftJoin('commissions as c', (join) =>
-      join.onRef('c.program_id', '=', 'e.program_id').onRef('c.id', '=', 'e.commission_id'),
-    )
-    .leftJoin('sales as s', (join) => join.onRef('s.program_id', '=', 'c.program_id').onRef('s.id', '=', 'c.sale_id'))
-    .leftJoin('adjustments as a', (join) =>
-      join.onRef('a.program_id', '=', 'e.program_id').onRef('a.id', '=', 'e.adjustment_id'),
-    )
     .select([
       'e.entry_number as id',
       'e.program_id',
@@ -99,12 +93,12 @@ export function statementEntriesStatement(of: StatementOf, { from, to, currency 
       'e.amount_cents',
       'e.balance_after_cents',
       'e.commission_id',
-      's.transaction_id',
+      transactionOfEntry,
       'e.refund_id',
       'e.payout_id',
       'e.reference',
       'e.adjustment_id',
-      'a.note',
+      noteOfEntry,
     ])
     .where('e.currency', '=', chosen(currency))
     .where('e.created_at', '>=', from)

@@ -76,18 +76,35 @@ left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."
 where "w"."program_id" = $1 and "w"."payout_run_id" = $2
 order by "w"."id" desc
 limit $3;
-select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."partner_id", "p"."name" as "partner_name", "l"."currency", "e"."cause", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."adjustment_id", "a"."note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at", case when "l"."is_returned" = $1 then "r"."reference" else "w"."reference" end as "reference", "r"."created_at" as "returned_at"
+select "l"."id", "l"."program_id", "l"."payout_id", "w"."payout_run_id", "l"."partner_id", "p"."name" as "partner_name", "l"."currency", "e"."cause", "e"."commission_id", (
+  select s.transaction_id
+  from sales s
+  where s.program_id = e.program_id and s.id = (
+    select c.sale_id
+    from commissions c
+    where c.program_id = e.program_id and c.id = e.commission_id
+  )
+) as "transaction_id", "e"."refund_id", "e"."adjustment_id", (
+  select a.note
+  from adjustments a
+  where a.program_id = e.program_id and a.id = e.adjustment_id
+) as "note", "l"."amount_cents", "e"."amount_cents" as "entry_cents", "l"."is_returned", "e"."created_at", case when "l"."is_returned" = $1 then "r"."reference" else "w"."reference" end as "reference", "r"."created_at" as "returned_at"
 from "payout_lines" as "l"
 inner join "payouts" as "w" on "w"."program_id" = "l"."program_id" and "w"."id" = "l"."payout_id"
 inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id" = "w"."partner_id"
-inner join "balance_entries" as "e" on "e"."program_id" = "l"."program_id" and "e"."partner_id" = "l"."partner_id" and "e"."currency" = "l"."currency" and "e"."entry_number" = "l"."entry_number"
-left join "commissions" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."commission_id"
-left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
-left join "adjustments" as "a" on "a"."program_id" = "e"."program_id" and "a"."id" = "e"."adjustment_id"
-left join "balance_entries" as "r" on "r"."program_id" = "l"."program_id" and "r"."cause" = $2 and "r"."commission_id" is null and "r"."payout_id" = "l"."payout_id" and coalesce("r"."correction_number", 1) = "l"."payment_number" and "l"."is_returned" = $3
-where "l"."program_id" = $4 and "w"."payout_run_id" = $5 and "l"."id" < $6
+inner join lateral (
+  select "n".*
+  from "balance_entries" as "n"
+  where "n"."program_id" = "l"."program_id" and "n"."partner_id" = "l"."partner_id" and "n"."currency" = "l"."currency" and "n"."entry_number" = "l"."entry_number"
+  limit $2) as "e" on true
+left join lateral (
+  select "n"."reference", "n"."created_at"
+  from "balance_entries" as "n"
+  where "n"."program_id" = "l"."program_id" and "n"."cause" = $3 and "n"."commission_id" is null and "n"."payout_id" = "l"."payout_id" and coalesce("n"."correction_number", 1) = "l"."payment_number"
+  limit $4) as "r" on "l"."is_returned" = $5
+where "l"."program_id" = $6 and "w"."payout_run_id" = $7 and "l"."id" < $8
 order by "l"."id" desc
-limit $7;
+limit $9;
 
 -- listPayoutLines of a partner
 select "w"."program_id", "g"."name" as "program_name", "w"."id", "w"."partner_id", "p"."name" as "partner_name", coalesce("p"."payout_email", "p"."email") as "payout_email", "p"."payout_waits_until", "w"."payout_address", "w"."currency", "w"."requested_cents", "w"."amount_cents", "w"."status", "w"."reason", "w"."payout_run_id", "w"."reference", "w"."paid_on", "w"."created_at", "w"."updated_at", "w"."decided_at", "i"."outcome" as "provider_outcome", "i"."provider_reason", "i"."claim_until"
@@ -96,21 +113,24 @@ inner join "partners" as "p" on "p"."program_id" = "w"."program_id" and "p"."id"
 inner join "programs" as "g" on "g"."id" = "w"."program_id"
 left join "payout_items" as "i" on "i"."program_id" = "w"."program_id" and "i"."payout_id" = "w"."id"
 where "p"."user_id" = $1 and "w"."id" = $2
--- 11 lines as in listPayoutLines of a run
-where "p"."user_id" = $4 and "l"."payout_id" = $5
+-- 28 lines as in listPayoutLines of a run
+where "p"."user_id" = $6 and "l"."payout_id" = $7
 order by "l"."id" desc
-limit $6;
+limit $8;
 
 -- listStatementEntries
 select "p"."id"
 from "partners" as "p"
 where "p"."program_id" = $1 and "p"."id" = $2;
-select "e"."entry_number" as "id", "e"."program_id", "e"."created_at", "e"."cause", "e"."currency", "e"."amount_cents", "e"."balance_after_cents", "e"."commission_id", "s"."transaction_id", "e"."refund_id", "e"."payout_id", "e"."reference", "e"."adjustment_id", "a"."note"
+select "e"."entry_number" as "id", "e"."program_id", "e"."created_at", "e"."cause", "e"."currency", "e"."amount_cents", "e"."balance_after_cents", "e"."commission_id", (
+  -- 7 lines as in listPayoutLines of a run
+) as "transaction_id", "e"."refund_id", "e"."payout_id", "e"."reference", "e"."adjustment_id", (
+  select a.note
+  from adjustments a
+  where a.program_id = e.program_id and a.id = e.adjustment_id
+) as "note"
 from "partners" as "p"
 inner join "balance_entries" as "e" on "e"."program_id" = "p"."program_id" and "e"."partner_id" = "p"."id"
-left join "commissions" as "c" on "c"."program_id" = "e"."program_id" and "c"."id" = "e"."commission_id"
-left join "sales" as "s" on "s"."program_id" = "c"."program_id" and "s"."id" = "c"."sale_id"
-left join "adjustments" as "a" on "a"."program_id" = "e"."program_id" and "a"."id" = "e"."adjustment_id"
 where "p"."program_id" = $1 and "p"."id" = $2 and "e"."currency" = coalesce($3, (
     select o.currency
     from programs o
