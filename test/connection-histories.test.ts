@@ -10,7 +10,7 @@ import { type FunctionMistakes, plantInFunctions } from './support/planted-funct
 import { startEndpoint } from './support/stack.ts'
 
 const seed = Number(process.env['SEED'] ?? 1)
-const seeds = Number(process.env['SEEDS'] ?? 3)
+const seeds = Number(process.env['SEEDS'] ?? 2)
 
 const [{ env, sql, neon }, stripe, service] = await Promise.all([startEndpoint(), startLocalStripe(), loadService()])
 afterAll(() => stripe.close())

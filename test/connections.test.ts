@@ -460,7 +460,9 @@ describe('Paddle', () => {
     const shop = await connect('paddle')
     const twin = await connectAgain(shop, true)
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
-    for (const [at, order] of permutations('0123').entries()) {
+    // The other connection gets the events in the opposite order, so half of the orders cover all of them.
+    const orders = permutations('0123').filter((order) => order < order.split('').toReversed().join(''))
+    for (const [at, order] of orders.entries()) {
       const story = { order: `${at}` }
       const moved = (name: string, data: object) => changed(shop, name, data, { ...story, amount: 4000, tax: 667 })
       const events = [

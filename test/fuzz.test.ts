@@ -54,7 +54,7 @@ test.each(strangeIds)("pages, resources and forms don't accept the id %j", async
 })
 
 test(
-  `800 hostile requests cause no error, reveal no internals and leave nothing half written (SEED=${seed})`,
+  `400 hostile requests cause no error, reveal no internals and leave nothing half written (SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
@@ -66,18 +66,17 @@ test(
       baseUrl,
       document,
       sandbox,
-      requests: 800,
+      requests: 400,
       seed,
       routes,
       openStage: open,
       forms,
     })
     expect(wrong).toEqual([])
-    // Each kind of answer must occur, or the requests aren't as intended. Twenty seeds had 142 to 214, 109 to 152 and
-    // 149 to 213 of them.
-    expect(statuses[200]).toBeGreaterThan(50)
-    expect(statuses[303]).toBeGreaterThan(50)
-    expect(statuses[400]).toBeGreaterThan(50)
+    // Each kind of answer must occur, or the requests aren't as intended.
+    expect(statuses[200]).toBeGreaterThan(25)
+    expect(statuses[303]).toBeGreaterThan(25)
+    expect(statuses[400]).toBeGreaterThan(25)
     expect(saleIds.size).toBeGreaterThan(0)
     const { rows } = await stack.sql.query<{ id: string }>(
       `select id from sales where transaction_id not like '${stagedSale}%' and request_id is not null order by id`,

@@ -508,7 +508,7 @@ async function findIn(
     const logs: string[] = []
     Object.assign(globalThis, { svcLog: (...line: unknown[]) => logs.push(line.join(' ')) })
     for (let next = seed; next < seed + histories && !found.some((line) => says.test(line)); next++)
-      found.push(...(await checkPlan(desk, drawPlan(next, ways))))
+      found.push(...(await checkPlan(desk, drawPlan(next, ways), says)))
     expect([...found, ...logs].filter((line) => unrunnable.test(line))).toEqual([])
   } finally {
     await takeOut()
@@ -524,5 +524,5 @@ test('the oracle finds nothing if the planted functions equal the real ones', { 
   const names = Object.values(mistakes).flatMap(({ functions = {} }) => Object.keys(functions))
   const functions = Object.fromEntries(names.map((name) => [name, 'intact();']))
   const played = [...new Set(Object.values(mistakes).flatMap((mistake) => (mistake.functions ? mistake.ways : [])))]
-  expect(await findIn({ ways: played, says: /./, functions }, 4)).toEqual([])
+  expect(await findIn({ ways: played, says: /./, functions }, 2)).toEqual([])
 })
