@@ -552,6 +552,7 @@ export interface JoinPages {
   logo_url: string | null;
   program_id: Int8;
   questions: Generated<Json>;
+  shows_numbers: Generated<boolean>;
   slug: string;
   terms_version: number | null;
   version: Generated<number>;

@@ -25,6 +25,8 @@ create table join_pages (
   slug text not null,
   is_open boolean not null default false,
   approves_at_once boolean not null default false,
+  -- Shows `program_numbers` (functions/programs/joining.sql).
+  shows_numbers boolean not null default false,
   -- Plain text.
   intro text check (length(intro) between 1 and 5000),
   -- The page's Content-Security-Policy header contains the host, so only characters of a host are allowed.

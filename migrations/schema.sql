@@ -819,6 +819,7 @@ create table join_pages (
   slug text not null,
   is_open boolean not null default false,
   approves_at_once boolean not null default false,
+  shows_numbers boolean not null default false,
   intro text,
   logo_url text,
   questions jsonb not null default '[]'::jsonb,
@@ -10402,6 +10403,31 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.program_numbers(of_program_id bigint, OUT days_to_payout integer, OUT reversed_bp integer)
+ RETURNS record
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p.days, r.bp
+  from (
+    select case when count(*) >= 30 then
+      greatest(1, round(percentile_cont(0.5) within group (order by extract(epoch from c.paid_at - c.created_at)) / 86400))::integer end as days
+    from (
+      select c.paid_at, c.created_at from commissions c
+      where c.program_id = of_program_id and c.payout_id is not null and c.paid_at is not null and c.sale_id is not null
+      order by c.payout_id desc limit 1000
+    ) c
+  ) p, (
+    select case when count(*) >= 30 then (10000 * count(*) filter (where c.reversal <> 'none') / count(*))::integer end as bp
+    from (
+      select c.reversal from commissions c join programs g on g.id = c.program_id
+      where c.program_id = of_program_id and not c.is_shadow and c.created_at < now() - make_interval(days => g.hold_days)
+      order by c.created_at desc limit 1000
+    ) c
+  ) r
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.program_of_click(aff text, host text, OUT program_id bigint, OUT is_ambiguous boolean)
  RETURNS record
  LANGUAGE plpgsql
@@ -12004,6 +12030,7 @@ begin
     raise exception 'nobody confirmed an address' using errcode = 'check_violation', constraint = 'join_pages_verified';
   end if;
   page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
+  page.shows_numbers := coalesce((changes ->> 'shows_numbers')::boolean, page.shows_numbers);
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
   page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
   page.questions := coalesce(changes -> 'questions', page.questions);
@@ -12024,8 +12051,8 @@ begin
   if (page.questions, page.terms_version) is distinct from (before_change.questions, before_change.terms_version) then
     page.version := page.version + 1;
   end if;
-  update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once, intro = page.intro,
-    logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
+  update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once,
+    shows_numbers = page.shows_numbers, intro = page.intro, logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
   where j.program_id = of_program_id and j is distinct from page;
 end $function$
 ;

@@ -87,7 +87,10 @@ test('a partner adds, tests and reads a postback, and a hostile address is refus
   ] as const)
     expect(refusalIn((await post(page, { ...kept, ...change }, token)).headers)).toContain(refusal)
   // These values are too long for a cookie.
-  await post(page, { ...kept, url: `https://tracker.example.com/?${'x'.repeat(8000)}` }, token)
+  const long = `https://tracker.example.com/?${'x'.repeat(8000)}`
+  const refused = await post(page, { ...kept, url: long }, token)
+  expect(refused.text).toContain(`value="${long}"`)
+  expect(refused.text).toContain('Use at most 2,000 characters')
   expect((await get(page, token)).text).not.toContain('GET https://tracker')
   const added = (await post(page, kept, token)).headers.get('location') ?? ''
   expect(added).toMatch(/^\/partner\/postbacks\/\d+\/\d+$/)

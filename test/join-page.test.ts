@@ -4,10 +4,13 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import writeDaily from '../functions/write-daily-notifications.ts'
+import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
 import { findProgramOfHost, programHost } from '../lib/programs/hosts.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
 import { needsStatement } from '../lib/programs/needs-attention.ts'
+import { createLedgerProgram } from './support/ledger.ts'
 import { newEmail, openJoinPages } from './support/join-pages.ts'
 import { inNoWorker, sessionCookieOf } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -95,6 +98,48 @@ describe('the join page', () => {
       [],
     ])
     expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your e-mail')
+  })
+
+  test('shows how fast the program pays and how much is reversed, if the program wants it and has 30 commissions', async () => {
+    const ledger = await createLedgerProgram(sql, db, { holdDays: 0 })
+    const { programId, partnerIds } = ledger
+    const { slug } = await changeJoinPage(db, programId, {})
+    await sql.query('update join_pages set is_open = true where program_id = $1', [programId])
+    const figures = async (language = 'en') => {
+      const { text } = await visit(`/join/${slug}`, { headers: { 'accept-language': language } })
+      return Array.from(text.matchAll(/<dt[^>]*>([^<]*)<\/dt><dd><bdi>([^<]*)</g), ([, name, value]) => [name, value])
+    }
+    const sales = []
+    for (let count = 0; count < 29; count++) sales.push(await ledger.soldBy(0, 10_000))
+    const pay = async () => {
+      await approveDueCommissions(db, 100)
+      const { rows } = await sql.query('select balance_cents::integer as cents from balances where program_id = $1', [
+        programId,
+      ])
+      const ask = { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents: rows[0].cents }
+      const payoutId = await askPayout(db, { ...ask, requestId: crypto.randomUUID() })
+      await payPayout(db, programId, payoutId, ask.amountCents, { reference: '1', paid_on: new Date() })
+    }
+    await pay()
+    await changeJoinPage(db, programId, { shows_numbers: true })
+    expect(await figures()).toEqual([])
+    await ledger.soldBy(0, 10_000)
+    await pay()
+    for (const { id } of sales.slice(0, 3)) await ledger.refund(id, 4000)
+    await sql.query(
+      `update commissions set created_at = created_at - interval '12 days 5 hours' where program_id = $1`,
+      [programId],
+    )
+    expect(await figures()).toEqual([
+      ['Median time from a sale to its payout', '12 days'],
+      ['Commissions reversed completely or in part', '10%'],
+    ])
+    expect(await figures('de')).toEqual([
+      ['Mittlere Zeit (Median) vom Verkauf bis zur Auszahlung', '12 Tage'],
+      ['Ganz oder teilweise stornierte Provisionen', '10\u00a0%'],
+    ])
+    await changeJoinPage(db, programId, { shows_numbers: false })
+    expect(await figures()).toEqual([])
   })
 
   test('leads to the invitation from the mailed link, which works once even if a scanner opens it', async () => {

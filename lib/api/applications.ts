@@ -89,6 +89,7 @@ export function asJoinPage(page: JoinPage, baseUrl: string) {
     slug,
     is_open,
     approves_at_once,
+    shows_numbers,
     intro,
     logo_url,
     questions,
@@ -102,6 +103,7 @@ export function asJoinPage(page: JoinPage, baseUrl: string) {
     url: addressOfPage(page, baseUrl),
     is_open,
     approves_at_once,
+    shows_numbers,
     intro,
     logo_url,
     questions,
@@ -138,6 +140,7 @@ const joinPage = () =>
     url: text(),
     is_open: z.boolean(),
     approves_at_once: z.boolean(),
+    shows_numbers: z.boolean(),
     intro: text(),
     logo_url: text(),
     questions: z.array(z.object({ label: z.string(), type: z.enum(questionTypes), required: z.boolean() })),
@@ -152,6 +155,7 @@ const pageExample = {
   url: 'https://api.example.com/join/example',
   is_open: true,
   approves_at_once: false,
+  shows_numbers: false,
   intro: 'Recommend us and earn 20%.',
   logo_url: null,
   questions: [{ label: 'Where do you publish?', type: 'short', required: true }],
@@ -195,6 +199,8 @@ const pageFields = {
   is_open: 'Whether the page is public. Your own form works even if it is not.',
   approves_at_once:
     'Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide.',
+  shows_numbers:
+    'Whether the page shows the median time from a sale to its payout and the share of reversed commissions. Each figure needs 30 commissions.',
   intro: 'Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item.',
   logo_url: 'The `https://` address of an image. Visitors load it from that address.',
   questions:

@@ -64,6 +64,8 @@ export const joinPageChanges = z.strictObject({
   slug: z.optional(z.string().check(z.regex(/^(?=.{3,60}$)[a-z0-9]+(-[a-z0-9]+)*$/, slugRule))),
   is_open: z.optional(z.boolean()),
   approves_at_once: z.optional(z.boolean()),
+  /** Whether the page shows the program's figures. */
+  shows_numbers: z.optional(z.boolean()),
   intro: z.optional(z.nullable(plainText(5000))),
   logo_url: z.optional(z.nullable(logoAddress)),
   questions: z.optional(
@@ -80,6 +82,14 @@ export const joinPageChanges = z.strictObject({
   self_billing: z.optional(z.boolean()),
 })
 export type JoinPageChanges = z.output<typeof joinPageChanges>
+
+/** The figures of a program, if the page shows them. Null if there are too few commissions. */
+interface ProgramNumbers {
+  /** The median time from a sale to its payout. */
+  days_to_payout: number | null
+  /** The share of commissions that were reversed completely or in part. */
+  reversed_bp: number | null
+}
 
 export type JoinPage = InferResult<ReturnType<typeof pageStatement>>[number]
 
@@ -98,9 +108,13 @@ function pagesStatement() {
     .select((eb) => [
       eb.fn.coalesce('j.is_open', eb.lit(false)).as('is_open'),
       eb.fn.coalesce('j.approves_at_once', eb.lit(false)).as('approves_at_once'),
+      eb.fn.coalesce('j.shows_numbers', eb.lit(false)).as('shows_numbers'),
       eb.fn.coalesce('j.version', eb.lit(0)).as('version'),
       sql<JoinQuestion[]>`coalesce(j.questions, '[]')`.as('questions'),
       eb.fn.coalesce('t.self_billing', eb.lit(false)).as('self_billing'),
+      sql<ProgramNumbers | null>`case when j.shows_numbers then (select to_jsonb(n) from program_numbers(g.id) n) end`.as(
+        'numbers',
+      ),
     ])
     .where('g.deleted_at', 'is', null)
 }

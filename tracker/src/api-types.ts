@@ -494,6 +494,8 @@ export interface ApiOperations {
       is_open?: boolean | undefined
       /** Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide. */
       approves_at_once?: boolean | undefined
+      /** Whether the page shows the median time from a sale to its payout and the share of reversed commissions. Each figure needs 30 commissions. */
+      shows_numbers?: boolean | undefined
       /** Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item. */
       intro?: string | null | undefined
       /** The `https://` address of an image. Visitors load it from that address. */
@@ -512,6 +514,7 @@ export interface ApiOperations {
         url: string | null
         is_open: boolean
         approves_at_once: boolean
+        shows_numbers: boolean
         intro: string | null
         logo_url: string | null
         questions: { label: string; type: 'short' | 'long'; required: boolean }[]
@@ -533,6 +536,7 @@ export interface ApiOperations {
         url: string | null
         is_open: boolean
         approves_at_once: boolean
+        shows_numbers: boolean
         intro: string | null
         logo_url: string | null
         questions: { label: string; type: 'short' | 'long'; required: boolean }[]

@@ -1,9 +1,9 @@
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
 import { answerLengths, type JoinPage, selfBillingClause } from '../../../lib/programs/join-page.ts'
-import { Card } from '../components/blocks.tsx'
+import { Card, Facts } from '../components/blocks.tsx'
 import { Field, FieldError, Form, Hidden } from '../components/fields.tsx'
 import { useForm } from '../components/form.ts'
-import { useTexts } from '../components/text.tsx'
+import { type PageTexts, useTexts } from '../components/text.tsx'
 import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {
@@ -19,7 +19,8 @@ interface JoinCardProps {
 /** The public join card of a program: its text, its questions and its terms. */
 export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
   const { program_name: name, logo_url: logo, intro, questions, terms, self_billing: bills, version } = page
-  const { t } = useTexts()
+  const texts = useTexts()
+  const { t } = texts
   const fields = (
     <>
       <Hidden fields={{ version: String(version) }} />
@@ -69,6 +70,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
       )}
       <h1 dir="auto">{t('Become a partner of {name}', { name })}</h1>
       {intro !== null && <PlainText text={intro} />}
+      {page.numbers !== null && <Facts facts={factsOf(page.numbers, texts)} />}
       {action === undefined ? (
         <div class="stack">
           {fields}
@@ -83,6 +85,15 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
       )}
     </Card>
   )
+}
+
+/** The figures of the program that have enough commissions. */
+function factsOf(numbers: NonNullable<JoinPage['numbers']>, { t, percent }: PageTexts) {
+  const { days_to_payout: days, reversed_bp: reversed } = numbers
+  return {
+    [t('Median time from a sale to its payout')]: days === null ? null : t('{count} days', { count: days }),
+    [t('Commissions reversed completely or in part')]: reversed === null ? null : percent(reversed),
+  }
 }
 
 function Terms({ terms }: { terms: string }) {

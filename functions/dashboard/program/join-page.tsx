@@ -182,6 +182,16 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           hint="People whom you rejected or whose partnership you ended always need approval."
         />
         <Field
+          name="shows_numbers"
+          label="Your figures"
+          options={[
+            ['no', 'Hidden'],
+            ['yes', 'Shown on the page'],
+          ]}
+          value={page.shows_numbers ? 'yes' : 'no'}
+          hint="The median time from a sale to its payout, and the share of commissions that were reversed. Each is computed from your last 1,000 commissions and appears once there are 30."
+        />
+        <Field
           name="slug"
           label="Address, after /join/"
           value={page.slug ?? ''}
@@ -264,6 +274,7 @@ const choice = z.enum(['yes', 'no'], 'Choose one.')
 const settingsForm = z.looseObject({
   is_open: choice,
   approves_at_once: choice,
+  shows_numbers: z.prefault(choice, 'no'),
   slug: optionalText.check(z.trim()),
   logo_url: optionalText.check(z.trim()),
   intro: optionalText,
@@ -276,6 +287,7 @@ pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pa
   const {
     is_open: open,
     approves_at_once: atOnce,
+    shows_numbers: shown,
     slug,
     logo_url: logo,
     intro,
@@ -291,6 +303,7 @@ pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pa
   const parsed = joinPageChanges.safeParse({
     is_open: open === 'yes',
     approves_at_once: atOnce === 'yes',
+    shows_numbers: shown === 'yes',
     ...(slug !== '' && { slug }),
     logo_url: logo || null,
     intro: intro.trim() || null,

@@ -404,4 +404,23 @@ export const join = {
     es: 'La invitación se ha rechazado.',
     pt: 'O convite foi recusado.',
   },
+  'Median time from a sale to its payout': {
+    de: 'Mittlere Zeit (Median) vom Verkauf bis zur Auszahlung',
+    fr: 'Délai médian entre une vente et son versement',
+    es: 'Tiempo mediano entre una venta y su pago',
+    pt: 'Tempo mediano entre uma venda e seu pagamento',
+  },
+  'Commissions reversed completely or in part': {
+    de: 'Ganz oder teilweise stornierte Provisionen',
+    fr: 'Commissions annulées en tout ou en partie',
+    es: 'Comisiones anuladas total o parcialmente',
+    pt: 'Comissões estornadas total ou parcialmente',
+  },
+  '{count} days': {
+    en: { one: '{count} day', other: '{count} days' },
+    de: { one: '{count} Tag', other: '{count} Tage' },
+    fr: { one: '{count} jour', other: '{count} jours' },
+    es: { one: '{count} día', other: '{count} días' },
+    pt: { one: '{count} dia', other: '{count} dias' },
+  },
 } as const satisfies Messages

@@ -36,6 +36,7 @@ begin
     raise exception 'nobody confirmed an address' using errcode = 'check_violation', constraint = 'join_pages_verified';
   end if;
   page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
+  page.shows_numbers := coalesce((changes ->> 'shows_numbers')::boolean, page.shows_numbers);
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
   page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
   page.questions := coalesce(changes -> 'questions', page.questions);
@@ -56,10 +57,33 @@ begin
   if (page.questions, page.terms_version) is distinct from (before_change.questions, before_change.terms_version) then
     page.version := page.version + 1;
   end if;
-  update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once, intro = page.intro,
-    logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
+  update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once,
+    shows_numbers = page.shows_numbers, intro = page.intro, logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
   where j.program_id = of_program_id and j is distinct from page;
 end $$;
+
+-- The figures of a program for people who think about joining. `days_to_payout` is the median time from a sale to its payout, among the last
+-- 1,000 paid sales. `reversed_bp` is the share of commissions that were reversed completely or in part, among the last 1,000 that are older
+-- than the hold period. Both are null below 30 commissions, because a few say nothing about a program and too much about a partner.
+create or replace function program_numbers(of_program_id bigint, out days_to_payout integer, out reversed_bp integer) language sql stable as $$
+  select p.days, r.bp
+  from (
+    select case when count(*) >= 30 then
+      greatest(1, round(percentile_cont(0.5) within group (order by extract(epoch from c.paid_at - c.created_at)) / 86400))::integer end as days
+    from (
+      select c.paid_at, c.created_at from commissions c
+      where c.program_id = of_program_id and c.payout_id is not null and c.paid_at is not null and c.sale_id is not null
+      order by c.payout_id desc limit 1000
+    ) c
+  ) p, (
+    select case when count(*) >= 30 then (10000 * count(*) filter (where c.reversal <> 'none') / count(*))::integer end as bp
+    from (
+      select c.reversal from commissions c join programs g on g.id = c.program_id
+      where c.program_id = of_program_id and not c.is_shadow and c.created_at < now() - make_interval(days => g.hold_days)
+      order by c.created_at desc limit 1000
+    ) c
+  ) r
+$$;
 
 -- Records an application. `of_user_id` is the applicant's account with the verified address `of_email`. Without an account, the application counts
 -- once the link with the token is opened. The page sends the version that the applicant saw, and the program's own form sends the version of the
