@@ -135,11 +135,13 @@ describe.each(names)('%s', (provider) => {
     expect(await findDifferences(sql, programId)).toEqual([])
   })
 
-  test('pays once, even if the service stops at any call or an answer is lost', async () => {
+  test('pays once, even if the service stops at any call, an answer is lost, or a batch is taken over or stopped', async () => {
     let kinds: string[] = []
     for (let point = 0; kinds.length >= point; point++) {
       kinds = await stopOnce(provider, point, 'everything')
-      if (kinds[point] === 'fetch') await stopOnce(provider, point, 'an answer')
+      if (kinds[point] !== 'fetch') continue
+      for (const fault of ['an answer', point % 2 === 0 ? 'its claim' : 'its payments'] as const)
+        await stopOnce(provider, point, fault)
     }
     expect(kinds.length).toBeGreaterThan(6)
   })
@@ -267,10 +269,25 @@ test('the keys of a provider are encrypted, and an empty key keeps its value', a
   ).rejects.toThrow('Enter the profile id.')
 })
 
-/** Sends a run, stops at a call, and continues. Returns the kinds of calls before the stop. */
-async function stopOnce(provider: ProviderName, point: number, loses: 'everything' | 'an answer'): Promise<string[]> {
-  const { standIns, recipients, send, go, states } = await createSending(provider)
-  const faulty = stopAt(point, loses, standIns.fetch)
+/**
+ * The fault at a call: the service stops before it (`everything`) or its response is lost (`an answer`). If the call takes too long, another
+ * worker continues the batch before it (`its claim`), or somebody stops the batch (`its payments`).
+ */
+type Fault = 'everything' | 'an answer' | 'its claim' | 'its payments'
+
+/** Sends a run with a fault at a call, and continues. Returns the kinds of calls before the fault. */
+async function stopOnce(provider: ProviderName, point: number, loses: Fault): Promise<string[]> {
+  const { standIns, programId, id, runId, recipients, send, go, states } = await createSending(provider)
+  const meanwhile = async () => {
+    if (loses === 'its claim') await go()
+    if (loses !== 'its payments') return
+    const [batch] = await listRunBatches(db, programId, runId)
+    await stopBatch(db, programId, batch?.id ?? 0)
+    const [left] = await readSendable(db, programId, runId, provider)
+    await sendRunToProvider(db, programId, runId, { id, provider }, left?.payable_cents ?? 0)
+    await go()
+  }
+  const faulty = stopAt(point, loses, standIns.fetch, meanwhile)
   await send()
   await go(1, faulty.db, faulty.fetch).catch(() => {})
   await go(2)
@@ -286,8 +303,8 @@ async function stopOnce(provider: ProviderName, point: number, loses: 'everythin
   return faulty.kinds
 }
 
-/** A database and a provider that stop at a call: before it (`everything`), or after it was executed (its `answer`). */
-function stopAt(point: number, loses: 'everything' | 'an answer', fetcher: typeof fetch) {
+/** A database and a provider with a fault at a call. Awaits `meanwhile` before the call. */
+function stopAt(point: number, loses: Fault, fetcher: typeof fetch, meanwhile: () => Promise<void>) {
   const kinds: string[] = []
   let isDead = false
   const next = async <Result>(isFetch: boolean, run: () => Promise<Result>): Promise<Result> => {
@@ -297,8 +314,9 @@ function stopAt(point: number, loses: 'everything' | 'an answer', fetcher: typeo
       isDead = true
       throw new Error('stopped')
     }
+    if (isHere) await meanwhile()
     const result = await run()
-    if (isHere && isFetch) throw new Error('The answer was lost.')
+    if (isHere && loses === 'an answer') throw new Error('The answer was lost.')
     return result
   }
   const stopping = new Proxy(db, {
