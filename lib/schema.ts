@@ -1862,7 +1862,7 @@ export interface DatabaseFunctions {
   }
   store_import_page: {
     arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null; was: string | null; reached: string | null }
-    row: { store_import_page: unknown | null }
+    row: { is_repeated: boolean | null }
   }
   store_import_rows: {
     arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null }
@@ -2043,7 +2043,7 @@ export const functionCalls: {
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
   store_archive_part: { text: 'select * from store_archive_part($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64'] },
   store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
-  store_import_page: { text: 'select store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
+  store_import_page: { text: 'select * from store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
   test_webhook: { text: 'select test_webhook($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },

@@ -2636,7 +2636,8 @@ CREATE OR REPLACE FUNCTION public.apply_commission_row(import imports, applied i
 AS $function$
 begin
   if applied.outcome = 'update' then
-    update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint, status = applied.fields->>'status'
+    update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint,
+      status = coalesce(applied.fields->>'status', 'pending')
     where c.program_id = import.program_id and c.id = applied.target_id
     returning jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status) into applied.replaced;
     return applied;
@@ -2648,7 +2649,7 @@ begin
       where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'customer'
         and r.source_id = applied.fields->>'customer' order by r.target_id is null, r.id limit 1
     ), imported_id(import, applied.source_id), (applied.fields->>'amount_cents')::bigint, applied.fields->>'currency',
-    applied.fields->>'status', (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
+    coalesce(applied.fields->>'status', 'pending'), (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
     coalesce((applied.fields->>'earned_at')::timestamptz, now()))
   returning id into applied.target_id;
   return applied;
@@ -10074,9 +10075,10 @@ begin
   elsif exists (
     select from adjustments a
     where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
-      and starts_with(a.external_id, import.source || ':balance:')
+      and split_part(a.external_id, ':', 2) = 'balance'
   ) then
-    return decided(planned, 'skip', 'already_imported');
+    -- Also from another source, because a second import of the same program must not double its debts.
+    return decided(planned, 'skip', 'has_opening_balance');
   end if;
   if is_first_plan then
     update import_rows r set fields = r.fields
@@ -10145,7 +10147,7 @@ begin
   where c.program_id = import.program_id and c.external_id = imported_id(import, planned.source_id);
   return case
     when not found then decided(planned, 'create', 'history_only')
-    when (known.amount_cents::text, known.status) is distinct from (planned.fields->>'amount_cents', planned.fields->>'status')
+    when (known.amount_cents::text, known.status) is distinct from (planned.fields->>'amount_cents', coalesce(planned.fields->>'status', 'pending'))
       then decided(planned, 'update', 'history_changed', known.id)
     else decided(planned, 'skip', 'already_imported', known.id)
   end;
@@ -12529,14 +12531,21 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.store_import_page(of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb)
- RETURNS void
+CREATE OR REPLACE FUNCTION public.store_import_page(of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb, OUT is_repeated boolean)
+ RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
 begin
   update imports i set position = reached, problem = null
   where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = was;
-  if found then
+  is_repeated := found and reached ? 'cursor' and rows <> '[]' and not exists (
+    select from jsonb_to_recordset(rows) n(kind import_kind, source_id text)
+    where not exists (
+      select from import_rows r
+      where r.program_id = of_program_id and r.import_id = of_import_id and r.kind = n.kind and r.source_id = n.source_id
+    )
+  );
+  if found and not is_repeated then
     perform store_import_rows(of_program_id, of_import_id, rows);
   end if;
 end $function$

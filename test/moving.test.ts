@@ -575,6 +575,35 @@ test('a mapping corrects the headings of a file', async () => {
   expect(data).toMatchObject([{ kind: 'partner', fields: { name: 'Ada', email: 'ada@example.com' } }])
 })
 
+test('the same program from a second source adds no second opening balance, and commissions without a status add no debt', async () => {
+  const { shop, call } = await startCaller()
+  const people = 'id,name,email,balance,currency\n1,Ada,ada@example.com,3.00,USD\n2,Bob,bob@example.com,,'
+  const balances = 'partner email,balance,currency\nada@example.com,5.00,EUR\nada@example.com,900,JPY'
+  const history = 'id,partner email,amount,currency,date\nc1,bob@example.com,12.00,USD,2025-01-02'
+  const moved = async (source: string, named: Record<string, string>) => {
+    const { import_id: id } = (await call('POST', '', { source, files: named })).body
+    expect((await call('POST', `/${id}/apply`)).body.state).toBe('applied')
+    const { data } = (await call('GET', `/${id}/rows?limit=100`)).body
+    return data.flatMap(({ kind, reason }: { kind: string; reason: string }) => (kind === 'balance' ? [reason] : []))
+  }
+  expect(await moved('csv', { 'partners.csv': people, 'balances.csv': balances })).toEqual(['new', 'new', 'new'])
+  expect(await moved('tolt', { 'partners.csv': people.replace('3.00', '4.00'), 'balances.csv': balances })).toEqual([
+    'has_opening_balance',
+    'has_opening_balance',
+    'has_opening_balance',
+  ])
+  expect(await moved('csv', { 'commissions.csv': history })).toEqual([])
+  const { rows } = await sql.query(
+    'select currency, balance_cents::int as cents from balances where program_id = $1 and balance_cents <> 0 order by 1',
+    [shop.programId],
+  )
+  expect(rows).toEqual([
+    { currency: 'eur', cents: 500 },
+    { currency: 'jpy', cents: 900 },
+    { currency: 'usd', cents: 300 },
+  ])
+})
+
 test('hostile files are cut to the limits of the database, and to a number of rows', async () => {
   const { call, shop } = await startCaller()
   const cells = [`${'a'.repeat(1999)}😀`, '', 'x@example.com', Array(20).fill('é'.repeat(900)).join('|')]
@@ -628,8 +657,15 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   expect((await call('POST', '', valid)).status).toBe(429)
 })
 
-test('an import fails and deletes its key if the former service refuses the key', async () => {
+test('an import fails and deletes its key if the former service refuses the key or repeats a page', async () => {
   const { call } = await startCaller()
+  standIns.repeats = true
+  const repeated = await call('POST', '', { source: 'rewardful', api_key: 'key' })
+  standIns.repeats = false
+  expect(repeated.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('same page') })
+  expect((await sql.query('select from imports where state = $1 and sealed_key is not null', ['failed'])).rows).toEqual(
+    [],
+  )
   const refused = await call('POST', '', { source: 'rewardful', api_key: 'wrong' })
   expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refused the key') })
   expect(await call('POST', `/${refused.body.import_id}/apply`)).toMatchObject({ status: 409 })

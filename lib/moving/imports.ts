@@ -289,6 +289,9 @@ async function finishReading(db: Database, programId: number, importId: number, 
   await retryOnce(() => db.query(finish))
 }
 
+const repeatedPage =
+  'The service returned the same page of a list twice, so other rows are missing. Start the import again, or import its files.'
+
 /** Continues reading from a service, page by page, if the import has a service. If two calls read the same page, only one stores it. */
 async function readOn(db: Database, env: ImportEnv, programId: number, importId: number, until: number): Promise<void> {
   let context: ReadContext | undefined
@@ -317,7 +320,9 @@ async function readOn(db: Database, env: ImportEnv, programId: number, importId:
         was: JSON.stringify(reading.position),
         reached: JSON.stringify(reached),
       })
-      await retryOnce(() => db.query(page))
+      const [stored] = await retryOnce(() => db.query(page))
+      if (stored?.is_repeated) throw new RefusedByService(repeatedPage)
+      if (reached.stored > maxRows.day) throw new RefusedByService(tooManyRows)
     } catch (error) {
       if (!(error instanceof RefusedByService)) {
         if (isTransient(error)) throw error

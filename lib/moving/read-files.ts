@@ -350,9 +350,10 @@ export const isInactive = (status: string) =>
     status.trim(),
   )
 
-/** Translates a service's state of a commission. */
-export function commissionStatus(status: string): 'pending' | 'approved' | 'paid' | 'rejected' {
+/** Translates a service's state of a commission. Without a state, it is unknown whether the commission is paid, so it adds no debt. */
+export function commissionStatus(status: string): 'pending' | 'approved' | 'paid' | 'rejected' | undefined {
   const word = status.trim().toLowerCase()
+  if (word === '') return undefined
   if (/^(paid|processed|completed|sent)$/.test(word)) return 'paid'
   if (/^(approved|due|unpaid|payable|true|ready|scheduled)$/.test(word)) return 'approved'
   if (/^(void|voided|rejected|denied|declined|refunded|canceled|cancelled|reversed|fraud|false|duplicate)$/.test(word))

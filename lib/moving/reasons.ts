@@ -22,6 +22,8 @@ export const reasons = {
   added_to_another_row: "The amount is added to the partner's other row in this currency.",
   shadow_mode:
     'The program is in shadow mode, and the former service still pays. Import the balances after you leave shadow mode.',
+  has_opening_balance:
+    'The partner already has an opening balance in this currency from an import. It stays. Correct a difference with an adjustment.',
   nothing_owed: 'The balance is zero.',
   partner_not_found: 'The partner is neither in the import nor in the program. Check the id or address.',
   no_partner_named: 'The row has no partner. Choose the column that contains the partner.',

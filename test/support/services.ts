@@ -17,6 +17,8 @@ export interface Services {
   calls: string[]
   /** Answers the next calls with these statuses. */
   failures: number[]
+  /** If true, every list returns its first page again and again. */
+  repeats: boolean
   close(): Promise<void>
 }
 
@@ -289,6 +291,7 @@ export async function startServices(size: Size): Promise<Services> {
     const [, service = '', ...rest] = pathname.split('/')
     const path = `/${rest.join('/')}`
     running.calls.push(pathname)
+    if (running.repeats) searchParams.delete('page')
     const found =
       lists[service]?.[path] ??
       lists[service]?.[path.replace(/[^/]+$/, '*')]?.filter((item) => item['of'] === rest.at(-1))
@@ -306,6 +309,7 @@ export async function startServices(size: Size): Promise<Services> {
     url: `http://127.0.0.1:${port}`,
     calls: [],
     failures: [],
+    repeats: false,
     async close() {
       server.close()
       server.closeAllConnections()

@@ -153,7 +153,8 @@ end $$;
 create or replace function apply_commission_row(import imports, applied import_rows) returns import_rows language plpgsql as $$
 begin
   if applied.outcome = 'update' then
-    update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint, status = applied.fields->>'status'
+    update imported_commissions c set amount_cents = (applied.fields->>'amount_cents')::bigint,
+      status = coalesce(applied.fields->>'status', 'pending')
     where c.program_id = import.program_id and c.id = applied.target_id
     returning jsonb_build_object('amount_cents', old.amount_cents, 'status', old.status) into applied.replaced;
     return applied;
@@ -165,7 +166,7 @@ begin
       where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'customer'
         and r.source_id = applied.fields->>'customer' order by r.target_id is null, r.id limit 1
     ), imported_id(import, applied.source_id), (applied.fields->>'amount_cents')::bigint, applied.fields->>'currency',
-    applied.fields->>'status', (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
+    coalesce(applied.fields->>'status', 'pending'), (applied.fields->>'sale_cents')::bigint, applied.fields->>'payment_id',
     coalesce((applied.fields->>'earned_at')::timestamptz, now()))
   returning id into applied.target_id;
   return applied;

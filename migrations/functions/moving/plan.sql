@@ -177,9 +177,10 @@ begin
   elsif exists (
     select from adjustments a
     where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
-      and starts_with(a.external_id, import.source || ':balance:')
+      and split_part(a.external_id, ':', 2) = 'balance'
   ) then
-    return decided(planned, 'skip', 'already_imported');
+    -- Also from another source, because a second import of the same program must not double its debts.
+    return decided(planned, 'skip', 'has_opening_balance');
   end if;
   if is_first_plan then
     update import_rows r set fields = r.fields
@@ -208,7 +209,7 @@ begin
   where c.program_id = import.program_id and c.external_id = imported_id(import, planned.source_id);
   return case
     when not found then decided(planned, 'create', 'history_only')
-    when (known.amount_cents::text, known.status) is distinct from (planned.fields->>'amount_cents', planned.fields->>'status')
+    when (known.amount_cents::text, known.status) is distinct from (planned.fields->>'amount_cents', coalesce(planned.fields->>'status', 'pending'))
       then decided(planned, 'update', 'history_changed', known.id)
     else decided(planned, 'skip', 'already_imported', known.id)
   end;
@@ -266,13 +267,22 @@ begin
   perform count_import_rows(of_program_id, of_import_id, '{}', coalesce(stored, '{}'), coalesce(cardinality(stored), 0), 0);
 end $$;
 
--- Stores a page of a service with the next position, unless another call has stored it.
-create or replace function store_import_page(of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb) returns void
-language plpgsql as $$
+-- Stores a page of a service with the next position, unless another call has stored it. Returns true if the list goes on but the import has all
+-- rows of the page already. Such a service would never reach the end, or it skipped a page.
+create or replace function store_import_page(
+  of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb, out is_repeated boolean
+) language plpgsql as $$
 begin
   update imports i set position = reached, problem = null
   where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = was;
-  if found then
+  is_repeated := found and reached ? 'cursor' and rows <> '[]' and not exists (
+    select from jsonb_to_recordset(rows) n(kind import_kind, source_id text)
+    where not exists (
+      select from import_rows r
+      where r.program_id = of_program_id and r.import_id = of_import_id and r.kind = n.kind and r.source_id = n.source_id
+    )
+  );
+  if found and not is_repeated then
     perform store_import_rows(of_program_id, of_import_id, rows);
   end if;
 end $$;
