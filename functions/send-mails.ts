@@ -1,13 +1,16 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { type NotificationMailEnv, sendNotificationMails } from '../lib/notifications/notification-mails.ts'
+import { sendQueuedInvitations } from '../lib/programs/queued-invitations.ts'
 
 /** A Worker with two runs an hour can take 15 minutes. */
 const sendMilliseconds = 600_000
 
-/** Scheduled: sends digests, and repeats mails whose first attempt failed. */
+/** Scheduled: sends digests and queued invitations, and repeats mails whose first attempt failed. */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & NotificationMailEnv): Promise<void> {
-    const sent = await sendNotificationMails(openDatabase(env), env, Date.now() + sendMilliseconds)
-    if (sent > 0) console.log(JSON.stringify({ function: 'send-mails', sent }))
+    const [db, deadline] = [openDatabase(env), Date.now() + sendMilliseconds]
+    const sent = await sendNotificationMails(db, env, deadline)
+    const invitations = await sendQueuedInvitations(db, env, deadline)
+    if (sent + invitations > 0) console.log(JSON.stringify({ function: 'send-mails', sent, invitations }))
   },
 }

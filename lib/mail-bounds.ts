@@ -5,7 +5,7 @@
 export const mailBounds = {
   /**
    * Invitations to a workspace or a program, and confirmations of applications: from one workspace, and from one account over all its
-   * workspaces. These mails require an owner with a confirmed address. A day is a UTC day.
+   * workspaces. These mails require an owner with a confirmed address. A day is a UTC day. Invitations in bulk wait for the next day.
    */
   workspace: { perRecipient: 3, perWorkspace: 100 },
   /**

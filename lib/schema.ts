@@ -264,7 +264,7 @@ export interface BulkJobRows {
 export interface BulkJobs {
   finished_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'approve' | 'reject' | 'deactivate' | 'move' | 'rate';
+  kind: 'approve' | 'reject' | 'deactivate' | 'move' | 'rate' | 'invite';
   position: Int8;
   program_id: Int8;
   row_count: number;
@@ -1067,6 +1067,15 @@ export interface PublicTestEvents {
   program_id: Int8;
 }
 
+export interface QueuedInvitations {
+  attempted_at: Timestamp | null;
+  invited_by: string;
+  job_id: Int8;
+  partner_id: Int8;
+  program_id: Int8;
+  queued_at: Generated<Timestamp>;
+}
+
 export interface ReferralLinks {
   code: string;
   created_at: Generated<Timestamp>;
@@ -1439,6 +1448,7 @@ export interface DB {
   program_terms: ProgramTerms;
   programs: Programs;
   public_test_events: PublicTestEvents;
+  queued_invitations: QueuedInvitations;
   referral_links: ReferralLinks;
   refunds: Refunds;
   refused_addresses: RefusedAddresses;
@@ -1551,6 +1561,10 @@ export interface DatabaseFunctions {
   claim_mails: {
     arguments: { max_mails: number | null; most_immediate: number | null; reading_roles: (string)[] | null }
     row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; language: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
+  }
+  claim_queued_invitations: {
+    arguments: { max_rows: number | null; per_day: number | null }
+    row: { of_program_id: number | null; of_partner_id: number | null; of_job_id: number | null; sender_id: string | null }
   }
   claim_webhooks: {
     arguments: { program_ids: (number)[] | null; at_most: number | null }
@@ -1751,6 +1765,10 @@ export interface DatabaseFunctions {
   proxy_key_numbers: {
     arguments: { of_program_id: number | null }
     row: { proxy_key_numbers: (number)[] | null }
+  }
+  queue_invitations: {
+    arguments: { of_program_id: number | null; partner_ids: (number)[] | null }
+    row: { queue_invitations: number | null }
   }
   rate_partners: {
     arguments: { of_program_id: number | null; partner_ids: (number)[] | null; to_bp: number | null }
@@ -1966,6 +1984,7 @@ export const functionCalls: {
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
   check_partner_key: { text: 'select * from check_partner_key($1)', names: ['hash'] },
   claim_mails: { text: 'select * from claim_mails($1, $2, $3)', names: ['max_mails', 'most_immediate', 'reading_roles'] },
+  claim_queued_invitations: { text: 'select * from claim_queued_invitations($1, $2)', names: ['max_rows', 'per_day'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
@@ -2016,6 +2035,7 @@ export const functionCalls: {
   preview_rule: { text: 'select * from preview_rule($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'ended_id', 'added', 'from_time', 'until'] },
   preview_rules: { text: 'select * from preview_rules($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules', 'from_time', 'until'] },
   proxy_key_numbers: { text: 'select proxy_key_numbers($1)', names: ['of_program_id'] },
+  queue_invitations: { text: 'select queue_invitations($1, $2)', names: ['of_program_id', 'partner_ids'] },
   rate_partners: { text: 'select rate_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_bp'] },
   read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
   read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_metrics', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },

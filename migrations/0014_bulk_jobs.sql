@@ -4,7 +4,7 @@
 create table bulk_jobs (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  kind text not null check (kind in ('approve', 'reject', 'deactivate', 'move', 'rate')),
+  kind text not null check (kind in ('approve', 'reject', 'deactivate', 'move', 'rate', 'invite')),
   -- The filters of the list and the fields of the form. Texts are deleted a day after the start.
   settings jsonb not null,
   -- The number of rows that matched at the start.
@@ -33,3 +33,19 @@ create table bulk_job_rows (
   primary key (program_id, job_id, row_id),
   foreign key (program_id, job_id) references bulk_jobs (program_id, id) on delete cascade
 );
+
+-- Invitations of bulk jobs that wait until the workspace may send mail again. The send-mails function sends them in order.
+create table queued_invitations (
+  program_id bigint not null,
+  partner_id bigint not null,
+  job_id bigint not null,
+  invited_by text not null references users (id) on delete cascade,
+  queued_at timestamptz not null default now(),
+  -- The latest attempt to send it.
+  attempted_at timestamptz,
+  primary key (program_id, partner_id),
+  foreign key (program_id, partner_id) references partners (program_id, id) on delete cascade,
+  foreign key (program_id, job_id) references bulk_jobs (program_id, id) on delete cascade
+);
+create index queued_invitations_sender_idx on queued_invitations (invited_by);
+create index queued_invitations_queued_idx on queued_invitations (queued_at);

@@ -402,7 +402,7 @@ create table bulk_jobs (
   finished_at timestamp with time zone,
   undone_at timestamp with time zone,
   constraint bulk_jobs_pkey PRIMARY KEY (program_id, id),
-  constraint bulk_jobs_kind_check CHECK ((kind = ANY (ARRAY['approve'::text, 'reject'::text, 'deactivate'::text, 'move'::text, 'rate'::text]))),
+  constraint bulk_jobs_kind_check CHECK ((kind = ANY (ARRAY['approve'::text, 'reject'::text, 'deactivate'::text, 'move'::text, 'rate'::text, 'invite'::text]))),
   constraint bulk_jobs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint bulk_jobs_started_by_fkey FOREIGN KEY (started_by) REFERENCES users(id) ON DELETE SET NULL
 );
@@ -1593,6 +1593,21 @@ create table public_test_events (
   constraint public_test_events_events_check CHECK (((events >= 1) AND (events <= 1000))),
   constraint public_test_events_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
+
+create table queued_invitations (
+  program_id bigint not null,
+  partner_id bigint not null,
+  job_id bigint not null,
+  invited_by text not null,
+  queued_at timestamp with time zone not null default now(),
+  attempted_at timestamp with time zone,
+  constraint queued_invitations_pkey PRIMARY KEY (program_id, partner_id),
+  constraint queued_invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE CASCADE,
+  constraint queued_invitations_program_id_job_id_fkey FOREIGN KEY (program_id, job_id) REFERENCES bulk_jobs(program_id, id) ON DELETE CASCADE,
+  constraint queued_invitations_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id) ON DELETE CASCADE
+);
+CREATE INDEX queued_invitations_queued_idx ON public.queued_invitations USING btree (queued_at);
+CREATE INDEX queued_invitations_sender_idx ON public.queued_invitations USING btree (invited_by);
 
 create table referral_links (
   id bigint not null generated always as identity,
@@ -4144,7 +4159,7 @@ CREATE OR REPLACE FUNCTION public.bulk_job_action(kind text, is_undo boolean)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'approve'::text THEN 'application.approved_in_bulk'::text WHEN 'reject'::text THEN 'application.rejected_in_bulk'::text WHEN 'deactivate'::text THEN 'partner.deactivated_in_bulk'::text WHEN 'move'::text THEN 'partner.moved_in_bulk'::text WHEN 'rate'::text THEN 'partner.rated_in_bulk'::text ELSE NULL::text END || CASE WHEN is_undo THEN '_undone'::text ELSE ''::text END)
+RETURN (CASE kind WHEN 'approve'::text THEN 'application.approved_in_bulk'::text WHEN 'reject'::text THEN 'application.rejected_in_bulk'::text WHEN 'deactivate'::text THEN 'partner.deactivated_in_bulk'::text WHEN 'move'::text THEN 'partner.moved_in_bulk'::text WHEN 'rate'::text THEN 'partner.rated_in_bulk'::text WHEN 'invite'::text THEN 'partner.invited_in_bulk'::text ELSE NULL::text END || CASE WHEN is_undo THEN '_undone'::text ELSE ''::text END)
 ;
 
 CREATE OR REPLACE FUNCTION public.bulk_jobs_undone_within()
@@ -4451,6 +4466,23 @@ begin
     where m.mail_id = any (claimed)
     group by m.mail_id, u.id, u.email, u.name, f.language, m.frequency;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.claim_queued_invitations(max_rows integer, per_day integer)
+ RETURNS TABLE(of_program_id bigint, of_partner_id bigint, of_job_id bigint, sender_id text)
+ LANGUAGE sql
+AS $function$
+  update queued_invitations i set attempted_at = now()
+  where (i.program_id, i.partner_id) in (
+    select q.program_id, q.partner_id from queued_invitations q join programs p on p.id = q.program_id
+    where (q.attempted_at is null or q.attempted_at < now() - interval '10 minutes') and not exists (
+      select from mail_counts m where m.counted in ('workspace ' || p.workspace_id, 'account ' || q.invited_by)
+        and m.day = utc_day(now()) and m.mails >= per_day
+    )
+    order by q.queued_at, q.program_id, q.partner_id limit max_rows for update of q skip locked
+  )
+  returning i.program_id, i.partner_id, i.job_id, i.invited_by
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION public.claim_webhooks(program_ids bigint[], at_most integer)
@@ -10541,6 +10573,27 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.queue_invitations(of_program_id bigint, partner_ids bigint[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  queued bigint[];
+begin
+  with row as (
+    insert into queued_invitations (program_id, partner_id, job_id, invited_by)
+    select r.program_id, r.id, current_setting('svc.job')::bigint, acting_user() from partners r
+    where r.program_id = of_program_id and r.id = any (partner_ids) and r.email is not null and r.user_id is null and r.ended_at is null
+    order by r.id
+    on conflict on constraint queued_invitations_pkey do nothing
+    returning partner_id
+  )
+  select coalesce(array_agg(partner_id), '{}') into queued from row;
+  perform note_job_row(of_program_id, id, '{}') from unnest(queued) id;
+  return cardinality(queued);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.rank_of_id(id text)
  RETURNS integer
  LANGUAGE sql
@@ -13372,6 +13425,8 @@ begin
         select r.id from commission_rules r where r.program_id = job.program_id and r.partner_id = changed.row_id and r.ended_at is null
           and num_nonnulls(r.product_id, r.sale_type) = 0
       ), nullif(changed.before->'rule', 'null'));
+    when 'invite' then
+      delete from queued_invitations q where q.program_id = job.program_id and q.partner_id = changed.row_id;
   end case;
   return found;
 exception

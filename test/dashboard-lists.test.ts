@@ -5,6 +5,7 @@ import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { createCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
+import { sendQueuedInvitations } from '../lib/programs/queued-invitations.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
 import { fillEvents } from './support/events.ts'
@@ -439,8 +440,42 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     expect.arrayContaining(['application approved in bulk']),
   )
 
+  // Invitations past the daily limit go on the following days.
+  await stack.sql.query(
+    `insert into partners (program_id, name, email) select $1, 'Eve ' || n, 'eve' || n || '@example.com' from generate_series(1, 6) n`,
+    [many.programId],
+  )
+  const mailsToday = async (count: number) =>
+    await stack.sql.query(
+      `insert into mail_counts (counted, day, mails) select 'workspace ' || workspace_id, utc_day(now()), $2 from programs where id = $1
+      on conflict (counted, day) do update set mails = excluded.mails`,
+      [many.programId, count],
+    )
+  const invited = async () => {
+    const { rows } = await stack.sql.query<{ invited: number; queued: number; mails: number }>(
+      `select (select count(*)::integer from partner_invitations where program_id = $1 and invited_by is not null) as invited,
+        (select count(*)::integer from queued_invitations) as queued,
+        (select count(*)::integer from mails where recipient ~ '^eve') as mails`,
+      [many.programId],
+    )
+    return rows[0]
+  }
+  await mailsToday(97)
+  expect((await read(`${program}/bulk/invite?q=eve`))[1]).toContain('3 go out today, the others on the following days')
+  const invitation = await start('invite?q=eve')
+  await finish(invitation)
+  await expect.poll(invited).toEqual({ invited: 3, queued: 3, mails: 3 })
+  await mailsToday(98)
+  const mailEnv = { BASE_URL: stack.baseUrl, MAIL_INBOX: 'mails' }
+  await stack.sql.query('update queued_invitations set attempted_at = null')
+  expect(await sendQueuedInvitations(stack.db, mailEnv, Date.now() + 9000)).toBe(2)
+  expect(await invited()).toEqual({ invited: 5, queued: 1, mails: 5 })
+  await finish(`${invitation}/undo`)
+  expect((await read(invitation))[1]).toContain('1 of 6 partners are as they were before')
+  expect(await invited()).toMatchObject({ invited: 5, queued: 0 })
+
   expect((await read(`${program}/bulk/deactivate?status=lost`))[0]).toBe(400)
-  expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(5)
+  expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(6)
   expect((await start('rate', { rate: '120' })).endsWith('/bulk/rate')).toBe(true)
 })
 

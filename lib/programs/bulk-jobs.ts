@@ -8,7 +8,7 @@ import { kysely, now } from '../kysely.ts'
 import { keptSince } from '../retention.ts'
 
 /** The actions on many rows. migrations/functions/programs/bulk-jobs.sql undoes them. */
-export const bulkKinds = ['approve', 'reject', 'deactivate', 'move', 'rate'] as const
+export const bulkKinds = ['approve', 'reject', 'deactivate', 'move', 'rate', 'invite'] as const
 export type BulkKind = (typeof bulkKinds)[number]
 
 const stored = z.object({ kind: z.enum(bulkKinds), settings: z.record(z.string(), z.string()) })

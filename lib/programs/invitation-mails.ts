@@ -7,7 +7,7 @@ import { mails } from '../texts/messages/mails.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
 
 /** The sender of an invitation. Their names are the only user-written text in the mail. */
-interface InvitationSender {
+export interface InvitationSender {
   workspaceId: string
   user: { id: string; name: string; email: string; emailVerified: boolean }
 }
@@ -38,7 +38,7 @@ export async function countInvitationMail(db: Database, sender: InvitationSender
 }
 
 /** Counts an invitation in one statement and returns the exceeded bound, or null. */
-async function countMail(
+export async function countMail(
   db: Database,
   mail: { of_workspace_id: string; of_user_id: string; to_recipient: string },
 ): Promise<string | null> {

@@ -11,6 +11,7 @@ import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.
 import { rulesOf } from './commission-rules.ts'
 import { type CommissionRule } from './commission-terms.ts'
 import { openInvitationOf } from './partner-invitations.ts'
+import { queuedInvitationOf } from './queued-invitations.ts'
 
 /** The program's data about a partner, except for the name. */
 interface Details {
@@ -169,6 +170,8 @@ interface PartnerList extends Part {
   /** Only the partner whose link has this code. */
   code?: string | undefined
   partnerId?: number | undefined
+  /** Only partners who can be invited: they have an address, no account, and no open or queued invitation. */
+  isUninvited?: boolean | undefined
 }
 
 /**
@@ -215,6 +218,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
     group_id,
     code,
     partnerId,
+    isUninvited,
     sort = 'newest',
     ...part
   } = list
@@ -252,6 +256,14 @@ export function partnersStatement(programId: number, list: PartnerList) {
   if (group_id !== undefined) query = query.where('p.group_id', '=', group_id)
   if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', lower(email)))
   if (code !== undefined) query = query.where('p.id', '=', partnerOfCode(programId, code))
+  if (isUninvited) {
+    query = query
+      .where('p.email', 'is not', null)
+      .where('p.user_id', 'is', null)
+      .where('p.ended_at', 'is', null)
+      .where((eb) => eb.not(openInvitationOf(eb.ref('p.program_id'), eb.ref('p.id'))))
+      .where((eb) => eb.not(queuedInvitationOf(eb.ref('p.program_id'), eb.ref('p.id'))))
+  }
   if (status === 'ended') query = query.where('p.ended_at', 'is not', null)
   else if (status !== undefined) {
     query = query.where('p.is_active', '=', status === 'active').where('p.ended_at', 'is', null)

@@ -61,6 +61,7 @@ pages.get('/bulk/:kind', requireProgram('partner:manage'), async (c) => {
       ) : (
         <>
           <p>{action.text}</p>
+          {action.plan && <p>{await action.plan(c, count)}</p>}
           <p class="muted">
             {rows.map(({ name }) => name).join(', ')}
             {others > 0 && ` and ${formatNumber(others)} more`}
@@ -83,6 +84,7 @@ const previewPage = (c: ProgramContext) => addressOf(c.req.path, c.req.query())
 
 pages.post('/bulk/:kind', requireProgram('partner:manage'), form(startForm, previewPage), async (c) => {
   const { kind, action, filters, rows, count, list } = await readPreview(c)
+  action.check?.(c)
   const settings = { ...filters, ...action.parse?.(c.req.valid('form')) }
   const [newest] = rows
   if (!newest) return redirectWith(c, list, `No ${action.list.rows} match anymore.`, 'bad')

@@ -1,6 +1,7 @@
 import type { Child } from 'hono/jsx'
 import { may } from '../../../lib/access/roles.ts'
-import type { Statement } from '../../../lib/database.ts'
+import { openDatabase, type Statement } from '../../../lib/database.ts'
+import { ApiError } from '../../../lib/errors.ts'
 import type { Part, Totals } from '../../../lib/keyset.ts'
 import { applicationTotals, listApplications, rejectApplications } from '../../../lib/programs/applications.ts'
 import type { BulkKind, BulkSettings } from '../../../lib/programs/bulk-jobs.ts'
@@ -12,9 +13,12 @@ import {
   partnerTotals,
   ratePartners,
 } from '../../../lib/programs/partners.ts'
+import { planInvitations, queueInvitations, sendQueuedInvitations } from '../../../lib/programs/queued-invitations.ts'
+import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { addressOf, positiveInteger } from '../components/address.ts'
 import { Field, optionsOf } from '../components/fields.tsx'
 import { FormRefusal } from '../components/form.ts'
+import { formatDate, formatNumber } from '../components/format.tsx'
 import { type Query, searchIn } from '../components/list.tsx'
 import type { ProgramContext } from '../components/page.ts'
 import { decimalToInteger } from '../components/typed-number.ts'
@@ -44,6 +48,10 @@ interface Kind {
   partSize: number
   /** Filters that the kind needs, such as the state of its rows. */
   filters?: BulkSettings
+  /** Describes the schedule for this many rows. */
+  plan?: (c: ProgramContext, count: number) => Promise<Child>
+  /** Refuses the start. */
+  check?: (c: ProgramContext) => void
   fields?: (c: ProgramContext) => Child | Promise<Child>
   /** Parses the fields of the form into settings. Throws `FormRefusal`. */
   parse?: (fields: Record<string, unknown>) => BulkSettings
@@ -62,7 +70,8 @@ const applications: BulkList = {
   next: (c, filters, part) => listApplications(c.get('db'), c.get('program').id, { ...part, ...waiting(c, filters) }),
 }
 
-const partnersIn = (c: ProgramContext, { q, group, status }: BulkSettings) => ({
+const partnersIn = (c: ProgramContext, { q, group, status, uninvited }: BulkSettings) => ({
+  isUninvited: uninvited !== undefined,
   search: q,
   group_id: positiveInteger(group),
   status: partnerStates.find((known) => known === status),
@@ -85,6 +94,13 @@ const textOf = (value: unknown) => (typeof value === 'string' ? value.trim() : '
 async function GroupField({ c, name, label }: { c: ProgramContext; name: string; label: string }) {
   const groups = await c.get('db').query(groupNamesStatement(c.get('program').id))
   return <Field name={name} label={label} options={[['', 'None'], ...optionsOf(groups)]} />
+}
+
+/** Refuses people who may not send mail. */
+function requireSender(c: ProgramContext): void {
+  if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
+  if (!c.get('viewer').user.emailVerified)
+    throw new ApiError('forbidden', 'First open the link in our e-mail to confirm your address.')
 }
 
 /** The actions on all rows that match. */
@@ -142,6 +158,26 @@ export const bulkActions: Record<BulkKind, Kind> = {
       return { rate_bp: String(rate_bp) }
     },
     act: (c, ids, { rate_bp }) => ratePartners(c.get('db'), c.get('program').id, ids, Number(rate_bp)),
+  },
+  invite: {
+    list: partners,
+    verb: 'Invite',
+    done: 'invited or waiting for their invitation',
+    text: 'Everybody without an account gets an e-mail to see their links and earnings. Partners who have an open invitation get no other one.',
+    partSize: 500,
+    filters: { uninvited: 'yes' },
+    plan: async (c, count) => {
+      const sender = { workspaceId: c.get('program').workspaceId, userId: c.get('viewer').user.id }
+      const { today, perDay, lastDay } = await planInvitations(c.get('db'), sender, count)
+      if (today === count) return 'All of them go out today.'
+      return `A workspace sends up to ${perDay} invitations a day. ${formatNumber(today)} go out today, the others on the following days, and the last ones on ${formatDate(lastDay)}. You can leave this page.`
+    },
+    check: requireSender,
+    act: async (c, ids) => {
+      await queueInvitations(c.get('db'), c.get('program').id, ids)
+      const soon = Date.now() + 20_000
+      c.executionCtx.waitUntil(sendQueuedInvitations(openDatabase(c.env), c.env, soon))
+    },
   },
 }
 

@@ -155,7 +155,7 @@ function MoveSome({ address, partners, groups }: MoveSomeProps) {
 /** Leads to the actions on all partners that match the filters. */
 function AllThatMatch({ programId, count, query }: { programId: number; count: number; query: Query }) {
   const isActive = (query['status'] ?? 'active') === 'active'
-  const kinds = isActive ? (['move', 'rate', 'deactivate'] as const) : (['move', 'rate'] as const)
+  const kinds = isActive ? (['move', 'rate', 'invite', 'deactivate'] as const) : (['move', 'rate'] as const)
   return (
     <div class="row">
       <details class="switcher">

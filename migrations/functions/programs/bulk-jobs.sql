@@ -8,6 +8,7 @@ create or replace function bulk_job_action(kind text, is_undo boolean) returns t
 return case kind
   when 'approve' then 'application.approved_in_bulk' when 'reject' then 'application.rejected_in_bulk'
   when 'deactivate' then 'partner.deactivated_in_bulk' when 'move' then 'partner.moved_in_bulk' when 'rate' then 'partner.rated_in_bulk'
+  when 'invite' then 'partner.invited_in_bulk'
 end || case when is_undo then '_undone' else '' end;
 
 -- Starts a job on the rows below `from_position` and returns its id. Writes its entry in the audit log, without texts.
@@ -125,6 +126,8 @@ begin
         select r.id from commission_rules r where r.program_id = job.program_id and r.partner_id = changed.row_id and r.ended_at is null
           and num_nonnulls(r.product_id, r.sale_type) = 0
       ), nullif(changed.before->'rule', 'null'));
+    when 'invite' then
+      delete from queued_invitations q where q.program_id = job.program_id and q.partner_id = changed.row_id;
   end case;
   return found;
 exception
@@ -161,3 +164,36 @@ begin
   end loop;
   return tried;
 end $$;
+
+-- Queues invitations of the current job to partners who have an address but no account. Returns their number.
+create or replace function queue_invitations(of_program_id bigint, partner_ids bigint[]) returns integer language plpgsql as $$
+declare
+  queued bigint[];
+begin
+  with row as (
+    insert into queued_invitations (program_id, partner_id, job_id, invited_by)
+    select r.program_id, r.id, current_setting('svc.job')::bigint, acting_user() from partners r
+    where r.program_id = of_program_id and r.id = any (partner_ids) and r.email is not null and r.user_id is null and r.ended_at is null
+    order by r.id
+    on conflict on constraint queued_invitations_pkey do nothing
+    returning partner_id
+  )
+  select coalesce(array_agg(partner_id), '{}') into queued from row;
+  perform note_job_row(of_program_id, id, '{}') from unnest(queued) id;
+  return cardinality(queued);
+end $$;
+
+-- Claims queued invitations whose workspace and sender may send more mail today, oldest first. A claim lasts ten minutes.
+create or replace function claim_queued_invitations(max_rows integer, per_day integer)
+returns table (of_program_id bigint, of_partner_id bigint, of_job_id bigint, sender_id text) language sql as $$
+  update queued_invitations i set attempted_at = now()
+  where (i.program_id, i.partner_id) in (
+    select q.program_id, q.partner_id from queued_invitations q join programs p on p.id = q.program_id
+    where (q.attempted_at is null or q.attempted_at < now() - interval '10 minutes') and not exists (
+      select from mail_counts m where m.counted in ('workspace ' || p.workspace_id, 'account ' || q.invited_by)
+        and m.day = utc_day(now()) and m.mails >= per_day
+    )
+    order by q.queued_at, q.program_id, q.partner_id limit max_rows for update of q skip locked
+  )
+  returning i.program_id, i.partner_id, i.job_id, i.invited_by
+$$;
