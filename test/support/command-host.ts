@@ -22,6 +22,13 @@ for (const name of ['stdout', 'stderr'] as const) {
   }
 }
 
+/** Ends a command as `process.exit` does. */
+class Exited extends Error {}
+process.exit = (code) => {
+  process.exitCode = code
+  throw new Exited()
+}
+
 let runs = 0
 async function run({ command, args, environment, folder }: Order): Promise<Outcome> {
   runs += 1
@@ -34,9 +41,11 @@ async function run({ command, args, environment, folder }: Order): Promise<Outco
   try {
     await import(`${command}?run=${runs}`)
   } catch (error) {
-    // Reports uncaught errors and exits as Node does.
-    console.error(error)
-    process.exitCode = 1
+    if (!(error instanceof Exited)) {
+      // Reports uncaught errors and exits as Node does.
+      console.error(error)
+      process.exitCode = 1
+    }
   }
   return { exitCode: process.exitCode ?? 0, ...output }
 }

@@ -1,13 +1,13 @@
-import { execFile, fork } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeEach } from 'vitest'
+import { beforeEach } from 'vitest'
 import { createSandbox } from '../../lib/local/sandbox.ts'
 import type { ProgramSettings } from '../../lib/programs/programs.ts'
-import type { Order, Outcome } from './command-host.ts'
+import { startCommandHost } from './commands.ts'
+import type { Outcome } from './command-host.ts'
 import { bareEnvironment } from './spawned.ts'
 import { startStack } from './stack.ts'
 
@@ -28,19 +28,11 @@ export async function startSvc(functions: string[], settings: Partial<ProgramSet
   })
   const inFolder = (file: string) => path.join(folder, file)
 
-  const host = fork(fileURLToPath(new URL('command-host.ts', import.meta.url)), {
-    env: bareEnvironment,
-    execArgv: [],
-  })
-  afterAll(() => void host.kill())
+  const runInHost = startCommandHost()
 
   /** Runs the command in the test's folder with only the given environment. */
   async function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
-    const ended = once(host, 'message')
-    host.send({ command, args, folder, environment: { ...bareEnvironment, ...environment } } satisfies Order)
-    const [outcome]: Outcome[] = await ended
-    if (!outcome) throw new Error('The command host sent no message.')
-    return outcome
+    return await runInHost({ command, args, folder, environment: { ...bareEnvironment, ...environment } })
   }
 
   return {
