@@ -171,11 +171,18 @@ create or replace function claim_webhooks(program_ids bigint[], at_most integer)
   has_previous_secret boolean, type text, data jsonb, created_at timestamptz
 ) language plpgsql as $$
 #variable_conflict use_column
+declare
+  -- A program can have thousands of endpoints of partners, but few with due deliveries.
+  due_ids bigint[];
 begin
   -- Two consumers must not count the open requests at the same moment.
-  perform from webhook_endpoints e
-  where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
-  order by e.program_id, e.id for no key update;
+  due_ids := array(
+    select e.id from webhook_endpoints e
+    where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null and exists (
+      select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
+    )
+    order by e.program_id, e.id for no key update
+  );
   return query
   with workspaces as materialized (
     select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
@@ -197,7 +204,7 @@ begin
         limit case when u.since < now() - interval '1 s' then 0
           else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
       ) d
-      where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null
+      where e.program_id = any (program_ids) and e.id = any (due_ids) and e.deleted_at is null and e.disabled_at is null
         and (e.rests_until is null or e.rests_until <= now())
     ) d
     join programs p on p.id = d.program_id
