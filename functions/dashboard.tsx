@@ -9,6 +9,7 @@ import { openDatabase, violatedConstraint } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
 import { pages as account } from './dashboard/account/account.tsx'
 import { pages as auditLog } from './dashboard/account/audit-log.tsx'
+import { nextOf } from './dashboard/account/credentials.tsx'
 import { pages as deletion } from './dashboard/account/deletion.tsx'
 import { pages as invitations } from './dashboard/account/invitations.tsx'
 import { pages as mail, unsubscribePath } from './dashboard/account/mail.tsx'
@@ -175,10 +176,12 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(loadViewer)
-/** The pages for partners. All others are in English. */
-const partnerPages = /^\/(partner|partner-invitation|join|application)(\/|$)/
+/** The pages for partners, and the pages on which they sign in first. All others are in English. */
+const partnerPages = /^\/(partner|partner-invitation|join|application)([/?]|$)/
+const signInPages = /^\/(sign-in|sign-up|forgot-password)$/
 pages.use(async (c, next) => {
-  c.set('texts', partnerPages.test(c.req.path) ? textsIn(languageOf(c)) : english)
+  const opened = signInPages.test(c.req.path) ? nextOf(c) : c.req.path
+  c.set('texts', partnerPages.test(opened) ? textsIn(languageOf(c)) : english)
   await next()
 })
 const limitImport = limitBodyTo(maxImportBytes)

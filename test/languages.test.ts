@@ -52,6 +52,8 @@ function textsOf(value: unknown): string[] {
 const partnerFiles = [
   ...globSync('functions/dashboard/{partner,join}/*.{ts,tsx}'),
   'functions/dashboard/account/invitations.tsx',
+  'functions/dashboard/account/sign-in.tsx',
+  'functions/dashboard/account/sign-up.tsx',
   'functions/embed/portal.tsx',
 ]
 
@@ -61,6 +63,8 @@ const english = new Set([
   'You are invited as',
   ', with the address',
   'Join {}',
+  // A request that no page sends.
+  "This sign-in method isn't set up here.",
   // The key of a counter.
   'application from {}',
   // Names of parameters.
@@ -233,10 +237,20 @@ test('every text of the pages for partners comes from the table, in a language f
     /applications /nothing /commissions?status=lost /api-keys/${programId} /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
     /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement`
   const portalPages = addresses.split(/\s+/).map((address) => `/partner${address === '/' ? '' : address}`)
-  const pages = [...portalPages, `/join/${slug}`, `/join/${slug}/sent`, '/application?token=x']
-  const headers = { ...sessionCookieOf(person.token), 'accept-language': 'de' }
+  const signIn = ['sign-in', 'sign-up', 'forgot-password'].map((page) => `/${page}?next=%2Fpartner`)
+  const pages = [...portalPages, ...signIn, `/join/${slug}`, `/join/${slug}/sent`, '/application?token=x']
+  const signedOut = { 'accept-language': 'de' }
+  const signedIn = { ...signedOut, ...sessionCookieOf(person.token) }
+  const ofDashboard = await dashboard.request(
+    'https://api.example.com/sign-in',
+    { headers: signedOut },
+    pageEnv,
+    inNoWorker,
+  )
+  expect(await ofDashboard.text()).toContain('<html lang="en"')
   const found = await Promise.all(
     pages.map(async (address) => {
+      const headers = signIn.includes(address) ? signedOut : signedIn
       const response = await dashboard.request(`https://api.example.com${address}`, { headers }, pageEnv, inNoWorker)
       const html = await response.text()
       expect([address, html]).toEqual([address, expect.stringContaining('<html lang="de" dir="rtl">')])

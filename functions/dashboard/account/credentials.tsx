@@ -101,10 +101,15 @@ export function Providers({ c, next }: { c: PageContext; next: string }) {
     ...(c.env.GITHUB_CLIENT_ID ? [['github', 'GitHub'] as const] : []),
     ...(c.env.GOOGLE_CLIENT_ID ? [['google', 'Google'] as const] : []),
   ]
+  const { t } = c.get('texts')
   return (
     <>
       {providers.map(([id, name]) => (
-        <PostButton action={withNext(`/sign-in/${id}`, next)} class="wide-button" text={`Continue with ${name}`} />
+        <PostButton
+          action={withNext(`/sign-in/${id}`, next)}
+          class="wide-button"
+          text={t('Continue with {name}', { name })}
+        />
       ))}
     </>
   )
@@ -119,7 +124,10 @@ interface NewPasswordProps {
 
 /** The field for a new password. */
 export function NewPassword({ name, label, signsOut }: NewPasswordProps) {
-  const hint = `At least 10 characters.${signsOut ? ' You are signed out everywhere else.' : ''}`
+  const { t } = useTexts()
+  const hint = signsOut
+    ? t('At least 10 characters. You are signed out everywhere else.')
+    : t('At least 10 characters.')
   return (
     <Field name={name} label={label} type="password" autocomplete="new-password" minlength={10} hint={hint} required />
   )

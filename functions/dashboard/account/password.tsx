@@ -6,34 +6,41 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
-import { answered, emailField, NewPassword, passOn, passwordField, wrongOr } from './credentials.tsx'
+import { answered, emailField, NewPassword, nextOf, passOn, passwordField, withNext, wrongOr } from './credentials.tsx'
 
 /** Handles forgotten passwords: requests a link and sets a new password. */
 export const pages = createPages()
 
-pages.get('/forgot-password', (c) =>
-  c.render(
-    <PlainPage title="Forgot password">
-      <p class="muted">We’ll send you a link to choose a new one.</p>
-      <Form action="/forgot-password" submit="Send link" layout="wide">
-        <Field name="email" label="E-mail" type="email" autocomplete="username" required />
+const forgotPage = (c: PageContext) => withNext('/forgot-password', nextOf(c))
+
+pages.get('/forgot-password', (c) => {
+  const { t } = c.get('texts')
+  return c.render(
+    <PlainPage title={t('Forgot password')}>
+      <p class="muted">{t('We’ll send you a link to choose a new one.')}</p>
+      <Form action={forgotPage(c)} submit={t('Send link')} layout="wide">
+        <Field name="email" label={t('E-mail')} type="email" autocomplete="username" required />
       </Form>
       <p class="small">
-        <a href="/sign-in">Back to sign-in</a>
+        <a href={withNext('/sign-in', nextOf(c))}>{t('Back to sign-in')}</a>
       </p>
     </PlainPage>,
-  ),
-)
+  )
+})
 
 const forgotForm = z.object({ email: emailField })
 
-pages.post('/forgot-password', form(forgotForm, '/forgot-password'), async (c) => {
+pages.post('/forgot-password', form(forgotForm, forgotPage), async (c) => {
   const { email } = c.req.valid('form')
   const response = await openAuth(c).api.requestPasswordReset({ ...answered(c), body: { email } })
   const problem = await passOn(c, response)
-  if (problem) return await refuseForm(c, '/forgot-password', { problem })
-  const text = `Check your e-mail: if ${email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.`
-  return redirectWith(c, '/forgot-password', text)
+  if (problem) return await refuseForm(c, forgotPage(c), { problem })
+  const { t } = c.get('texts')
+  const text = t(
+    'Check your e-mail: if {email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.',
+    { email },
+  )
+  return redirectWith(c, forgotPage(c), text)
 })
 
 const resetPage = (c: PageContext) => `/reset-password?token=${encodeURIComponent(tokenInQuery(c))}`

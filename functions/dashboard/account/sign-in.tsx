@@ -5,6 +5,7 @@ import { Field, Form } from '../components/fields.tsx'
 import { form, optionalText, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages } from '../components/page.ts'
+import { Text } from '../components/text.tsx'
 import { answered, nextOf, passOn, Providers, signIn, withNext } from './credentials.tsx'
 
 /** Signs people in, by password or through another provider, and signs them out. */
@@ -20,27 +21,28 @@ pages.get('/sign-in', async (c) => {
   if (c.get('viewer')) return c.redirect(nextOf(c), 303)
   const next = nextOf(c)
   const error = c.req.query('error')
+  const { t, fixed } = c.get('texts')
   return c.render(
     <PlainPage
-      title="Sign in"
+      title={t('Sign in')}
       below={
         <p class="small">
-          New here? <a href={withNext('/sign-up', next)}>Create an account</a>
+          <Text of="New here? <a>Create an account</a>" a={(text) => <a href={withNext('/sign-up', next)}>{text}</a>} />
         </p>
       }
     >
       {error !== undefined && (
         <p class="message bad" role="alert">
-          {refusalOfProvider(error)}
+          {fixed(refusalOfProvider(error))}
         </p>
       )}
-      <Form action={withNext('/sign-in', next)} submit="Sign in" layout="wide">
-        <Field name="email" label="E-mail" type="email" autocomplete="username" required />
-        <Field name="password" label="Password" type="password" autocomplete="current-password" required />
+      <Form action={withNext('/sign-in', next)} submit={t('Sign in')} layout="wide">
+        <Field name="email" label={t('E-mail')} type="email" autocomplete="username" required />
+        <Field name="password" label={t('Password')} type="password" autocomplete="current-password" required />
       </Form>
       <Providers c={c} next={next} />
       <p class="small">
-        <a href="/forgot-password">Forgot your password?</a>
+        <a href={withNext('/forgot-password', next)}>{t('Forgot your password?')}</a>
       </p>
     </PlainPage>,
   )

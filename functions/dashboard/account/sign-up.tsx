@@ -8,6 +8,7 @@ import { leaveFlash, redirectWith } from '../components/flash.tsx'
 import { form, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages, type PageContext } from '../components/page.ts'
+import { Text } from '../components/text.tsx'
 import {
   answered,
   codeOf,
@@ -27,19 +28,27 @@ export const pages = createPages()
 pages.get('/sign-up', async (c) => {
   const next = nextOf(c)
   if (c.get('viewer')) return c.redirect(next, 303)
+  const { t } = c.get('texts')
   return c.render(
     <PlainPage
-      title="Create an account"
+      title={t('Create an account')}
       below={
         <p class="small">
-          Have an account? <a href={withNext('/sign-in', next)}>Sign in</a>
+          <Text of="Have an account? <a>Sign in</a>" a={(text) => <a href={withNext('/sign-in', next)}>{text}</a>} />
         </p>
       }
     >
-      <Form action={withNext('/sign-up', next)} submit="Create account" layout="wide">
-        <Field name="name" label="Your name" autocomplete="name" required />
-        <Field name="email" label="E-mail" type="email" autocomplete="username" value={c.req.query('email')} required />
-        <NewPassword name="password" label="Password" />
+      <Form action={withNext('/sign-up', next)} submit={t('Create account')} layout="wide">
+        <Field name="name" label={t('Your name')} autocomplete="name" required />
+        <Field
+          name="email"
+          label={t('E-mail')}
+          type="email"
+          autocomplete="username"
+          value={c.req.query('email')}
+          required
+        />
+        <NewPassword name="password" label={t('Password')} />
       </Form>
       <Providers c={c} next={next} />
     </PlainPage>,
@@ -77,6 +86,9 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   if (answer instanceof Response) return answer
   const signInPage = withNext('/sign-in', nextOf(c))
   if (isUnmailed) return c.redirect(signInPage, 303)
-  const text = isInvited ? 'Sign in, then accept the invitation.' : `Check your e-mail: we sent a message to ${email}.`
+  const { t } = c.get('texts')
+  const text = isInvited
+    ? t('Sign in, then accept the invitation.')
+    : t('Check your e-mail: we sent a message to {email}.', { email })
   return redirectWith(c, signInPage, text)
 })

@@ -6,6 +6,7 @@ import { money } from './money.ts'
 import { notifications } from './notifications.ts'
 import { partner } from './partner.ts'
 import { postbacks } from './postbacks.ts'
+import { signIn } from './sign-in.ts'
 import { terms } from './terms.ts'
 
 /** All messages of the pages for partners. */
@@ -19,4 +20,5 @@ export const portal = {
   ...apiKeys,
   ...notifications,
   ...embed,
+  ...signIn,
 }
