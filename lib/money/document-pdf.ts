@@ -150,16 +150,17 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
     }
   }
   rule()
-  advance(20)
-  pdf.setFontSize(11)
-  print(document.total[0], left, y)
-  print(document.total[1], right, y, 'right')
-  pdf.setFontSize(9)
+  advance(6)
   for (const [text, amount] of document.parts) {
     advance(14)
     print(text, left, y)
     print(amount, right, y, 'right')
   }
+  advance(document.parts.length > 0 ? 18 : 14)
+  pdf.setFontSize(11)
+  print(document.total[0], left, y)
+  print(document.total[1], right, y, 'right')
+  pdf.setFontSize(9)
   advance(14)
   for (const line of document.notes.flatMap((note) => wrap(note, right - left))) {
     advance(13)
