@@ -1652,7 +1652,7 @@ export interface DatabaseFunctions {
   }
   erase_events: {
     arguments: { of_program_id: number | null; of_customer_key: string | null; of_click_id: string | null; new_click_id: string | null }
-    row: { leftovers: number | null }
+    row: { leftovers: number | null; sales: number | null }
   }
   erase_user: {
     arguments: { of_user_id: string | null; payees: string | null }

@@ -6479,8 +6479,8 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.erase_events(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT leftovers bigint)
- RETURNS bigint
+CREATE OR REPLACE FUNCTION public.erase_events(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT leftovers bigint, OUT sales bigint)
+ RETURNS record
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -6505,6 +6505,7 @@ begin
     where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
     order by s.id for no key update
   );
+  sales := cardinality(sale_ids);
   if is_new or cardinality(sale_ids) > 0 or exists (
     select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
   ) then
@@ -6739,7 +6740,8 @@ CREATE OR REPLACE FUNCTION public.erase_words_of_sales(of_program_id bigint, sal
 AS $function$
 begin
   -- A code that isn't a partner's code is the buyer's own words.
-  update sales s set sale_type = erased_sale_type(s), api_payload = null,
+  update sales s set customer_key = null, subscription_id = null, processor_customer_id = null, additional_data = null,
+    sale_type = erased_sale_type(s), api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null

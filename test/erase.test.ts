@@ -172,6 +172,27 @@ test('an erasure can be repeated if its answer was lost', async () => {
   await expect(eraseCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
 })
 
+test('a sale during an erasure keeps its key, so that another erasure finds its words', async () => {
+  const { programId, apiKey: key } = await api.program()
+  const customer_key = crypto.randomUUID()
+  const [word, erase] = [`word-${customer_key}`, () => eraseCustomer(stack.db, programId, { customer_key })]
+  const sell = async (transaction_id: string) =>
+    await api.call(salePath, { transaction_id, customer_key, amount_cents: 100, coupon: word }, { key })
+  await api.call(leadPath, { customer_key, additional_data: { test_mode: true } }, { key })
+  await sell('before')
+  await stack.sql.query('begin')
+  // The erasure has read the sales when it waits for this row.
+  await stack.sql.query('select from affiliate_lead_events where customer_key = $1 for update', [customer_key])
+  const erased = erase()
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  await expect.poll(async () => (await stack.sql.query(waiting)).rowCount, { interval: 5 }).toBe(1)
+  expect((await sell('meanwhile')).status).toBe(200)
+  await stack.sql.query('commit')
+  expect(await erased).toBe(0)
+  expect(await erase()).toBe(0)
+  expect(await dump()).not.toContain(word)
+})
+
 test('the second person on a click can be erased, and the audit accepts the row without a key and a click', async () => {
   const program = await api.program()
   const click_id = await api.click(program)

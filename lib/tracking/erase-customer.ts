@@ -50,7 +50,6 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .deleteFrom('processor_sessions')
       .where('program_id', '=', programId)
       .where('customer_id', 'in', known.select('id')),
-    eraseSales(programId, known, knownBy),
     kysely
       .updateTable('customers')
       .set({
@@ -66,8 +65,8 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       .where('id', 'in', known.select('id'))
       .returning('id'),
   ] as const
-  const [, , [other], , , metadata, , , , , sales, customers] = await retryOnce(() => db.batch(statements))
-  if (customers.length + sales.length + metadata.length === 0 && !other?.leftovers) {
+  const [, , [other], , , metadata, , , , , customers] = await retryOnce(() => db.batch(statements))
+  if (customers.length + metadata.length === 0 && !other?.leftovers && !other?.sales) {
     throw new ApiError('not_found', 'This program has no such customer. Check the id and the program.')
   }
   return customers.length
@@ -168,15 +167,4 @@ function eraseMetadata(programId: number, known: Known, knownBy: KnownBy) {
       ]),
     )
     .returning('processor_customer_id')
-}
-
-function eraseSales(programId: number, known: Known, knownBy: KnownBy) {
-  return kysely
-    .updateTable('sales')
-    .set({ customer_key: null, subscription_id: null, processor_customer_id: null, additional_data: null })
-    .where('program_id', '=', programId)
-    .where((eb) =>
-      eb.or([eb('customer_id', 'in', known.select('id')), eb('customer_key', 'in', keysOf(known, knownBy))]),
-    )
-    .returning('id')
 }

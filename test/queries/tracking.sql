@@ -136,18 +136,6 @@ where "program_id" = $1 and "customer_id" in (
   select "id"
   from "customers"
   where "program_id" = $2 and ("customer_key" = $3 or "click_id" = $4));
-update "sales"
-set "customer_key" = $1, "subscription_id" = $2, "processor_customer_id" = $3, "additional_data" = $4
-where "program_id" = $5 and ("customer_id" in (
-    select "id"
-    from "customers"
-    where "program_id" = $6 and ("customer_key" = $7 or "click_id" = $8)) or "customer_key" in (
-    select "customer_key" as "key"
-    from "customers"
-    where "program_id" = $9 and ("customer_key" = $10 or "click_id" = $11)
-    union all
-    select cast($12 as text) as "key"))
-returning "id";
 update "customers"
 set "customer_key" = $1, "key_unverified_since" = $2, "email_hash" = $3, "mailbox_hash" = $4, "email_unverified_since" = $5, "click_id" = $6, "updated_at" = now()
 where "program_id" = $7 and "id" in (

@@ -77,11 +77,12 @@ create or replace function erased_sale_type(sale sales) returns text language sq
   cross join (select case when (sale).is_recurring then 'subscription' else 'payment' end as word) w
 $$;
 
--- Erases the words of a customer and the integrator in sales and their refunds. The ids of payments stay.
+-- Erases the customer's ids and the words of a customer and the integrator in sales and their refunds. The ids of payments stay.
 create or replace function erase_words_of_sales(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
 begin
   -- A code that isn't a partner's code is the buyer's own words.
-  update sales s set sale_type = erased_sale_type(s), api_payload = null,
+  update sales s set customer_key = null, subscription_id = null, processor_customer_id = null, additional_data = null,
+    sale_type = erased_sale_type(s), api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
   where s.program_id = of_program_id and s.id = any (sale_ids);
   update processor_reversals v set reason_text = null
@@ -169,9 +170,10 @@ end $$;
 -- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of sales, and their
 -- copies in commissions, notifications, webhooks and processor events. Also erases the visitor's details from their clicks. The ids of
 -- payments stay (`transaction_id` and the processor's ids), because a later refund, dispute or repeat contains nothing else. Returns the
--- number of rows besides customers and sales. Only `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
+-- number of sales, and of rows besides customers and sales. A sale that commits meanwhile keeps its key and its words, so that another
+-- erasure finds it. Only `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
 create or replace function erase_events(
-  of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint
+  of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint, out sales bigint
 ) language plpgsql as $$
 declare
   is_new boolean;
@@ -195,6 +197,7 @@ begin
     where s.program_id = of_program_id and (s.customer_id = any (customer_ids) or s.customer_key = any (keys))
     order by s.id for no key update
   );
+  sales := cardinality(sale_ids);
   if is_new or cardinality(sale_ids) > 0 or exists (
     select from customers c where c.program_id = of_program_id and c.id = any (customer_ids) and c.click_id <> new_click_id
   ) then
