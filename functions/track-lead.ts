@@ -10,6 +10,7 @@ import {
   type RateLimit,
   type VisitorEnv,
   type Visited,
+  visitorAddress,
   visitorNetwork,
 } from '../lib/api/rate-limits.ts'
 import { leadRequest, type LeadRequest } from '../lib/api/track-lead.ts'
@@ -73,10 +74,9 @@ for (const path of ['/', '/api/v1/track/lead']) {
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
         const network = visitorHash(c.env.PROXY_SECRET, visitorNetwork(c))
-        return c.json({
-          ...answerOf(c, await recordBrowserLead(db, lead, programId, network)),
-          ...ignoredFields(body),
-        })
+        const recorded = await recordBrowserLead(db, lead, programId, network)
+        if (isSettled(recorded)) await countSettledLead(c.env.ADDRESS_RATE_LIMIT, visitorAddress(c))
+        return c.json({ ...answerOf(c, recorded), ...ignoredFields(body) })
       }
       const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
       const programId = body.additional_data?.program_id ?? null
@@ -85,6 +85,17 @@ for (const path of ['/', '/api/v1/track/lead']) {
     },
   )
   app.all(path, onlyMethods('POST', 'OPTIONS'))
+}
+
+/** A settled lead also writes a commission, notifications, webhooks and totals: as many bytes as this number of other leads. */
+const countsOfSettledLead = 5
+
+const isSettled = ({ provisional, duplicate, test_mode: isTest }: RecordedLead) => !provisional && !duplicate && !isTest
+
+/** Counts a settled lead several times for its address. It is already recorded, so this only limits later calls. */
+async function countSettledLead(limiter: RateLimit | undefined, address: string | undefined): Promise<void> {
+  if (!limiter || address === undefined) return
+  for (let count = 1; count < countsOfSettledLead; count++) await limiter.limit({ key: address })
 }
 
 /** Responds, and then sends the messages that the lead wrote. */

@@ -55,6 +55,17 @@ describe('public calls are counted per address and program', () => {
     expect((await clickFrom('203.0.113.2', one.partnerCode)).status).toBe(200)
   })
 
+  test('a lead that a browser settles counts five times for its address', async () => {
+    const settling = { lead_auth_policy: 'browser_allowed' } as const
+    const programs = await Promise.all(Array.from({ length: 5 }, () => api.program(settling)))
+    const limited = await exhaust(async (index) => {
+      const click_id = await api.click(programs[index % programs.length] ?? one)
+      const lead = { customer_key: crypto.randomUUID(), click_id }
+      return await api.call(leadPath, lead, { headers: from('203.0.113.55') })
+    }, 2 * rateLimit)
+    expectLimited(limited)
+  })
+
   test('a click with 4 KB of text counts three times for its address', async () => {
     const additional_data = { note: 'x'.repeat(2000) }
     const full = { ...clickOn('unknown'), page_title: 'x'.repeat(1000), user_agent: 'x'.repeat(2000), additional_data }

@@ -41,6 +41,9 @@ interface Route {
 }
 
 const perMinuteOf = (name: string, limiter: string) => rateLimits[name]?.[limiter]?.perMinute ?? NaN
+const leadsPerMinute = perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT')
+/** A settled lead counts as five. */
+const settledLeadsPerMinute = leadsPerMinute / 5
 const nothing = { core: 0, disk: 0, log: 0 }
 /** 100 attempts in 15 minutes (lib/access/sign-in.ts). */
 const attempts = 100 / 15
@@ -92,12 +95,12 @@ function routesOf(
       send: () => click('x', { additional_data: { ...additional_data, test_mode: true, program_id: programId } }),
     },
     ...[
-      { route: 'browser lead', ids: clickIds },
-      { route: 'browser lead that settles', ids: unsettledIds },
-    ].map(({ route, ids }) => ({
+      { route: 'browser lead', ids: clickIds, perMinute: leadsPerMinute },
+      { route: 'browser lead that settles', ids: unsettledIds, perMinute: settledLeadsPerMinute },
+    ].map(({ route, ids, perMinute }) => ({
       route,
       limit: 'leads' as const,
-      perMinute: perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'),
+      perMinute,
       send: (n: number) =>
         json('/api/v1/track/lead', {
           customer_key: text(255),
@@ -284,8 +287,8 @@ export async function abuse(): Promise<Result> {
     richClicks.flatMap((answer, n) =>
       letsBrowsersSettle(n % programs) === settle ? ((answer as { click_id?: string }).click_id ?? []) : [],
     )
-  const hourOfLeads = async (what: string, ids: string[]) =>
-    await hourOf(what, 'leads', perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT'), (n) =>
+  const hourOfLeads = async (what: string, perMinute: number, ids: string[]) =>
+    await hourOf(what, 'leads', perMinute, (n) =>
       json('/api/v1/track/lead', {
         customer_key: text(255),
         session_id: text(255),
@@ -294,8 +297,8 @@ export async function abuse(): Promise<Result> {
       }),
     )
   const unsettledIds = idsOf(true)
-  await hourOfLeads('leads', idsOf(false))
-  await hourOfLeads('leads that settle', unsettledIds.splice(mostMeasured + 10))
+  await hourOfLeads('leads', leadsPerMinute, idsOf(false))
+  await hourOfLeads('leads that settle', settledLeadsPerMinute, unsettledIds.splice(mostMeasured + 10))
   // Autovacuum would add pages that no route caused.
   await sql.query('alter system set autovacuum = off')
   await sql.query('select pg_reload_conf()')
