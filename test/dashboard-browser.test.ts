@@ -950,6 +950,7 @@ test('a page sends the archive of a program in parts, repeats a part that failed
   await page.getByLabel('Service', { exact: true }).selectOption('Program archive')
   await page.getByLabel('Files', { exact: true }).setInputFiles(archive)
   const [form, sent] = [page.locator('form[data-part-bytes]'), [] as string[]]
+  expect(await form.getByRole('progressbar').isVisible()).toBe(false)
   await form.evaluate((element) => element.setAttribute('data-part-bytes', '6000'))
   await page.route('**/parts', async (route) => {
     sent.push(new URLSearchParams(route.request().postData() ?? '').get('part') ?? '')

@@ -302,6 +302,8 @@ test('a page plans the files of an import, corrects their headings, applies the 
   expect(first.text).toContain('Not used: Person')
   const page = await plan({ source: 'tolt', 'heading.partners.name': 'Person', 'heading.partners.email': 'Email' })
   const { text } = await get(`${page}?outcome=create`, shop.dashboardToken)
+  const asLinks = await get(await plan({ source: 'tolt', 'table.partners.csv': 'links' }), shop.dashboardToken)
+  expect(asLinks.text).toContain('</strong> has links.')
   expect(text).toContain('Ida Moss, ida@example.com')
   expect(text).toContain('Apply 2 rows')
   const act = async (verb: string) => {

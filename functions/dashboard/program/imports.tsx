@@ -105,10 +105,12 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
             label="Account or program id"
             hint="Only needed with an API key: the account id for FirstPromoter, or the program id for Tolt and Tapfiliate."
           />
-          <label class="stack tight" data-upload hidden>
-            <span role="status" />
-            <progress />
-          </label>
+          <div data-upload hidden>
+            <label class="stack tight">
+              <span role="status" />
+              <progress />
+            </label>
+          </div>
         </Form>
       </Card>
       <TableCard
@@ -215,7 +217,11 @@ pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsP
   if (access) await continueImport(db, c.env, { programId, importId, seconds: secondsAtOnce })
   else {
     const mappings = mappingsIn(fields)
-    await importFiles(db, c.env, programId, importId, { source, files, mappings, seconds: secondsAtOnce })
+    const chosen = files.map((file) => ({
+      ...file,
+      table: tableNames.find((table) => table === fields[tableField(file.name)]),
+    }))
+    await importFiles(db, c.env, programId, importId, { source, files: chosen, mappings, seconds: secondsAtOnce })
   }
   workOn(c, importId)
   return c.redirect(`${importsPage(c)}/${importId}`, 303)
@@ -242,6 +248,7 @@ async function filesIn(c: ProgramContext): Promise<ImportFile[]> {
   )
 }
 
+const tableField = (file: string) => `table.${file}`
 const mappedField = (table: string, field: string) => `heading.${table}.${field}`
 
 /** Reads the corrected headings. An empty heading means that no column contains the field. */
@@ -406,12 +413,20 @@ function Headings({ files, source, action }: HeadingsProps) {
           <strong>{name}</strong> has {table}.{' '}
           {tables[table]
             .flatMap((field: SourceField) => (columns[field] ? [`${labelOf(field)}: “${columns[field]}”`] : []))
-            .join(', ')}
+            .join(', ') || 'No heading was recognized'}
           {unused.length > 0 && <span class="muted">. Not used: {unused.join(', ')}</span>}
         </p>
       ))}
       <FormDetails summary="Correct the headings" action={action} submit="Plan again" takesFiles>
         <Hidden fields={{ source }} />
+        {files.map(({ name, table }) => (
+          <Field
+            name={tableField(name)}
+            label={`Content of ${name}`}
+            options={tableNames.map((one) => [one, labelOf(one)])}
+            value={table}
+          />
+        ))}
         {byTable.map(({ table, own }) => {
           const headings = new Set(own.flatMap(({ columns, unused }) => [...Object.values(columns), ...unused]))
           const options = [['', 'None'] as const, ...Array.from(headings, (one) => [one, one] as const)]
