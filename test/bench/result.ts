@@ -16,6 +16,8 @@ export interface Options {
   events: number
   /** The one call that `serve` measures, or all if undefined. */
   call: string | undefined
+  /** The one service that `moving` moves from, or all if undefined. */
+  source: string | undefined
 }
 
 export function isMet({ measured, least = -Infinity, most = Infinity }: Goal): boolean {

@@ -19,8 +19,8 @@ import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
  * `npm run bench`: runs every benchmark, or the named ones (`npm run bench -- limit hot-row`). `--json` prints one JSON
- * object instead of tables. `--events` sets the number of clicks that `growth` and `groupings` seed, and `--call` the
- * only call that `serve` measures.
+ * object instead of tables. `--events` sets the number of clicks that `growth` and `groupings` seed, `--call` the only
+ * call that `serve` measures, and `--source` the only service that `moving` moves from.
  */
 const benches: Record<string, (options: Options) => Promise<Result>> = {
   limit,
@@ -39,16 +39,17 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   abuse,
 }
 
-const usage = `npm run bench [-- NAME… --json --events 10000000 --call click]    runs every benchmark, or the named ones: ${Object.keys(benches).join(', ')}`
+const usage = `npm run bench [-- NAME… --json --events 10000000 --call click --source tolt]    runs every benchmark, or the named ones: ${Object.keys(benches).join(', ')}`
 const { values, positionals } = readOptions(usage, {
   allowPositionals: true,
   options: {
     json: { type: 'boolean', default: false },
     events: { type: 'string', default: '10000000' },
     call: { type: 'string' },
+    source: { type: 'string' },
   },
 })
-const options: Options = { events: Number(values.events), call: values.call }
+const options: Options = { events: Number(values.events), call: values.call, source: values.source }
 const unknown = positionals.filter((name) => !benches[name])
 if (unknown.length > 0 || !(options.events >= 100_000)) {
   console.error(

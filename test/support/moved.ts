@@ -31,11 +31,12 @@ export async function contents(sql: Client, programId: number): Promise<string> 
 
 /** Returns a digest of the same rows, for programs that are too large to compare as text. */
 export async function digest(sql: Client, programId: number): Promise<string> {
-  const program = 'select md5(link_params::text) from programs where id = $1'
-  const all = [...tables.map(digestOf), program].join(' union all ')
+  const program = `select 'programs' as name, md5(link_params::text) as digest from programs where id = $1`
+  // Postgres can read large tables in parallel, and then the digests have any order.
+  const all = `${[...tables.map(digestOf), program].join(' union all ')} order by name`
   const { rows } = await sql.query(all, [programId])
   return JSON.stringify(rows)
 }
 
 const digestOf = (table: string) =>
-  `select md5(coalesce(string_agg(t::text, '' order by t::text), '')) as digest from ${table} t where program_id = $1`
+  `select '${table}' as name, md5(coalesce(string_agg(t::text, '' order by t::text), '')) as digest from ${table} t where program_id = $1`
