@@ -91,6 +91,9 @@ const partners: BulkList = {
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value.trim() : '')
 
+/** Returns the chosen group as a setting. Throws `invalid_request` for anything else than an id or no group. */
+const groupText = (value: unknown) => groupIn(textOf(value))?.toString() ?? ''
+
 async function GroupField({ c, name, label }: { c: ProgramContext; name: string; label: string }) {
   const groups = await c.get('db').query(groupNamesStatement(c.get('program').id))
   return <Field name={name} label={label} options={[['', 'None'], ...optionsOf(groups)]} />
@@ -113,7 +116,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     // The service mails every applicant.
     partSize: 50,
     fields: (c) => <GroupField c={c} name="in_group" label="Group" />,
-    parse: ({ in_group: group }) => ({ in_group: textOf(group) }),
+    parse: ({ in_group: group }) => ({ in_group: groupText(group) }),
     act: (c, ids, { in_group: group }) => approveSome(c, ids, groupIn(group)),
   },
   reject: {
@@ -142,7 +145,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     text: 'From now on, they earn under the rules of the group.',
     partSize: 500,
     fields: (c) => <GroupField c={c} name="to" label="Move to group" />,
-    parse: ({ to }) => ({ to: textOf(to) }),
+    parse: ({ to }) => ({ to: groupText(to) }),
     act: (c, ids, { to }) => movePartners(c.get('db'), c.get('program').id, ids, groupIn(to)),
   },
   rate: {
