@@ -145,6 +145,13 @@ describe.each(names)('%s', (processor) => {
     expect(await listConnections(db, shop.programId)).toMatchObject([{ refused_at: null, refusal: null }])
   })
 
+  test('amounts are in the smallest unit of currencies with no and with three decimals', async () => {
+    const shop = await connect(processor)
+    for (const currency of ['jpy', 'krw', 'kwd'])
+      await report(shop, traits[processor].sale, { order: currency, currency })
+    expect(await salesOf(shop)).toMatchObject([earned, earned, earned])
+  })
+
   test("keeps programs apart: another program's connection accepts neither its signature nor its refunds", async () => {
     const [shop, other] = [await connect(processor), await connect(processor)]
     const otherSecret = shop.secret.replace('whsec_', 'whsec_bm90')

@@ -4,7 +4,9 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { createCode } from '../lib/programs/codes.ts'
+import { createConnection } from '../lib/processors/connections.ts'
 import { addPartner } from '../lib/programs/partners.ts'
+import type { ProcessorName } from '../lib/processors/processors.ts'
 import { sendQueuedInvitations } from '../lib/programs/queued-invitations.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
@@ -142,6 +144,27 @@ test('the overview and its CSV file match the performance API', async () => {
       ),
     )
   }
+})
+
+/** Creates a connection with this many waiting events, and returns its page. */
+const connectionPage = async (processor: ProcessorName, waiting: number) => {
+  const accountId = await createConnection(stack.db, sandbox.programId, { processor, livemode: true })
+  await stack.sql.query(
+    `insert into processor_events (account_id, event_id, event_type, livemode, outcome, waits_for, fact, event_created_at)
+    select $1, 'evt_' || n, 'order.paid', true, 'parked', 'connection', '{}', now() from generate_series(1, $2::int) n`,
+    [accountId, waiting],
+  )
+  return mainOf(await get(`${base}/settings/connections/${accountId}`)).replaceAll(/\s+/g, ' ')
+}
+
+test('the page of a connection says where its secret comes from, and how many events wait', async () => {
+  const invented = await connectionPage('lemonsqueezy', 1)
+  expect(invented).toContain('Invent a secret of 6 to 40 characters.')
+  expect(invented).toContain('1 event waits for the connection.')
+  expect(invented).toContain('then applies the event within')
+  const shown = await connectionPage('paddle', 2)
+  expect(shown).toContain('save the secret that Paddle shows.')
+  expect(shown).toContain('2 events wait for the connection.')
 })
 
 test('a page approves only the selected commissions, or only those that it shows', async () => {
