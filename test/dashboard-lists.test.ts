@@ -157,7 +157,7 @@ const connectionPage = async (processor: ProcessorName, waiting: number) => {
   return mainOf(await get(`${base}/settings/connections/${accountId}`)).replaceAll(/\s+/g, ' ')
 }
 
-test('the page of a connection says where its secret comes from, and how many events wait', async () => {
+test('the page of a connection shows the origin of its secret and the number of waiting events', async () => {
   const invented = await connectionPage('lemonsqueezy', 1)
   expect(invented).toContain('Invent a secret of 6 to 40 characters.')
   expect(invented).toContain('1 event waits for the connection.')
