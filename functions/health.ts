@@ -20,7 +20,7 @@ const app = createApp<Env>()
 
 /**
  * GET /healthz. Without a token, it says whether the database responds: 200 `{ok: true}` or 503 `{ok: false}`. With `Authorization: Bearer
- * <METRICS_TOKEN>`, it returns the figures of lib/health.ts: 200 `{ok, problems, figures}`, or 503 if one is unhealthy.
+ * <METRICS_TOKEN>`, it returns the figures of lib/health.ts: 200 `{ok, version, problems, figures}`, or 503 if one is unhealthy.
  * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it. On one box it adds the metrics of
  * the process.
  */
@@ -43,7 +43,10 @@ for (const path of ['/', '/healthz']) {
       })
     }
     const problems = problemsOf(figures)
-    return c.json({ ok: problems.length === 0, problems, figures }, problems.length === 0 ? 200 : 503)
+    return c.json(
+      { ok: problems.length === 0, version: c.env.VERSION, problems, figures },
+      problems.length === 0 ? 200 : 503,
+    )
   })
   app.all(path, onlyMethods('GET'))
 }

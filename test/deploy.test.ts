@@ -9,6 +9,7 @@ import { unstable_readConfig as readConfig } from 'wrangler'
 import { gzipBytesMax, planDeployment } from '../lib/commands/deploy.ts'
 import { operatorToml, readOperator } from '../lib/commands/deploy/config.ts'
 import { buildLambda } from '../lib/commands/deploy/lambda.ts'
+import { rollback, shiftTo } from '../lib/commands/deploy/rollout.ts'
 import { inBindingOrder, readFunctions } from '../lib/commands/wrangler-file.ts'
 import { bundleFunctions } from '../lib/local/workers.ts'
 import { startCloudflare } from './support/cloudflare.ts'
@@ -25,6 +26,7 @@ function given(environment: string): Record<string, string> {
     ...cloudflare.environment,
     ENVIRONMENT: environment,
     DOMAIN: 'acme.test',
+    VERSION: 'v1',
     DATABASE_URL: `postgresql://svc@${environment}.eu-central-1.aws.neon.tech/svc`,
     DATABASE_REGION: 'aws:eu-central-1',
     QUEUE_URL: `https://sqs.eu-central-1.amazonaws.com/1/notifications-${environment}`,
@@ -287,15 +289,70 @@ const deploy = async (variables: Record<string, string>, ...args: string[]) =>
     env: { ...bareEnvironment, HOME: process.env['HOME'], NO_COLOR: '1', ...variables },
   })
 
-test("wrangler, run twice, keeps values that the second run didn't set", { timeout: 240_000 }, async () => {
+test('a second upload by wrangler keeps unset values, gets its share of requests, and can be rolled back', async () => {
+  const bindings = () =>
+    cloudflare.workers['svc-staging-auth']?.bindings
+      .filter(({ name }) => name !== 'VERSION')
+      .toSorted((a, b) => a.name.localeCompare(b.name))
   await deploy({ ...given('staging'), ...mail }, 'auth')
-  const first = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
+  const first = bindings()
   expect(first).toContainEqual({ type: 'plain_text', name: 'MAIL_FROM', text: mail.MAIL_FROM })
   expect(first).toContainEqual({ type: 'secret_text', name: 'MAIL_API_KEY', text: mail.MAIL_API_KEY })
-  await deploy({ ...cloudflare.environment, ENVIRONMENT: 'staging', DOMAIN: 'acme.test' }, 'auth')
-  const second = cloudflare.workers['svc-staging-auth']?.bindings.toSorted((a, b) => a.name.localeCompare(b.name))
-  expect(second).toEqual(first)
+  const next = { ...cloudflare.environment, ENVIRONMENT: 'staging', DOMAIN: 'acme.test', VERSION: 'v2' }
+  await expect(deploy(next, '--percent=10', 'auth')).rejects.toMatchObject({
+    stderr: expect.stringContaining('Deploy this version without --percent.'),
+  })
+  cloudflare.routes.push({ pattern: 'api-staging.acme.test/api/auth/*', script: 'svc-staging-auth' })
+  const { stdout } = await deploy(next, '--percent=10', 'auth')
+  expect(stdout).toContain('~ svc-staging-auth  v1 100% -> v2 10%, v1 90%')
+  expect(bindings()).toEqual(first)
+  expect(cloudflare.workers['svc-staging-auth']?.bindings).toContainEqual({
+    type: 'plain_text',
+    name: 'VERSION',
+    text: 'v2',
+  })
+  const planned = await deploy(next, '--rollback', '--plan', 'auth')
+  expect((await deploy(next, '--rollback', 'auth')).stdout).toBe(planned.stdout)
+  expect(planned.stdout).toBe('~ svc-staging-auth  v2 10%, v1 90% -> v1 100%\n')
+  expect(cloudflare.workers['svc-staging-auth']?.deployments).toEqual([
+    { versions: [{ version_id: 'svc-staging-auth-1', percentage: 100 }] },
+    {
+      versions: [
+        { version_id: 'svc-staging-auth-2', percentage: 10 },
+        { version_id: 'svc-staging-auth-1', percentage: 90 },
+      ],
+    },
+    { versions: [{ version_id: 'svc-staging-auth-1', percentage: 100 }] },
+  ])
   expect(Object.keys(cloudflare.workers)).toEqual(['svc-staging-auth'])
+}, 240_000)
+
+/** A Worker with the versions 1 to `tags.length`, which were all deployed. */
+const running = (worker: string, tags: string[], ...shares: [number: number, percentage: number][]) => ({
+  worker,
+  deployed: shares.map(([number, percentage]) => ({ id: `${worker}${number}`, percentage })),
+  versions: tags
+    .map((tag, at) => ({
+      id: `${worker}${at + 1}`,
+      number: at + 1,
+      tag,
+      createdOn: `2026-11-0${Number(tag.slice(1))}`,
+    }))
+    .toReversed(),
+  everDeployed: new Set(tags.map((_, at) => `${worker}${at + 1}`)),
+})
+
+test('a rollback undoes only the latest version, goes back in all functions that run it, and never forward', () => {
+  const lines = (...states: ReturnType<typeof running>[]) => rollback(states).map(({ line }) => line)
+  const old = running('a', ['v1', 'v2'], [2, 100])
+  expect(lines(old, running('b', ['v1', 'v3'], [2, 100]), running('c', ['v1', 'v2', 'v3'], [3, 50], [2, 50]))).toEqual([
+    '~ b  v3 100% -> v1 100%',
+    '~ c  v3 50%, v2 50% -> v2 100%',
+  ])
+  expect(lines(running('b', ['v1', 'v3'], [1, 100]), running('c', ['v1', 'v2', 'v3'], [1, 100]))).toEqual([])
+  expect(shiftTo(old, 'v2', 50).line).toBe('~ a  v2 100% -> v2 100%')
+  expect(shiftTo(running('a', ['v1', 'v2'], [2, 10], [1, 90]), 'v2', 100).line).toBe('~ a  v2 10%, v1 90% -> v2 100%')
+  expect(shiftTo(old, 'v3', 20).line).toBe('~ a  v2 100% -> v3 20%, v2 80%')
 })
 
 test("the functions for visitors and sales stay within their size limit, measured on wrangler's build", async () => {
@@ -359,7 +416,7 @@ test('a refused deployment or plan changes nothing and exits with 1', { timeout:
     stderr: expect.stringMatching(/^Nothing was deployed\.\nproduction needs mail.*\n$/),
   })
   const { stdout } = await deploy({ ...given('production'), ...mail }, '--plan', 'track-click')
-  expect(stdout).toMatch(/^production: api.acme.test[^]*\+ svc-track-click {2}new/)
+  expect(stdout).toMatch(/^production: version v1 on api.acme.test[^]*\+ svc-track-click {2}new/)
   await expect(deploy({ ...given('staging'), CLOUDFLARE_API_TOKEN: 'other' }, '--plan')).rejects.toMatchObject({
     stderr: expect.stringContaining('Cloudflare refused to read /zones?name=acme.test: Authentication error.'),
   })

@@ -16,6 +16,8 @@ interface AppTypes<Bindings extends object> {
   Bindings: Bindings & {
     /** Overrides `loggedPart`, between 0 and 1. The local stack sets it to 1. */
     LOGGED_PART?: string
+    /** The id of the deployed version. */
+    VERSION?: string
   }
   /** `failure` describes an unexpected error for the log. */
   Variables: { requestId: string; failure?: Record<string, unknown> }
@@ -45,6 +47,7 @@ export function createApp<Bindings extends object>() {
     const failure = c.get('failure')
     const line = JSON.stringify({
       request_id: requestId,
+      version: c.env.VERSION,
       method: c.req.method,
       route,
       status,

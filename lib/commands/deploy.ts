@@ -7,11 +7,13 @@ import color from 'picocolors'
 import { exitCodeOf } from './processes.ts'
 import { OperatorError } from './operator-error.ts'
 import { type FunctionEntry, inBindingOrder, readFunctions } from './wrangler-file.ts'
-import { runCommand } from './command.ts'
+import { explain, runCommand } from './command.ts'
+import { currentVersion } from './version.ts'
 import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
 import { cloudflareToken, emptyEdge, readEdge } from './deploy/edge.ts'
 import { buildLambda } from './deploy/lambda.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
+import { openRollout, rollback, type Rollout, type Shift, shiftTo } from './deploy/rollout.ts'
 
 /**
  * `npm run deploy`: deploys every function in wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys the named
@@ -19,7 +21,7 @@ import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
  *
  * The environment holds the settings of one operator, so wrangler.toml stays unchanged: `ENVIRONMENT` and `DOMAIN` name Workers
  * and routes, and set variables and secrets are deployed. Unset ones keep their values at Cloudflare. If a function lacks a
- * value, or production has no mail, the command changes nothing.
+ * value, or production has no mail, the command changes nothing. All functions of a deployment have the same version id.
  */
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -50,17 +52,21 @@ ${logIn}
 
 const isDryRun = process.argv.includes('--dry-run')
 const isPlan = process.argv.includes('--plan')
-const options = process.argv.slice(2).filter((argument) => argument.startsWith('-'))
+const isRollback = process.argv.includes('--rollback')
+const percentOption = process.argv.find((argument) => argument.startsWith('--percent'))
+const options = process.argv.slice(2).filter((argument) => argument.startsWith('-') && argument !== percentOption)
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
 
-async function deploy(entry: FunctionEntry, config: string, folder: string): Promise<Outcome> {
+async function deploy(entry: FunctionEntry, version: string, config: string, folder: string): Promise<Outcome> {
   const secrets = secretsOf(entry).flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))
   const secretsFile = path.join(folder, `${entry.name}.json`)
   writeFileSync(secretsFile, JSON.stringify(Object.fromEntries(secrets)), { mode: 0o600 })
   const child = spawn(
     'wrangler',
     [
-      'deploy',
+      // A version only gets requests once it is given a share of them.
+      ...(percentOption ? ['versions', 'upload'] : ['deploy']),
+      `--tag=${version}`,
       `--env=${entry.name}`,
       `--config=${config}`,
       `--outdir=${path.join(folder, entry.name)}`,
@@ -125,15 +131,42 @@ async function deployAll(): Promise<void> {
       `${unknown} has no entry in wrangler.toml. Name one of ${all.map(({ name }) => name).join(', ')}.`,
     )
   const functions = all.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
-  const { operator, problems } = readOperator(process.env)
+  const version = currentVersion()
+  const { operator, problems } = readOperator({ ...process.env, VERSION: version })
+  const percent = readPercent(version)
+  const placed = readFunctions(operatorToml(wranglerToml, operator)).filter(({ name }) =>
+    functions.some((entry) => entry.name === name),
+  )
+  let rollout: Rollout | undefined
+  let uploaded = new Set<string>()
   if (!isDryRun) {
     if (problems.length > 0) throw new OperatorError(problems.join('\n'))
     const token = await cloudflareToken(process.env)
-    if (token === undefined && !isPlan) throw new OperatorError(`You are not logged in to Cloudflare. ${logIn}`)
+    if (token === undefined && !(isPlan && percent === undefined && !isRollback))
+      throw new OperatorError(`You are not logged in to Cloudflare. ${logIn}`)
+    if (token !== undefined && (isRollback || percent !== undefined))
+      rollout = await openRollout(
+        token,
+        operator,
+        placed.map(({ workerName }) => workerName),
+      )
+    if (rollout && isRollback) return await shift(rollout, rollback(await rollout.read()))
     const plan = await planDeployment(operator, wranglerToml, token, wanted)
     if (token === undefined) console.log(notAsked)
     if (isPlan) console.log(plan.lines.join('\n'))
     if (plan.problems.length > 0) throw new OperatorError(['Nothing was deployed.', ...plan.problems].join('\n'))
+    if (rollout && percent !== undefined) {
+      if (plan.changesTriggers)
+        throw new OperatorError(
+          'Nothing was deployed.\nA function, a route or a schedule is new or removed. Deploy this version without --percent.',
+        )
+      const states = await rollout.read()
+      if (isPlan) console.log(states.map((state) => shiftTo(state, version, percent).line).join('\n'))
+      // Later steps only change the shares.
+      const withVersion = states.filter(({ versions }) => versions.some(({ tag }) => tag === version))
+      const isUploaded = (entry: FunctionEntry) => withVersion.some(({ worker }) => worker === entry.workerName)
+      uploaded = new Set(placed.filter(isUploaded).map(({ name }) => name))
+    }
     if (isPlan) return
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-deploy-'))
@@ -143,10 +176,10 @@ async function deployAll(): Promise<void> {
     writeFileSync(config, operatorToml(wranglerToml, operator))
     const outcomes: Outcome[] = []
     for (const group of inBindingOrder(functions)) {
-      const queue = [...group]
+      const queue = group.filter(({ name }) => !uploaded.has(name))
       const worker = async () => {
         for (let entry = queue.shift(); entry; entry = queue.shift()) {
-          const outcome = await deploy(entry, config, folder)
+          const outcome = await deploy(entry, version, config, folder)
           outcomes.push(outcome)
           console.log(row(outcome))
           if (!outcome.ok) console.log(outcome.output)
@@ -157,11 +190,43 @@ async function deployAll(): Promise<void> {
     const failed = outcomes.filter(({ ok }) => !ok).length
     const tooLarge = outcomes.filter((outcome) => outcome.ok && isTooLarge(outcome))
     for (const { name } of tooLarge) console.log(color.red(`${name} exceeds its size limit. Check its imports.`))
-    console.log(`${outcomes.length - failed} ${isDryRun ? 'built' : 'deployed'}, ${failed} failed`)
+    const done = isDryRun ? 'built' : percent === undefined ? 'deployed' : 'uploaded'
+    console.log(`${outcomes.length - failed} ${done}, ${failed} failed`)
     if (failed > 0 || tooLarge.length > 0) process.exitCode = 1
+    else if (rollout && percent !== undefined)
+      await shift(
+        rollout,
+        (await rollout.read()).map((state) => shiftTo(state, version, percent)),
+      )
   } finally {
     rmSync(config, { force: true })
     rmSync(folder, { recursive: true })
+  }
+}
+
+/** Reads `--percent=10`, the share of requests that this version gets. */
+function readPercent(version: string): number | undefined {
+  if (percentOption === undefined) return undefined
+  const percent = Number(/^--percent=(\d{1,3})$/.exec(percentOption)?.[1])
+  if (!(percent >= 1 && percent <= 100))
+    throw new OperatorError('Set --percent to the share of requests that the new version gets: --percent=10.')
+  if (version.endsWith('-changed'))
+    throw new OperatorError(`The version ${version} has uncommitted changes. Commit them, so that its id is unique.`)
+  return percent
+}
+
+/** Shows the shifts, and applies them unless this is a plan. A refused one doesn't stop the others. */
+async function shift(rollout: Rollout, shifts: Shift[]): Promise<void> {
+  if (shifts.length === 0) throw new OperatorError('No function has an earlier version.')
+  for (const one of shifts) {
+    console.log(one.line)
+    if (isPlan) continue
+    try {
+      await rollout.apply(one)
+    } catch (error) {
+      console.error(`${one.worker} was not changed. ${explain(error)}`)
+      process.exitCode = 1
+    }
   }
 }
 
@@ -175,7 +240,9 @@ async function deployLambda(): Promise<void> {
 const usage = `npm run deploy                   deploys every function
 npm run deploy -- track-click    deploys the named ones
 npm run deploy -- lambda         builds the notification consumer for AWS Lambda, and explains how to install it
-npm run deploy -- --plan         shows the changes without making them
+npm run deploy -- --percent=10   uploads this version, and gives it a tenth of the requests. Repeat with a higher share, up to 100
+npm run deploy -- --rollback     gives all requests back to the version before the latest one
+npm run deploy -- --plan         shows the changes without making them, also with --percent and --rollback
 npm run deploy -- --dry-run      only builds, and prints sizes
 
 ENVIRONMENT and DOMAIN choose the names and hosts. The environment provides the functions' variables and secrets. Unset ones

@@ -172,6 +172,7 @@ function valuesFor(entry: FunctionEntry, environment: Record<string, string>): R
     ...Object.keys(entry.vars),
     ...secretsOf(entry),
     'LOGGED_PART',
+    'VERSION',
     'WEBHOOK_LOOPBACK',
     'STRIPE_API_URL',
   ])

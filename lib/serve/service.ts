@@ -16,6 +16,7 @@ import { openPool } from '../commands/postgres.ts'
 import { openRateLimits, type RateLimits } from './rate-limits.ts'
 import { type Schedules, startSchedules } from './schedules.ts'
 import { checkSecrets } from '../commands/secrets.ts'
+import { currentVersion } from '../commands/version.ts'
 import { logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
@@ -79,7 +80,8 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   running.push({ name: 'the connections', stop: () => postgres.end() })
   if (telemetry) running.push({ name: 'OpenTelemetry', stop: () => telemetry.stop() })
   const rateLimits = openRateLimits()
-  const environment = { ...settings.environment, DATABASE_URL: databaseUrl }
+  const version = currentVersion()
+  const environment = { ...settings.environment, DATABASE_URL: databaseUrl, VERSION: version }
   let schedules: Schedules | undefined
   const metrics = openMetrics({
     readConnections: () => postgres.readConnections(),
@@ -107,7 +109,9 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     placeOf,
   })
   running.push({ name: 'the server', stop: () => server.stop() })
-  console.log(JSON.stringify({ serving: settings.environment['BASE_URL'], host: settings.host, port: server.port }))
+  console.log(
+    JSON.stringify({ serving: settings.environment['BASE_URL'], version, host: settings.host, port: server.port }),
+  )
   // systemd waits for this notification, and Node can't send its datagram.
   if (process.env['NOTIFY_SOCKET'])
     execFile('systemd-notify', ['--ready'], (error) => error && logFailure('systemd-notify', error))

@@ -13,6 +13,9 @@ interface Binding {
 export interface StandInWorker {
   bindings: Binding[]
   crons: string[]
+  /** The uploaded versions, and the deployments, newest first. */
+  versions?: { id: string; number: number; metadata: { created_on: string }; annotations: Record<string, string> }[]
+  deployments?: { versions: { version_id: string; percentage: number }[] }[]
 }
 
 /**
@@ -41,23 +44,43 @@ export async function startCloudflare() {
       /\/workers\/scripts\/([^/]+)\/secrets$/,
       (name) => workers[name]?.bindings.filter(({ type }) => type === 'secret_text') ?? [],
     ],
-    ['GET', /\/workers\/scripts\/([^/]+)\/deployments$/, () => ({ deployments: [] })],
+    ['GET', /\/workers\/scripts\/([^/]+)\/deployments$/, (name) => ({ deployments: workers[name]?.deployments ?? [] })],
+    [
+      'POST',
+      /\/workers\/scripts\/([^/]+)\/deployments$/,
+      (name, body) => {
+        const { versions } = JSON.parse(body) as { versions: { version_id: string; percentage: number }[] }
+        workers[name]?.deployments?.unshift({ versions })
+        return { id: 'deployment' }
+      },
+    ],
+    ['GET', /\/workers\/scripts\/([^/]+)\/versions$/, (name) => ({ items: workers[name]?.versions ?? [] })],
     [
       'GET',
       /\/workers\/scripts\/([^/]+)\/schedules$/,
       (name) => ({ schedules: workers[name]?.crons.map((cron) => ({ cron })) }),
     ],
-    ['PUT', /\/workers\/scripts\/([^/]+)$/, upload],
+    // The first upload is deployed immediately.
+    [
+      'PUT',
+      /\/workers\/scripts\/([^/]+)$/,
+      (name, body) => {
+        const { id } = upload(name, body)
+        workers[name]?.deployments?.unshift({ versions: [{ version_id: id, percentage: 100 }] })
+        return { id, startup_time_ms: 1 }
+      },
+    ],
     // An existing Worker gets a new version, which is then deployed.
     ['POST', /\/workers\/scripts\/([^/]+)\/versions$/, upload],
     ['PUT', /\/workers\/scripts\/([^/]+)\/routes$/, (_, body) => JSON.parse(body)],
     ['GET', /\/workers\/workers\/([^/]+)$/, () => ({ subdomain: { enabled: false, previews_enabled: false } })],
   ]
 
-  function upload(name: string, body: string): unknown {
+  function upload(name: string, body: string) {
     const metadata = JSON.parse(/name="metadata"\r\n\r\n(.*)\r\n/.exec(body)?.[1] ?? '') as {
       bindings: Binding[]
       keep_bindings?: string[]
+      annotations?: Record<string, string>
     }
     const old = workers[name]?.bindings ?? []
     const bindings = metadata.bindings.map((binding) =>
@@ -65,8 +88,13 @@ export async function startCloudflare() {
     )
     const isNew = (other: Binding) => !bindings.some((binding) => binding.name === other.name)
     const inherited = old.filter((other) => metadata.keep_bindings?.includes(other.type) && isNew(other))
-    workers[name] = { crons: [], ...workers[name], bindings: [...bindings, ...inherited] }
-    return { id: name, startup_time_ms: 1, resources: { script: {} } }
+    const { versions = [], deployments = [], crons = [] } = workers[name] ?? {}
+    const number = versions.length + 1
+    const id = `${name}-${number}`
+    const created = { created_on: new Date().toISOString() }
+    versions.unshift({ id, number, metadata: created, annotations: metadata.annotations ?? {} })
+    workers[name] = { crons, versions, deployments, bindings: [...bindings, ...inherited] }
+    return { id, startup_time_ms: 1, metadata: { has_preview: false }, resources: { script: {} } }
   }
 
   const server = createServer((request, response) => {

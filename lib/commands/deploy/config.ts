@@ -81,7 +81,8 @@ function namespaceId(id: string, environment: string): string {
  * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
  * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near
  * `DATABASE_REGION`, so a page with several requests crosses the distance to the visitor once. With `PROGRAM_HOSTS=on`, the dashboard also
- * answers on all other hosts of the zone, which are the domains of programs. With `OTEL_TRACES_DESTINATION` and `OTEL_LOGS_DESTINATION`,
+ * answers on all other hosts of the zone, which are the domains of programs. `VERSION` is a
+ * variable of every function. With `OTEL_TRACES_DESTINATION` and `OTEL_LOGS_DESTINATION`,
  * Cloudflare sends traces and logs to these OTLP destinations of the account.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
@@ -107,8 +108,10 @@ export function operatorToml(wranglerToml: string, { environment, domain, host, 
     for (const limit of env.ratelimits ?? []) limit.namespace_id = namespaceId(limit.namespace_id, environment)
     const region = given['DATABASE_REGION']
     if (region && env.secrets?.required?.includes('DATABASE_URL')) env.placement = { region }
-    if (!env.vars) continue
-    const values = Object.entries(env.vars).map(([name, value]) => [name, given[name] ?? (value || undefined)])
+    const values = Object.entries({ ...env.vars, VERSION: given['VERSION'] ?? '' }).map(([name, value]) => [
+      name,
+      given[name] ?? (value || undefined),
+    ])
     env.vars = Object.fromEntries(values.filter(([, value]) => value !== undefined))
   }
   return stringify(config)

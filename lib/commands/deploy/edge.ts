@@ -27,7 +27,7 @@ const answer = z.object({
   result: z.optional(z.unknown()),
 })
 const zones = z.array(z.object({ id: z.string(), account: z.object({ id: z.string() }) }))
-const scripts = z.array(z.object({ id: z.string() }))
+export const scripts = z.array(z.object({ id: z.string() }))
 const routes = z.array(z.object({ pattern: z.string(), script: z.optional(z.string()) }))
 const settings = z.object({
   bindings: z.optional(z.array(z.object({ type: z.string(), name: z.string(), text: z.optional(z.string()) }))),
@@ -37,21 +37,23 @@ const schedules = z.object({ schedules: z.optional(z.array(z.object({ cron: z.st
 /** An account without Workers. */
 export const emptyEdge: Edge = { names: [], workers: {}, routes: [] }
 
-/**
- * Reads the deployed state from Cloudflare. `CLOUDFLARE_API_BASE_URL` chooses another address, for wrangler too.
- *
- * @throws if Cloudflare refuses, with a remedy.
- */
-export async function readEdge(
-  token: string,
-  domain: string,
-  names: string[],
-  environment: Record<string, string | undefined> = process.env,
-): Promise<Edge> {
+type Environment = Record<string, string | undefined>
+
+/** Reads from Cloudflare's API, or posts a body. Throws if Cloudflare refuses, with a remedy. */
+export type AskCloudflare = <Schema extends z.ZodMiniType>(
+  path: string,
+  schema: Schema,
+  body?: object,
+) => Promise<z.infer<Schema>>
+
+/** `CLOUDFLARE_API_BASE_URL` chooses another address, for wrangler too. */
+export function openCloudflare(token: string, environment: Environment): AskCloudflare {
   const base = environment['CLOUDFLARE_API_BASE_URL'] ?? 'https://api.cloudflare.com/client/v4'
-  const ask = async <Schema extends z.ZodMiniType>(path: string, schema: Schema): Promise<z.infer<Schema>> => {
+  return async (path, schema, body) => {
     const response = await fetch(`${base}${path}`, {
-      headers: { authorization: `Bearer ${token}` },
+      method: body ? 'POST' : 'GET',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body && { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(30_000),
     }).catch((error: unknown) => {
       throw new OperatorError(`Cloudflare did not respond: ${String(error)}. Try again.`)
@@ -60,18 +62,35 @@ export async function readEdge(
     if (success) return schema.parse(result)
     const why = errors?.map(({ message }) => message).join('; ') || `status ${response.status}`
     throw new OperatorError(
-      `Cloudflare refused to read ${path}: ${why}. The token needs the permissions "Workers Scripts: Edit" and, in the zone, "Workers Routes: Edit". Log in again with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN.`,
+      `Cloudflare refused ${body ? 'to change' : 'to read'} ${path}: ${why}. The token needs the permissions "Workers Scripts: Edit" and, in the zone, "Workers Routes: Edit". Log in again with \`npx wrangler login\`, or set CLOUDFLARE_API_TOKEN.`,
     )
   }
+}
 
+/** Returns the zone's id, and the path of the account's Workers. */
+export async function readZone(ask: AskCloudflare, domain: string, environment: Environment) {
   const [zone] = await ask(`/zones?name=${encodeURIComponent(domain)}`, zones)
   if (!zone) {
     throw new OperatorError(
       `You have no access to a zone ${domain} at Cloudflare. Add the domain there, or correct DOMAIN.`,
     )
   }
-  const account = `/accounts/${environment['CLOUDFLARE_ACCOUNT_ID'] ?? zone.account.id}/workers/scripts`
-  const [all, zoneRoutes] = await Promise.all([ask(account, scripts), ask(`/zones/${zone.id}/workers/routes`, routes)])
+  return {
+    zone: zone.id,
+    account: `/accounts/${environment['CLOUDFLARE_ACCOUNT_ID'] ?? zone.account.id}/workers/scripts`,
+  }
+}
+
+/** Reads the deployed state from Cloudflare. */
+export async function readEdge(
+  token: string,
+  domain: string,
+  names: string[],
+  environment: Environment = process.env,
+): Promise<Edge> {
+  const ask = openCloudflare(token, environment)
+  const { zone, account } = await readZone(ask, domain, environment)
+  const [all, zoneRoutes] = await Promise.all([ask(account, scripts), ask(`/zones/${zone}/workers/routes`, routes)])
   const known = all.map(({ id }) => id)
   const workers = await Promise.all(
     names

@@ -5,6 +5,8 @@ import type { Edge } from './edge.ts'
 /** The changes of a deployment, one per line, and a sentence for each reason to refuse it. */
 export interface Plan {
   lines: string[]
+  /** Whether a Worker, a route or a schedule is new or removed. A share of the requests can't try that out. */
+  changesTriggers: boolean
   problems: string[]
 }
 
@@ -31,15 +33,19 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
   const place = given['DATABASE_REGION']
     ? `near ${given['DATABASE_REGION']}`
     : 'near the visitors, because DATABASE_REGION is not set'
-  const lines = [`${environment}: ${host} in the zone ${operator.domain}, running ${place}`]
+  const lines = [
+    `${environment}: version ${given['VERSION'] ?? 'unknown'} on ${host} in the zone ${operator.domain}, running ${place}`,
+  ]
   for (const [kind, variable] of [
     ['traces', 'OTEL_TRACES_DESTINATION'],
     ['logs', 'OTEL_LOGS_DESTINATION'],
   ] as const)
     if (given[variable]) lines.push(`OTLP destination of ${kind}: ${given[variable]}`)
   const problems = new Set<string>()
+  let changesTriggers = false
   for (const { name, vars, crons, rateLimits, routes, workerName: worker, ...entry } of functions) {
     const there = edge.workers[worker]
+    changesTriggers ||= !there
     lines.push(`${there ? '~' : '+'} ${worker}${there ? '' : '  new'}`)
     const say = (kind: string, what: string, change: string) =>
       lines.push(`    ${`${kind.padEnd(7)}${what}`.padEnd(32)} ${change}`.trimEnd())
@@ -86,9 +92,11 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
       }
       const isThere = edge.routes.some((route) => route.pattern === pattern && route.script === worker)
       say('route', pattern, isThere ? '' : 'added')
+      changesTriggers ||= !isThere
     }
     for (const cron of crons) say('cron', cron, there?.crons.includes(cron) ? '' : 'added')
     for (const cron of there?.crons ?? []) if (!crons.includes(cron)) say('cron', cron, 'removed')
+    changesTriggers ||= crons.toSorted().join() !== (there?.crons ?? []).toSorted().join()
     for (const { name: limit, namespace_id, simple } of rateLimits) {
       say('limit', limit, `${simple.limit} in ${simple.period} s, number ${namespace_id}`)
     }
@@ -106,5 +114,5 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
   for (const name of edge.names.filter((other) => other.startsWith(prefix) && !own.has(other) && !isOfAnother(other))) {
     lines.push(`? ${name}  is not a function of this version. It stays; delete it: npx wrangler delete --name ${name}`)
   }
-  return { lines, problems: [...problems] }
+  return { lines, changesTriggers, problems: [...problems] }
 }
