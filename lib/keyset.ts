@@ -39,7 +39,7 @@ export function partOf<DB, TB extends keyof DB, Row, Id extends number | string>
 /** The filters of a list, without its page. */
 export type Filters<List extends Part> = Omit<List, keyof Part>
 
-/** The number of rows of a whole list in one currency, and the sum of their amounts. Rows without amounts have no currency. */
+/** The row count of a list across all its pages, and the sum of the amounts, for one currency. Rows without amounts have no currency. */
 export interface Totals {
   currency: string | null
   rows: number

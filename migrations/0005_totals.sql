@@ -1,6 +1,6 @@
--- Totals of days and hours. The calls themselves write them. A call counts in a row of one hour. Its slot is 64 times the hour's number (1
--- to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql). So a call writes one short row and rarely waits. After the hour, a
--- scheduled function folds its slots into slot 0, the day's only row with 24 figures by hour.
+-- Daily and hourly totals. The tracking calls themselves write them. Each call counts in a row for one hour. The row's slot is 64 times the
+-- hour's number (1 to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql), so a call writes one short row and rarely waits.
+-- After the hour ends, a scheduled function merges its slots into slot 0, the only row of the day with 24 hourly figures.
 
 -- A late report of an earlier sale moves the customer's first purchase to that sale's day, in any slot. So a single slot can be negative,
 -- but not the sum of a day's slots.

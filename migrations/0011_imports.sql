@@ -26,7 +26,7 @@ create table imports (
   skip_count integer not null default 0,
   error_count integer not null default 0,
   applied_count integer not null default 0,
-  -- The size of an archive's rows, which counts toward the limit of a day.
+  -- The size of an archive's rows, which counts toward the daily limit.
   archive_bytes bigint not null default 0,
   -- The link parameters that it added to the program, for the undo.
   added_params text[] not null default '{}',
@@ -141,8 +141,8 @@ create table exports (
 );
 create index exports_created_idx on exports (created_at);
 
--- The rows of a program at one moment, for a day. The archive is written from this copy, because a download takes longer than a transaction
--- may, and the rows of an archive must agree with each other.
+-- A snapshot of a program's rows, kept for a day. The archive is written from this copy, because a download can take longer than a
+-- transaction is allowed to, and the rows of an archive must be consistent.
 create table export_rows (
   program_id bigint not null,
   export_id bigint not null,

@@ -13042,7 +13042,7 @@ begin
   given.is_recurring := is_recurring;
   given.subscription_id := subscription_id;
   given.additional_data := additional_data;
-  -- A valid click overrides a customer whose key only a browser named.
+  -- A valid click overrides a customer whose key came only from a browser.
   select c.id into given.customer_id from customers c
   where c.program_id = track_sale.program_id and c.customer_key = track_sale.customer_key
     and (c.key_unverified_since is null or of_click_id is null);

@@ -97,7 +97,7 @@ test('sign-up from an invitation sends no confirmation, because accepting the in
   }, 60_000)
 })
 
-test('sign-up with an existing address gives the same response, signs no stranger in and notifies only the mailbox', async () => {
+test("sign-up with an existing address returns the same response, doesn't sign a stranger in, and notifies only that mailbox", async () => {
   const email = newEmail()
   const strip = (response: Response, text: string) => [
     response.status,

@@ -151,7 +151,7 @@ describe('a returning visitor', () => {
 })
 
 describe('partner codes', () => {
-  test.each(['j.doe', 'j@doe.example', 'J_D-1'])('%s is recorded as it is', async (name) => {
+  test.each(['j.doe', 'j@doe.example', 'J_D-1'])('%s is recorded unchanged', async (name) => {
     const code = await newCode(`${name}${Math.random().toString().slice(2, 8)}`)
     await open(`http://shop.example.test/?aff=${encodeURIComponent(code)}`)
     expect(await clicksOf(code)).toHaveLength(1)

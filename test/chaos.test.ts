@@ -39,7 +39,7 @@ afterAll(async () => {
 })
 
 test(
-  `each program receives all its webhooks in order, despite faults of endpoints, the database and the queue (SEED=${seed})`,
+  `each program receives all its webhooks in order, despite faults in endpoints, the database and the queue (SEED=${seed})`,
   { timeout: 120_000 },
   async () => {
     const options = { sql: world.pool, databaseUrl, neon, queue, faults: faultyQueue, seed, rounds: 2, hanging: false }

@@ -37,7 +37,7 @@ test.each([
   ['ISK', 99_050, 991],
   ['ugx', 99_049, 990],
   ['mga', 990, 99_000],
-])('%s %i of Stripe are %i minor units by ISO 4217', (currency, amount, expected) => {
+])("Stripe's %s %i is %i minor units under ISO 4217", (currency, amount, expected) => {
   expect(stripeAmount(amount, currency)).toBe(expected)
 })
 

@@ -57,7 +57,7 @@ async function runShared([file = '', ...args]: string[], env: Record<string, str
 /** The commands that already ran in their own process, which shows that they end. */
 const seen = new Set<string>()
 
-/** A string replaces the whole environment with this DATABASE_URL. */
+/** A string is short for an environment with only this DATABASE_URL. */
 type Row = [what: string, command: string, environment: string | Record<string, string>, message: RegExp]
 
 test.each<Row>([

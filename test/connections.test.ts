@@ -463,7 +463,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
   })
 
-  test('for two equal chargebacks, one reversal or mark returns one, and two of each return both, in any order at two connections', async () => {
+  test('of two identical chargebacks, one reversal event and one reversed status restore one, and two of each restore both, in any order on two connections', async () => {
     const shop = await connect('paddle')
     const twin = await connectAgain(shop, true)
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
@@ -493,7 +493,7 @@ describe('Paddle', () => {
     }
   })
 
-  test('custom data that was removed from a customer attributes no payment, in any order', async () => {
+  test("custom data that was removed from a customer doesn't attribute payments, whatever the order of the updates", async () => {
     const named = { data: {}, now: inSeconds(1) }
     const removed = { data: { custom_data: null }, now: inSeconds(2) }
     for (const updates of [

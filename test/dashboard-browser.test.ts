@@ -593,7 +593,7 @@ test('advertiser and partner see a held commission until somebody presses a butt
   await page.getByRole('link', { name: '3 commissions are held for your review' }).click()
   const row = (sale: string) => page.getByRole('row', { name: new RegExp(sale) })
   await row('held-1').getByText('by Examplebot/1.0').waitFor()
-  const note = page.getByLabel('Note, shown to the partner of a rejected commission')
+  const note = page.getByLabel('Note, shown to the partner if you reject the commission')
   await note.fill('A friend of ours')
   await page.getByRole('button', { name: 'Release selected' }).click()
   await page.getByText('Select at least one commission first.').waitFor()

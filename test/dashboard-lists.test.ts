@@ -159,7 +159,7 @@ const connectionPage = async (processor: ProcessorName, waiting: number) => {
 
 test('the page of a connection shows the origin of its secret and the number of waiting events', async () => {
   const invented = await connectionPage('lemonsqueezy', 1)
-  expect(invented).toContain('Invent a secret of 6 to 40 characters.')
+  expect(invented).toContain('Choose a secret of 6 to 40 characters.')
   expect(invented).toContain('1 event waits for the connection.')
   expect(invented).toContain('then applies the event within')
   const shown = await connectionPage('paddle', 2)

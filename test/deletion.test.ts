@@ -419,7 +419,7 @@ test.each(races)('if a sale arrives while %s, one of the two is refused', async 
 
 test('an erasure waits for a running export and deletes its copy, and an export waits for a running erasure', async () => {
   const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  /** Runs `waiter` while the first transaction is open, and commits when it waits. */
+  /** Starts `waiter` while the first transaction is open, and commits that transaction once `waiter` is waiting. */
   const meet = async (first: string, values: unknown[], waiter: () => Promise<unknown>) => {
     await sql.query('begin')
     await sql.query(first, values)

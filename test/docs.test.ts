@@ -127,7 +127,7 @@ test('the first page is available as Markdown with .md in its address', async ()
   expect(await get('/docs.md')).toEqual(await get('/docs/index.md'))
 })
 
-test.each(['html', 'nextjs', 'react'])('%s links the tag to the installation check', async (name) => {
+test.each(['html', 'nextjs', 'react'])('%s covers every step from the tag to the installation check', async (name) => {
   const { text } = await get(`/docs/${name}.md`)
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])

@@ -539,7 +539,7 @@ describe('retention', () => {
     expect(await program.states()).toEqual(['approved'])
   })
 
-  test('only rejected and unconfirmed applications are deleted, and their senders may apply again', async () => {
+  test('only rejected and unconfirmed applications are deleted, and those applicants may apply again', async () => {
     const program = await joinable()
     const email = newEmail()
     const [early, waits] = [await program.send(newEmail()), await program.waiting()]

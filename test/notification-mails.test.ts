@@ -275,7 +275,7 @@ test.each([
     'a member with a new guest role',
     (id: string) => sql.query("update workspace_members set role = 'guest' where user_id = $1", [id]),
   ],
-])('%s before the end of the day gets no pending mail', async (_who, change) => {
+])('no pending mail is sent to %s at the end of the day', async (_who, change) => {
   const person = await member('admin')
   await report('balance_negative', 'advertiser')
   await change(person.userId)

@@ -202,7 +202,7 @@ test('every figure equals plain SQL over random histories and ranges', { timeout
   )
 })
 
-test("events after the reader's current time count in their hour and day", async () => {
+test("events later than the reader's current time count toward their own hour and day", async () => {
   const midnight = start - 9.5 * hour + 3 * dayMs
   const click = { kind: 'click', who: 0, amount_cents: 1, currency: 'usd' } as const
   const steps = Array.from({ length: 160 }, (_, n) => ({ ...click, at: midnight - start + n * 11 * minute }))

@@ -26,9 +26,13 @@ const callback = 'https://app.example.com/processor/callback'
 test.each([
   ["Stripe's page if the deployment has one", { BASE_URL: 'http://127.0.0.1:1', STRIPE_CLIENT_ID: 'ca_1' }, 'consent'],
   ['a name at the emulator on this machine', { BASE_URL: 'http://127.0.0.1:1', STRIPE_API_URL: stripe.url }, 'name'],
-  ['no name for Stripe itself, even on this machine', { BASE_URL: 'http://127.0.0.1:1' }, undefined],
-  ['no name in production', { BASE_URL: 'https://app.example.com', STRIPE_API_URL: stripe.url }, undefined],
-])('an account is connected by %s', (_what, deployment, way) => {
+  ['none for Stripe itself, even on this machine', { BASE_URL: 'http://127.0.0.1:1' }, undefined],
+  [
+    'none for the emulator in production',
+    { BASE_URL: 'https://app.example.com', STRIPE_API_URL: stripe.url },
+    undefined,
+  ],
+])('the way to connect an account is %s', (_what, deployment, way) => {
   expect(wayToConnect(deployment)).toBe(way)
 })
 

@@ -220,7 +220,7 @@ test.each([
   ['/api/v1/partners', 'partner'],
   ['/api/v1/groups', 'group'],
   ['/api/v1/applications', 'applicant'],
-])('%s states the rule for a name', async (path, whom) => {
+])('%s explains which names it accepts', async (path, whom) => {
   const messages = [`must be the name of the ${whom}`, 'must have at most 80 characters, without line breaks or']
   for (const [n, name] of ['', 'x'.repeat(81)].entries()) {
     const { body } = await api.call(path, { name, email: 'ada@example.com' }, { method: 'POST', ...key })

@@ -41,7 +41,7 @@ function expectLimited(answer: Answer): void {
   expect(answer.headers.get('ratelimit')).toBe('"default";r=0;t=60')
 }
 
-test('wrangler.toml contains the table of rate limits: `npm run rate-limits` writes it', () => {
+test('wrangler.toml contains the rate-limit table that `npm run rate-limits` writes', () => {
   const toml = readFileSync('wrangler.toml', 'utf8')
   expect(withRateLimits(toml)).toBe(toml)
 })

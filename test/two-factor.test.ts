@@ -142,14 +142,14 @@ test('no device can sign in without a code, whatever it requests', async () => {
 })
 
 test.each([
-  ['are set up again while enabled', true, '/account/two-factor', { password }],
+  ['setting up two-factor codes again while they are enabled', true, '/account/two-factor', { password }],
   [
-    'get new recovery codes while disabled',
+    'a request for recovery codes while two-factor codes are disabled',
     false,
     '/account/two-factor/recovery-codes',
     { recovery_password: password },
   ],
-])('codes that %s stay unchanged', async (_what, isOn, path, fields) => {
+])('%s is refused and leaves the codes unchanged', async (_what, isOn, path, fields) => {
   const { email, token } = isOn ? await personWithCodes() : await signedInPerson()
   const codes = async () =>
     (

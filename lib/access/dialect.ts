@@ -17,7 +17,7 @@ export function dialectOf(connection: Connection): Dialect {
   const single: DatabaseConnection = {
     async executeQuery<Row>({ sql: text, parameters }: { sql: string; parameters: readonly unknown[] }) {
       const { rows, rowCount } = await connection.query({ text, parameters: [...parameters] })
-      // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its rows are
+      // oxlint-disable-next-line no-unsafe-type-assertion -- the statement determines the type of its rows
       const result: QueryResult<Row> = { rows: rows as Row[], numAffectedRows: BigInt(rowCount ?? 0) }
       return result
     },

@@ -279,7 +279,7 @@ export function applicationOperations(): Operation[] {
       examples: [
         answeredCreated(
           'applied',
-          'Waits for confirmation',
+          'Waiting for confirmation',
           { application: example },
           { name: example.name, email: example.email, answers: example.answers, terms_version: 1 },
         ),

@@ -289,7 +289,7 @@ export const importOperations = (): Operation[] => [
       files:
         'Files with a `name` and their text in `content`, or their bytes in `content_base64`. The name or `table` says what a file contains: `groups`, `partners`, `links`, `codes`, `customers`, `balances` or `commissions`.',
       api_key:
-        'Your API key for the service, instead of files. For PartnerStack, send the public and the secret key with a colon between them. It is stored encrypted, and only until everything has been read.',
+        'Your API key for the service, instead of files. For PartnerStack, send the public key and the secret key, separated by a colon. It is stored encrypted, and only until everything has been read.',
       account:
         'The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys.',
       mapping:

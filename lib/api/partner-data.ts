@@ -21,7 +21,7 @@ export const ownPayoutsQuery = listQuery({
   ...updatedSince,
 }).check(toNotBeforeFrom)
 
-/** The numbers of days as a query writes them. */
+/** The allowed numbers of days, as query strings. */
 const dayTexts = ['7', '30', '90'] as const
 export const ownPerformanceQuery = z.strictObject({
   days: z.pipe(

@@ -344,7 +344,7 @@ export const shadowModeOperations = (): Operation[] => [
     parameters: [
       listParameters(differencesQuery, {
         ...periodFields,
-        partner_id: 'Only differences of this partner, on either side.',
+        partner_id: 'Only differences for this partner, on either side.',
         reason: 'Only differences with this reason.',
       }),
     ],

@@ -89,7 +89,7 @@ export async function backup(databaseUrl: string, file: string, recipient?: stri
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    // Rename the file only when it is complete, so that an interrupted backup replaces no earlier one.
+    // Rename the file only when it is complete, so that an interrupted backup never replaces an earlier one.
     const part = `${file}.part`
     try {
       await pipeline(

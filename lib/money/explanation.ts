@@ -55,7 +55,7 @@ const stepNames: Record<string, string> = {
   code_or_click: 'Code or click',
 }
 
-/** Labels of the steps. */
+/** Returns the label of a step. */
 export const stepName = (step: string) => stepNames[step] ?? step
 
 const ofPayment: Record<string, Record<string, string>> = {
@@ -273,7 +273,7 @@ function explainPayment(
   if (delivery === undefined || partnerUserId !== undefined) {
     throw new ApiError(
       'not_found',
-      `There is no sale with the transaction_id "${transaction_id}", and no event of the last 90 days names such a payment.`,
+      `There is no sale with the transaction_id "${transaction_id}", and no event from the last 90 days refers to such a payment.`,
     )
   }
   const resolution = resolutionOf(delivery.resolution)

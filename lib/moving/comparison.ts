@@ -78,7 +78,7 @@ export interface DifferencePosition {
 interface DifferencePart {
   limit: number
   before?: DifferencePosition | undefined
-  /** Only differences of this partner, on either side. */
+  /** Only differences for this partner, on either side. */
   partner_id?: number | undefined
   /** Only differences with this reason, a code of differences.ts. */
   reason?: string | undefined

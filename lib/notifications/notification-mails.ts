@@ -41,7 +41,7 @@ const claimedMail = z.object({
   notifications: z.array(notification),
 })
 
-/** A busy mail API takes seconds. A Worker opens six connections at once, one of them for the database. */
+/** A busy mail API can take seconds to respond. A Worker opens six connections at once, one of them for the database. */
 const mailsAtOnce = 4
 const mailsOfRound = 20
 /** Only the notifications page shows further lines. */

@@ -18,7 +18,7 @@ import { unseal } from './seal.ts'
 /** A webhook event in the log and its outcome. */
 export type ListedWebhookEvent = InferResult<ReturnType<typeof webhookEventsStatement>>[number]
 
-/** The columns of the log that a replay applies. `fact` always contains a fact. */
+/** The log columns that a replay needs. `fact` is never null. */
 export type LoggedEvent = WebhookEvent
 export const loggedEventColumns = [
   'e.event_id',
@@ -31,8 +31,8 @@ export const loggedEventColumns = [
 ] as const
 
 /**
- * Selects the events of this program, and events of its account without a program. For a former account, selects only the events that wait
- * for its connection.
+ * Selects the events of this program, and the events of its account that have no program. For a former account, selects only the events
+ * that wait for its connection.
  */
 function webhookEventsOf(programId: number) {
   return kysely

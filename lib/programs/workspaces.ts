@@ -5,7 +5,7 @@ import { readUnsettled } from '../access/unsettled.ts'
 import { type ConnectEnv, giveAccountBack } from '../processors/stripe/connect.ts'
 import { disableRevoked } from './promotion-codes.ts'
 
-/** The page that deletes a workspace waits for this many calls of Stripe. */
+/** The page that deletes a workspace waits for at most this many calls to Stripe. */
 const mostDisabled = 100
 
 /**
@@ -45,8 +45,8 @@ export async function createWorkspace(db: Database, workspace: { name: string; o
 }
 
 /**
- * Deletes a workspace. Its members, keys, invitations and partnerships end, its programs disappear, and its access to Stripe is returned.
- * Paid amounts stay in the books. Throws `conflict` with the names of unsettled partners.
+ * Deletes a workspace. Removes its members, revokes its keys and invitations, ends its partnerships, deletes its programs, and gives up its
+ * access to Stripe. Paid amounts stay in the books. Throws `conflict` with the names of unsettled partners.
  */
 export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId: string): Promise<void> {
   const [done] = await db.query(call('close_workspace', { of_workspace_id: workspaceId }))
@@ -56,7 +56,7 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
     throw new ApiError('conflict', `Settle these first: ${nameSome(names)}. Pay or refuse open payouts.`)
   }
   const accountIds = done?.account_ids ?? []
-  // Do this while the service still has access to Stripe. The schedule repeats failed calls.
+  // Do this while the service still has access to Stripe. A scheduled function retries failed calls.
   if (accountIds.length > 0) await disableRevoked(db, env, { limit: mostDisabled, accountIds })
   for (const accountId of accountIds) await giveAccountBack(env, accountId)
 }

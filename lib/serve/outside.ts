@@ -21,8 +21,9 @@ const publicLookup: LookupFunction = (host, options, callback) => {
 }
 
 /**
- * `fetch` for untrusted addresses. It allows only https to the public Internet. Cloudflare's edge already enforces this. Here, a name could
- * change to a private address after a lookup. Plain http is for trials on this machine (`refusalOfAddress`).
+ * `fetch` for untrusted addresses. It allows only https to the public Internet. Cloudflare's edge already enforces this. On one box, a name
+ * could resolve to a private address after an earlier check, so the connection itself checks the address. Plain http is only for trials on
+ * this machine (`refusalOfAddress`).
  */
 export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
   // The parser also accepts HTTPS:, and blanks before it.

@@ -23,7 +23,7 @@ type Values<Key extends string> = [ValueNames<Key>] extends [never]
 /** The texts and formats of one language, with the messages of one table. */
 export interface Texts<Table extends Messages = Messages> {
   language: Language
-  /** Translates a message. Numbers get the format of the language. */
+  /** Translates a message. Numbers are formatted for the language. */
   t: <Key extends keyof Table & string>(key: Key, ...values: Values<Key>) => string
   /**
    * Translates a fixed English text that is not typed as a key: a label that partners and programs share, or an error. A text without a

@@ -77,8 +77,8 @@ function takeClicksKept<Ordered extends OrderedRow>(results: (Ordered | ClicksKe
 }
 
 /**
- * Builds one page of a program's events, newest first. Orders equal times by type, then latest id first. `results` comes from
- * `eventPageStatements` for the same query.
+ * Builds one page of a program's events, newest first. Events with the same time are ordered by type, then by id, latest first. `results`
+ * comes from `eventPageStatements` for the same query.
  */
 export function asEventPage(
   results: (EventRow | ClicksKept)[][],

@@ -118,7 +118,7 @@ async function startFunctions(): Promise<void> {
   await queue.close()
 }
 
-/** Runs the real `npm run serve` without schedules. Its limits count but never refuse. */
+/** Runs the real `npm run serve` without schedules. Its rate limits count calls but never refuse them. */
 async function startServed(): Promise<void> {
   const postgres = shareClicks(openPool(options.database.DATABASE_URL))
   const limits = openRateLimits()

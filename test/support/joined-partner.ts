@@ -35,8 +35,8 @@ export async function addOwner(client: Pick<pg.Pool, 'query'>, programId: number
 }
 
 /**
- * Lets a person with an account apply on a program's page, and approves them, into `group` if it is given. A repeat of any step leads to
- * the same partner.
+ * Applies on a program's join page for a person with an account, and approves the application, into `group` if it is given. Repeating any
+ * step returns the same partner.
  */
 export async function join(
   verbs: JoinVerbs,

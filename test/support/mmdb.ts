@@ -2,7 +2,7 @@ import { isIPv4 } from 'node:net'
 
 type Value = string | number | Value[] | { [name: string]: Value }
 
-/** A file in the MaxMind DB format with these networks: an IPv6 tree with records of 24 bits. */
+/** Builds a file in the MaxMind DB format with these networks: an IPv6 tree with 24-bit records. */
 export function mmdb(networks: [address: string, prefix: number, value: Value][]): Buffer {
   type Node = [Node | number | undefined, Node | number | undefined]
   const root: Node = [undefined, undefined]

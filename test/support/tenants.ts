@@ -169,7 +169,7 @@ export async function startTenants() {
       crypto.randomUUID(),
       [],
     )
-    // Decisions by outsiders would show here.
+    // Holds the commission for review, so that a decision by an outsider would show up.
     await stack.sql.query(
       `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
       insert into commission_reviews (program_id, commission_id, flags)

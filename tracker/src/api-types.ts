@@ -1419,7 +1419,7 @@ export interface ApiOperations {
       from?: string | undefined
       /** The last day or time, inclusive, at most 100 days later. Default: now. */
       to?: string | undefined
-      /** Only differences of this partner, on either side. */
+      /** Only differences for this partner, on either side. */
       partner_id?: number | undefined
       /** Only differences with this reason. */
       reason?:
@@ -1892,7 +1892,7 @@ export interface ApiOperations {
         | undefined
       /** The column heading for each field, for all files or by table: `{"partners": {"name": "Full name"}}`. You only need it for headings that are not recognized. */
       mapping?: Record<string, string | Record<string, string>> | undefined
-      /** Your API key for the service, instead of files. For PartnerStack, send the public and the secret key with a colon between them. It is stored encrypted, and only until everything has been read. */
+      /** Your API key for the service, instead of files. For PartnerStack, send the public key and the secret key, separated by a colon. It is stored encrypted, and only until everything has been read. */
       api_key?: string | undefined
       /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys. */
       account?: string | undefined

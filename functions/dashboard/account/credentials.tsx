@@ -126,7 +126,7 @@ interface NewPasswordProps {
 export function NewPassword({ name, label, signsOut }: NewPasswordProps) {
   const { t } = useTexts()
   const hint = signsOut
-    ? t('At least 10 characters. You are signed out everywhere else.')
+    ? t('At least 10 characters. You will be signed out everywhere else.')
     : t('At least 10 characters.')
   return (
     <Field name={name} label={label} type="password" autocomplete="new-password" minlength={10} hint={hint} required />

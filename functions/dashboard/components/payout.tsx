@@ -161,7 +161,7 @@ export function Payee({ href, name, address, waitsUntil }: PayeeProps) {
   )
 }
 
-/** The state of a payout with its day, its reference, or the reason of a refusal. */
+/** The state of a payout with its date, its reference and, if it was refused, the reason. */
 function State({ payout }: { payout: Payout }) {
   const { name, tone } = payoutStates[payout.status]
   const since = payout.status === 'paid' ? payout.paid_on : payout.decided_at

@@ -131,7 +131,7 @@ pages.get(`${route}/:connectionId`, requireProgram('processor:manage'), async (c
       <Card title="Webhook">
         <p>
           {isProcessor(processor) && processors[processor].hasInventedSecret
-            ? `Invent a secret of 6 to 40 characters. Add this address to the webhooks of ${title} with your secret, and save the same secret below.`
+            ? `Choose a secret of 6 to 40 characters. Add this address to ${title}'s webhooks with your secret, and save the same secret below.`
             : `Add this address to the webhooks of ${title}, and save the secret that ${title} shows.`}{' '}
           <a href={`/docs/${processor}`}>Events and checkout code</a>
         </p>

@@ -98,7 +98,7 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
             label="API key of the service, instead of files"
             type="password"
             autocomplete="off"
-            hint="We store it encrypted until everything has been read. For PartnerStack, enter the public and the secret key with a colon between them."
+            hint="We store it encrypted until everything has been read. For PartnerStack, enter the public key and the secret key, separated by a colon."
           />
           <Field
             name="account"

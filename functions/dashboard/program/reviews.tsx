@@ -191,7 +191,7 @@ function Decision({ review }: { review: CommissionReview }) {
 function Decide({ address, reviews }: { address: string; reviews: CommissionReview[] }) {
   return (
     <SelectionForm action={`${address}/decide`} ids={reviews.map(({ commission_id: id }) => id)}>
-      <Field name="note" label="Note, shown to the partner of a rejected commission" maxlength={1000} required />
+      <Field name="note" label="Note, shown to the partner if you reject the commission" maxlength={1000} required />
       <button type="submit" name="decision" value="released">
         Release selected
       </button>

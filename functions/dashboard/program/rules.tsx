@@ -254,7 +254,7 @@ export function createRulePages({ path, action, current, read }: RulesPage) {
       <ProgramPage
         title={`Preview · ${of.name}`}
         current={current}
-        heading={ends ? `End a rule of ${of.name}` : `Preview of a rule of ${of.name}`}
+        heading={ends ? `End a rule for ${of.name}` : `Preview of a rule for ${of.name}`}
         lead={<a href={of.address}>Back to the rules. Nothing has been saved yet.</a>}
       >
         {preview && (

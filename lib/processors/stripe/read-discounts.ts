@@ -3,7 +3,7 @@ import { id, reference } from '../payload.ts'
 
 const discount = z.looseObject({ id: z.nullish(id), promotion_code: reference })
 
-/** Reads a value with a schema. Null if it does not fit, because the payload may contain anything there. */
+/** Parses a value with a schema. Returns null if the value doesn't match, because the payload may contain anything there. */
 function loose<Schema extends z.ZodMiniType>(schema: Schema) {
   return z.pipe(
     z.optional(z.unknown()),
@@ -14,7 +14,7 @@ function loose<Schema extends z.ZodMiniType>(schema: Schema) {
 /** An id or a full discount. */
 const place = loose(z.union([id, discount]))
 
-/** The places of discounts in sessions and invoices of all API versions. */
+/** The fields that contain discounts in sessions and invoices, in all API versions. */
 const discounted = z.looseObject({
   /** In invoices before 2025-03-31. */
   discount: place,
@@ -57,7 +57,10 @@ export function discountsOf(object: unknown): Discounts {
   }
 }
 
-/** Returns the discount fields of a purchase. If the payload is incomplete, it reads the object with this id from Stripe. */
+/**
+ * Returns the discount fields of a purchase. If the payload is incomplete, they include `objectId`, so that the service asks Stripe about
+ * that object.
+ */
 export function discountFacts(object: unknown, objectId: string) {
   const { promotion_code_ids, isPartial } = discountsOf(object)
   return {

@@ -4,10 +4,10 @@ import { id, metadata, noMetadata, reference, unixTime } from '../payload.ts'
 
 const subscription = z.looseObject({ id, created: unixTime, customer: reference, metadata })
 
-/** Reads a subscription from the API. It pays nothing, but its metadata identifies its customer. */
+/** Reads a subscription from the API. A subscription isn't a payment, but its metadata identifies the customer. */
 export function readSubscription(object: unknown): Fact {
   const read = subscription.safeParse(object).data
-  if (read === undefined) return ignored('No known API version sends this form.')
+  if (read === undefined) return ignored('No known API version sends this format.')
   const { created, customer, metadata: found } = read
   return {
     kind: 'purchase',

@@ -34,7 +34,7 @@ export const signIn = {
     es: 'Al menos 10 caracteres.',
     pt: 'Pelo menos 10 caracteres.',
   },
-  'At least 10 characters. You are signed out everywhere else.': {
+  'At least 10 characters. You will be signed out everywhere else.': {
     de: 'Mindestens 10 Zeichen. Überall sonst werden Sie abgemeldet.',
     fr: 'Au moins 10 caractères. Vous êtes déconnecté partout ailleurs.',
     es: 'Al menos 10 caracteres. Se cerrará tu sesión en los demás sitios.',

@@ -73,8 +73,8 @@ begin
   end if;
 end $$;
 
--- Attributes the purchases that await one of these names. A purchase may identify the buyer of others, so each round looks up the names
--- that the previous one found.
+-- Attributes the purchases that await one of these names. A purchase may identify the buyer of other purchases, so each round looks up the
+-- names that the previous round found.
 create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Records a lead of the integrator's server for `recordServerLead` in lib/tracking/leads.ts.
+-- Records a lead from the integrator's server for `recordServerLead` in lib/tracking/leads.ts.
 create or replace function track_lead(
   hash bytea, claimed_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
@@ -33,7 +33,7 @@ begin
   customer_status := settled.customer_status;
 end $$;
 
--- Records a lead of the visitor's browser for `recordBrowserLead` in lib/tracking/leads.ts. Returns no lead if the program has no valid
+-- Records a lead from the visitor's browser for `recordBrowserLead` in lib/tracking/leads.ts. Returns no lead if the program has no valid
 -- click with this id. It only acts on the click's own customer, and its result reveals nothing about other customers. The lead is
 -- provisional unless the program allows browsers to settle leads.
 create or replace function track_browser_lead(
@@ -74,7 +74,7 @@ begin
   customer_status := 'lead';
 end $$;
 
--- Records a test lead of the integrator's server.
+-- Records a test lead from the integrator's server.
 create or replace function track_test_lead(
   hash bytea, claimed_program_id bigint, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
   additional_data jsonb,

@@ -49,7 +49,7 @@ const fieldsOf = ({ import_id: id, source, state, rows, counts, applied_rows: ap
 /** The step that a person takes next. */
 function nextStep({ import_id: id, source, state, counts }: Import): string {
   if (state === 'planned') {
-    const errors = counts.error === 0 ? '' : `Read its errors: svc import rows ${id} --outcome error\n`
+    const errors = counts.error === 0 ? '' : `Show the errors: svc import rows ${id} --outcome error\n`
     return `${errors}Nothing has changed yet. Apply it: svc import apply ${id}`
   }
   return state === 'applied' && source !== 'archive' ? `Undo it: svc import undo ${id}` : ''
