@@ -178,7 +178,7 @@ pages.use(async (c, next) => {
 pages.use(loadViewer)
 /** The pages for partners, and the pages on which they sign in first. All others are in English. */
 const partnerPages = /^\/(partner|partner-invitation|join|application)([/?]|$)/
-const signInPages = /^\/(sign-in|sign-up|forgot-password)$/
+const signInPages = /^\/(sign-in|sign-up|two-factor|forgot-password|reset-password)$/
 pages.use(async (c, next) => {
   const opened = signInPages.test(c.req.path) ? nextOf(c) : c.req.path
   c.set('texts', partnerPages.test(opened) ? textsIn(languageOf(c)) : english)

@@ -4,6 +4,7 @@ import { createApp, onlyMethods } from '../lib/api/app.ts'
 import { countReader, privateHeaders, type ReadEnv } from '../lib/api/session.ts'
 import { type Database, openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
+import { chooseLanguage } from '../lib/languages.ts'
 import { isCurrency } from '../lib/money.ts'
 import {
   maxStatementEntries,
@@ -14,6 +15,8 @@ import {
 } from '../lib/money/document-pdf.ts'
 import { documentStatement } from '../lib/money/documents.ts'
 import { fontBase64 } from '../tracker/dist/served/document-font.js'
+import { portal } from '../lib/texts/messages/portal.ts'
+import { createTexts } from '../lib/texts/texts.ts'
 import { listStatementEntries, monthRange, readStatementTotals, type StatementOf } from '../lib/money/statements.ts'
 
 /**
@@ -66,7 +69,7 @@ app.get(statementPath, countReader, async (c) => {
   const month = c.req.param('month')
   const range = monthRange(month)
   if (!range) throw missing()
-  const { partner, currency = '' } = c.req.query()
+  const { partner, currency = '', language } = c.req.query()
   const of: StatementOf =
     isMember && partner !== undefined ? { programId, partnerId: idOf(partner) ?? 0 } : { userId, programId }
   const period = { ...range, currency: isCurrency(currency) ? currency : null }
@@ -74,7 +77,8 @@ app.get(statementPath, countReader, async (c) => {
     readStatementTotals(db, of, period),
     listStatementEntries(db, of, period, { limit: maxStatementEntries + 1 }),
   ])
-  return pdf(printStatement(month, totals, entries), `statement-${programId}-${month}-${totals.currency}`)
+  const texts = createTexts(portal, chooseLanguage([language]))
+  return pdf(printStatement(range.from, totals, entries, texts), `statement-${programId}-${month}-${totals.currency}`)
 })
 app.all(statementPath, onlyMethods('GET', 'HEAD'))
 

@@ -8,7 +8,7 @@ import { call } from '../lib/database.ts'
 import { addMember, createPerson, tiePartner } from '../lib/local/people.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { euVatNumbers, isVatNumber } from '../lib/money/document-parties.ts'
-import { printDocument, renderPdf } from '../lib/money/document-pdf.ts'
+import { printDocument, printStatement, renderPdf } from '../lib/money/document-pdf.ts'
 import {
   acceptTerms,
   billingForm,
@@ -34,8 +34,11 @@ import {
   setTaxFormLimit,
   taxFormForm,
 } from '../lib/money/tax-forms.ts'
+import { listStatementEntries, readStatementTotals } from '../lib/money/statements.ts'
 import { saveMailChoices } from '../lib/notifications/mail-choices.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
+import { portal } from '../lib/texts/messages/portal.ts'
+import { createTexts } from '../lib/texts/texts.ts'
 import { fontBase64 } from '../tracker/dist/served/document-font.js'
 import { createLedgerProgram, transfer } from './support/ledger.ts'
 import { inNoWorker, newEmail, sessionCookieOf } from './support/people.ts'
@@ -353,6 +356,20 @@ test('only the payer and the partner get the PDF of a document or a statement', 
   expect(await statuses('/documents/1.5/1')).toEqual([404, 404, 404, 404, 404, 404, 401])
   expect((await get(`/documents/${programId}/1e999`, people[0]?.token)).status).toBe(404)
   expect((await get(`/documents/${programId}/statements/2026-13`, people[0]?.token)).status).toBe(404)
+  const [inEnglish, inGerman, inUnknown] = await Promise.all(
+    ['', '?language=de', '?language=xx'].map(
+      async (query) => await (await get(statement + query, people[0]?.token)).text(),
+    ),
+  )
+  expect([inEnglish === inUnknown, inEnglish === inGerman]).toEqual([true, false])
+  const of = { programId, partnerId: partnerIds[0] ?? 0 }
+  const period = { from: new Date('2020-01-01'), to: new Date('2100-01-01'), currency: null }
+  const totals = await readStatementTotals(db, of, period)
+  const entries = await listStatementEntries(db, of, period, { limit: 1 })
+  const printed = printStatement(new Date('2026-03-01'), totals, entries, createTexts(portal, 'de'))
+  expect(printed).toMatchObject({ title: 'Kontoauszug', subtitle: 'März 2026', columns: ['Buchung', 'Betrag (USD)'] })
+  expect(printed.rows).toEqual([[expect.stringMatching(/^\d\d\.\d\d\.\d{4} · Auszahlung · /), '-10,00\u00A0$']])
+  expect(printed.pageOf(1, 2)).toBe('Seite 1 von 2')
   const { headers } = await get(document, people[0]?.token)
   expect(Object.fromEntries(headers)).toMatchObject({
     'content-type': 'application/pdf',

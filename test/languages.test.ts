@@ -52,6 +52,7 @@ function textsOf(value: unknown): string[] {
 const partnerFiles = [
   ...globSync('functions/dashboard/{partner,join}/*.{ts,tsx}'),
   'functions/dashboard/account/invitations.tsx',
+  'functions/dashboard/account/password.tsx',
   'functions/dashboard/account/sign-in.tsx',
   'functions/dashboard/account/sign-up.tsx',
   'functions/embed/portal.tsx',
@@ -237,7 +238,9 @@ test('every text of the pages for partners comes from the table, in a language f
     /applications /nothing /commissions?status=lost /api-keys/${programId} /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
     /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement`
   const portalPages = addresses.split(/\s+/).map((address) => `/partner${address === '/' ? '' : address}`)
-  const signIn = ['sign-in', 'sign-up', 'forgot-password'].map((page) => `/${page}?next=%2Fpartner`)
+  const signIn = ['sign-in', 'sign-up', 'two-factor', 'forgot-password', 'reset-password'].map(
+    (page) => `/${page}?next=%2Fpartner`,
+  )
   const pages = [...portalPages, ...signIn, `/join/${slug}`, `/join/${slug}/sent`, '/application?token=x']
   const signedOut = { 'accept-language': 'de' }
   const signedIn = { ...signedOut, ...sessionCookieOf(person.token) }

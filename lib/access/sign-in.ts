@@ -89,9 +89,9 @@ interface AuthContext {
 /**
  * Opens better-auth for one call over the service's own tables: users and their sessions. It runs single statements only, because the HTTP
  * driver has no interactive transactions. lib/programs/members.ts handles the members of workspaces. There, each change must be one atomic
- * statement (a workspace never loses its last owner), and removed members stay in the table.
+ * statement (a workspace never loses its last owner), and removed members stay in the table. `next` is the page after a password reset.
  */
-export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true } = {}) {
+export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true, next = '/' } = {}) {
   const db = openDatabase(env)
   const startedAt = Date.now()
   let mayMail = true
@@ -162,7 +162,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           subject: 'Choose a new password',
           text: [
             'Somebody, probably you, asked for a new password. Choose a new one here within an hour:',
-            `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}`,
+            `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`,
             "If this wasn't you, you can ignore this e-mail. Your password stays the same.",
           ].join('\n\n'),
         })

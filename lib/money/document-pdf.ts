@@ -3,6 +3,8 @@ import { jsPDF } from 'jspdf'
 import { formatMoney } from '../money.ts'
 import { countryName, type Party, unprintable } from './document-parties.ts'
 import { containedVat, type DocumentLine, type StoredDocument } from './documents.ts'
+import type { portal } from '../texts/messages/portal.ts'
+import type { Texts } from '../texts/texts.ts'
 import { causeTexts, type StatementEntry, type StatementTotals } from './statements.ts'
 
 /** A document as text, in the order in which a PDF prints it. */
@@ -17,6 +19,8 @@ export interface PrintedDocument {
   /** The parts of the total. */
   parts: [text: string, amount: string][]
   notes: string[]
+  /** The page number at the end of each page. */
+  pageOf: (page: number, pages: number) => string
   createdAt: Date
 }
 
@@ -84,6 +88,7 @@ export function printDocument(document: StoredDocument): PrintedDocument {
       ...(isCredit ? ['The payment was returned. The amount is payable again.'] : []),
       ...(voidedAt === null ? [] : [`VOID since ${day(voidedAt)}: ${document.void_reason ?? ''}`]),
     ],
+    pageOf: (page, pages) => `page ${page} of ${pages}`,
     createdAt: document.issued_at,
   }
 }
@@ -112,7 +117,9 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
   }
   /** Prints a line of any direction. jsPDF joins Arabic letters, but its own order of digits in right-to-left text is wrong. */
   const print = (text: string, x: number, at: number, align: 'left' | 'right' = 'left') => {
-    const shaped = pdf.processArabic(text.replaceAll(new RegExp(unprintable, 'gu'), '□'))
+    // The font has no narrow space, which French numbers contain.
+    const spaced = text.replaceAll('\u202F', '\u00A0')
+    const shaped = pdf.processArabic(spaced.replaceAll(new RegExp(unprintable, 'gu'), '□'))
     const visual = bidi.getReorderedString(shaped, bidi.getEmbeddingLevels(shaped))
     pdf.text(visual, x, at, { align, isInputVisual: false, isOutputVisual: false })
   }
@@ -170,7 +177,7 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
   pdf.setFontSize(8)
   for (let page = 1; page <= pages; page++) {
     pdf.setPage(page)
-    print(`${document.subtitle}, page ${page} of ${pages}`, right, 815, 'right')
+    print(`${document.subtitle}, ${document.pageOf(page, pages)}`, right, 815, 'right')
   }
   return pdf.output('arraybuffer')
 }
@@ -178,23 +185,28 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
 /** The maximum number of entries that a statement prints. */
 export const maxStatementEntries = 1000
 
-/** Writes a partner's statement of one month, oldest entry first. */
-export function printStatement(month: string, totals: StatementTotals, entries: StatementEntry[]): PrintedDocument {
-  const money = (cents: number) => formatMoney(cents, totals.currency)
+/** Writes a partner's statement of one month in the reader's language, oldest entry first. `from` is the start of the month. */
+export function printStatement(
+  from: Date,
+  totals: StatementTotals,
+  entries: StatementEntry[],
+  { t, fixed, money: format, day: dayOf, month }: Texts<typeof portal>,
+): PrintedDocument {
+  const money = (cents: number) => format(cents, totals.currency)
   const printed = entries.slice(0, maxStatementEntries).toReversed()
   return {
-    title: 'Statement',
-    subtitle: month,
+    title: t('Statement'),
+    subtitle: month(from),
     blocks: [
-      ['Partner', [totals.partner_name]],
-      ['Program', [totals.program_name]],
-      ['Opening balance', [money(totals.opening_cents)]],
+      [t('Partner'), [totals.partner_name]],
+      [t('Program'), [totals.program_name]],
+      [t('Opening balance'), [money(totals.opening_cents)]],
     ],
-    columns: ['Entry', `Amount (${totals.currency.toUpperCase()})`],
+    columns: [t('Entry'), `${t('Amount')} (${totals.currency.toUpperCase()})`],
     rows: printed.map((entry) => [
       [
-        day(entry.created_at),
-        causeTexts[entry.cause] ?? entry.cause,
+        dayOf(entry.created_at),
+        fixed(causeTexts[entry.cause] ?? entry.cause),
         entry.transaction_id ?? entry.payout_id,
         entry.reference ?? entry.note,
       ]
@@ -202,15 +214,16 @@ export function printStatement(month: string, totals: StatementTotals, entries: 
         .join(' · '),
       money(entry.amount_cents),
     ]),
-    total: ['Closing balance', money(totals.closing_cents)],
+    total: [t('Closing balance'), money(totals.closing_cents)],
     parts: [],
     notes: [
-      'Days are in UTC.',
+      t('Days are in UTC.'),
       ...(entries.length > printed.length
-        ? [`Only the last ${maxStatementEntries} entries are printed. The CSV file has all.`]
+        ? [t('Only the last {entries} entries are printed. The CSV file has all.', { entries: maxStatementEntries })]
         : []),
     ],
+    pageOf: (page, pages) => t('page {page} of {pages}', { page, pages }),
     // The same statement gives the same file.
-    createdAt: new Date(`${month}-01T00:00:00Z`),
+    createdAt: from,
   }
 }

@@ -76,7 +76,7 @@ export function peopleOf(stack: TestStack) {
 
   /** The link to `page` in the latest mail. Waits for the mail, which is sent after the answer. */
   async function mailedLink(recipient: string, page: string) {
-    const pattern = new RegExp(`/${page}\\?token=(\\S+)`)
+    const pattern = new RegExp(`/${page}\\?token=([^&\\s]+)`)
     return await vi.waitFor(async () => {
       const token = pattern.exec(await lastMail(recipient))?.[1]
       if (token === undefined) throw new Error(`no mail with /${page} to ${recipient}`)

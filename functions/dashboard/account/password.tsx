@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { openAuth } from '../../../lib/access/sign-in.ts'
-import { tokenInQuery } from '../components/address.ts'
+import { addressOf, tokenInQuery } from '../components/address.ts'
 import { Field, Form } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, refuseForm } from '../components/form.ts'
@@ -32,7 +32,7 @@ const forgotForm = z.object({ email: emailField })
 
 pages.post('/forgot-password', form(forgotForm, forgotPage), async (c) => {
   const { email } = c.req.valid('form')
-  const response = await openAuth(c).api.requestPasswordReset({ ...answered(c), body: { email } })
+  const response = await openAuth(c, { next: nextOf(c) }).api.requestPasswordReset({ ...answered(c), body: { email } })
   const problem = await passOn(c, response)
   if (problem) return await refuseForm(c, forgotPage(c), { problem })
   const { t } = c.get('texts')
@@ -43,17 +43,19 @@ pages.post('/forgot-password', form(forgotForm, forgotPage), async (c) => {
   return redirectWith(c, forgotPage(c), text)
 })
 
-const resetPage = (c: PageContext) => `/reset-password?token=${encodeURIComponent(tokenInQuery(c))}`
+const resetPage = (c: PageContext) =>
+  addressOf('/reset-password', { token: tokenInQuery(c), next: c.req.query('next') && nextOf(c) })
 
-pages.get('/reset-password', (c) =>
-  c.render(
-    <PlainPage title="Choose a new password">
-      <Form action={resetPage(c)} submit="Save password" layout="wide">
-        <NewPassword name="password" label="New password" signsOut />
+pages.get('/reset-password', (c) => {
+  const { t } = c.get('texts')
+  return c.render(
+    <PlainPage title={t('Choose a new password')}>
+      <Form action={resetPage(c)} submit={t('Save password')} layout="wide">
+        <NewPassword name="password" label={t('New password')} signsOut />
       </Form>
     </PlainPage>,
-  ),
-)
+  )
+})
 
 const resetForm = z.object({ password: passwordField })
 
@@ -66,5 +68,5 @@ pages.post('/reset-password', form(resetForm, resetPage), async (c) => {
     const used = 'This link was used or is older than an hour. Request a new one on the sign-in page.'
     return await refuseForm(c, resetPage(c), { problem: wrongOr(response.status, used) })
   }
-  return redirectWith(c, '/sign-in', 'Your new password was saved. Sign in with it.')
+  return redirectWith(c, withNext('/sign-in', nextOf(c)), 'Your new password was saved. Sign in with it.')
 })

@@ -14,6 +14,7 @@ import {
   requireViewer,
   type ViewerContext,
 } from '../components/page.ts'
+import { useTexts } from '../components/text.tsx'
 import { answered, checkPassword, nextOf, OwnPassword, passOn, withNext, wrongOr } from './credentials.tsx'
 
 /** Two-factor codes: sets them up, disables them, and asks for one after the password. */
@@ -73,7 +74,7 @@ function IsOn() {
 }
 
 function CodeField({ hint }: { hint: string }) {
-  return <Field name="code" label="Code" autocomplete="one-time-code" hint={hint} required />
+  return <Field name="code" label={useTexts().t('Code')} autocomplete="one-time-code" hint={hint} required />
 }
 
 function RecoveryCodes({ codes }: { codes: string[] }) {
@@ -166,13 +167,14 @@ pages.post(`${address}/off`, requireViewer, form(offForm, address), async (c) =>
 /** The page for the code, after a correct password. */
 pages.get('/two-factor', async (c) => {
   if (c.get('viewer')) return c.redirect(nextOf(c), 303)
+  const { t } = c.get('texts')
   return c.render(
-    <PlainPage title="Two-factor code">
-      <Form action={withNext('/two-factor', nextOf(c))} submit="Sign in" layout="wide">
-        <CodeField hint="From your app, or one of your recovery codes." />
+    <PlainPage title={t('Two-factor code')}>
+      <Form action={withNext('/two-factor', nextOf(c))} submit={t('Sign in')} layout="wide">
+        <CodeField hint={t('From your app, or one of your recovery codes.')} />
       </Form>
       <p class="small">
-        <a href={withNext('/sign-in', nextOf(c))}>Back to sign-in</a>
+        <a href={withNext('/sign-in', nextOf(c))}>{t('Back to sign-in')}</a>
       </p>
     </PlainPage>,
   )

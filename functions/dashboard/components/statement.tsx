@@ -51,6 +51,7 @@ export function statementList(
           href={addressOf(`/documents/${of.programId}/statements/${month}`, {
             currency: currency ?? undefined,
             partner: 'partnerId' in of ? String(of.partnerId) : undefined,
+            language: texts.language === 'en' ? undefined : texts.language,
           })}
           text="PDF"
         />

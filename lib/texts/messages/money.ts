@@ -447,6 +447,26 @@ export const money = {
     es: 'Escribe un mes como 2026-01.',
     pt: 'Digite um mês como 2026-01.',
   },
+  Statement: { de: 'Kontoauszug', fr: 'Relevé', es: 'Extracto', pt: 'Extrato' },
+  Partner: { de: 'Partner', fr: 'Partenaire', es: 'Afiliado', pt: 'Afiliado' },
+  'Days are in UTC.': {
+    de: 'Tage sind in UTC.',
+    fr: 'Les jours sont en UTC.',
+    es: 'Los días están en UTC.',
+    pt: 'Os dias estão em UTC.',
+  },
+  'Only the last {entries} entries are printed. The CSV file has all.': {
+    de: 'Nur die letzten {entries} Buchungen sind gedruckt. Die CSV-Datei enthält alle.',
+    fr: 'Seules les {entries} dernières écritures sont imprimées. Le fichier CSV les contient toutes.',
+    es: 'Solo se imprimen los últimos {entries} movimientos. El archivo CSV los contiene todos.',
+    pt: 'Só os últimos {entries} lançamentos são impressos. O arquivo CSV contém todos.',
+  },
+  'page {page} of {pages}': {
+    de: 'Seite {page} von {pages}',
+    fr: 'page {page} sur {pages}',
+    es: 'página {page} de {pages}',
+    pt: 'página {page} de {pages}',
+  },
   '{partner}, {program}. Days are UTC.': {
     de: '{partner}, {program}. Tage sind in UTC.',
     fr: '{partner}, {program}. Les jours sont en UTC.',
