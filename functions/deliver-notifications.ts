@@ -50,7 +50,9 @@ function logFailure(error: unknown): void {
   console.error(JSON.stringify({ error: 'mails_failed', name: error instanceof Error ? error.name : typeof error }))
 }
 
-/** The variables of the Lambda function. Without the mail variables it sends no mail. `send-mails` then sends the mail twice an hour. */
+/**
+ * The variables of the Lambda function. Without the mail variables it doesn't send mail, and `send-mails` sends it twice an hour instead.
+ */
 function lambdaEnv(): DatabaseEnv & NotificationMailEnv {
   const {
     DATABASE_URL,

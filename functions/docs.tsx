@@ -98,7 +98,7 @@ const introduction = `# Affiliate tracking
 
 Every call from a server sends \`Authorization: Bearer svc_live_…\`, a key of one program. The dashboard creates keys under
 API keys. The scope \`track\` sends leads, sales and refunds, \`read\` reads the program, and \`manage\` changes it. A click
-needs no key. Never put a key into code that a browser loads.
+doesn't need a key. Never put a key into code that a browser loads.
 
 ## Quick start
 

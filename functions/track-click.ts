@@ -76,7 +76,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const programId = visitor?.programId ?? named ?? tested
       if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
       const isTest = saysTest || tested !== undefined
-      // A test event that names its program needs no link.
+      // A test event that names its program doesn't need a link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
       // A click with a lot of text counts as several clicks, so that no address can fill the disk.
@@ -160,7 +160,7 @@ async function asClick(
   }
 }
 
-/** A value that cannot be a code matches no link, so it needs no lookup. */
+/** A value that can't be a code doesn't match any link, so it isn't looked up. */
 function partnerCodeOf(aff: string | null): string {
   if (!aff) {
     throw new ApiError(

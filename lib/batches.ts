@@ -7,8 +7,8 @@ const maxMilliseconds = 10 * 60 * 1000
 type Batch = { more: boolean } & { [figure: string]: number | boolean | string }
 
 /**
- * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It starts no batch after 10 minutes, and
- * the next run continues. It logs each batch that changed anything.
+ * Creates a scheduled function that works through a backlog in batches until nothing is waiting. It doesn't start a batch after 10 minutes,
+ * and the next run continues. It logs each batch that changed anything.
  */
 export function inBatches<Env extends DatabaseEnv>(name: string, work: (db: Database, env: Env) => Promise<Batch>) {
   return {

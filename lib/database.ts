@@ -201,8 +201,8 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
       transaction: (statements) => POSTGRES.run(statements, true, timeout_ms),
     }
   }
-  // The driver only treats an error inside this function as a broken connection, so this function reads the whole
-  // response. It returns no Response, because creating and reading one costs workerd as much as the click's own code.
+  // The driver only treats an error inside this function as a broken connection, so this function reads the whole response. It doesn't
+  // return a Response, because creating and reading one costs workerd as much as the click's own code.
   const send = async (url: string, request: RequestInit) => {
     const response = await (NEON ?? globalThis).fetch(url, request)
     const text = await response.text()

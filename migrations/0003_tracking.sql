@@ -37,12 +37,12 @@ create table customers (
   -- When an import created them. Their lead and first purchase before that belong to the former service and no figure counts them.
   imported_at timestamptz,
   created_at timestamptz not null default now(),
-  -- A further click does not count as a change, so it needs no new index entry (functions/1_base/changes.sql).
+  -- A further click does not count as a change, so it doesn't need a new index entry (functions/1_base/changes.sql).
   updated_at timestamptz not null default now(),
   primary key (program_id, id),
   constraint customers_click_id_key unique (program_id, click_id)
 );
--- Most customers have no key yet, so they need no entry here.
+-- Most customers have no key yet, so they aren't in this index.
 create unique index customers_customer_key_key on customers (program_id, customer_key) where customer_key is not null;
 create index customers_signup_idx on customers (program_id, signup_date) where signup_date is not null;
 create index customers_first_purchase_idx on customers (program_id, first_purchase_date) where first_purchase_date is not null;

@@ -123,8 +123,8 @@ create table refunds (
   reason_text reason_text,
   returned_at timestamptz,
   request_id uuid,
-  -- If a dispute leaves no room for a refund in its sale, the refund can take that room when the dispute is undone. That later part is a
-  -- separate row that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
+  -- If a dispute doesn't leave room for a refund in its sale, the refund can take that room when the dispute is undone. That later part is
+  -- a separate row that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
   continues_refund_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -140,7 +140,7 @@ create index refunds_continues_idx on refunds (program_id, continues_refund_id) 
 create table payout_runs (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  -- The request that created it. Repeating the request creates no second run.
+  -- The request that created it. Repeating the request doesn't create a second run.
   request_id uuid not null,
   -- The number of its payouts. They are all created together with it.
   payments integer not null default 0,
@@ -194,7 +194,7 @@ create table payouts (
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   decided_at timestamptz,
-  -- The request that created it. Repeating the request creates no second payout.
+  -- The request that created it. Repeating the request doesn't create a second payout.
   request_id uuid,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),
@@ -320,7 +320,7 @@ create table adjustments (
   sale_id bigint,
   -- The integrator's own id. It recognizes repeats forever.
   external_id text check (length(external_id) between 1 and 255),
-  -- The request that created it. Repeating the request creates no second adjustment.
+  -- The request that created it. Repeating the request doesn't create a second adjustment.
   request_id uuid not null,
   -- The import that created it as an opening balance, which is the former service's debt. Nobody is notified of it.
   import_id bigint,

@@ -16,7 +16,7 @@ create table program_billing (
   vat_id vat_number,
   -- The series of its next documents. The number follows it: `SB-1`.
   series text not null check (series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$'),
-  -- The VAT rate of documents for partners in its own country who have a VAT number, in basis points. Null if they show no VAT.
+  -- The VAT rate of documents for partners in its own country who have a VAT number, in basis points. Null if they don't show VAT.
   vat_bp integer check (vat_bp between 1 and 5000)
 );
 
@@ -97,7 +97,7 @@ create table documents (
   -- [{cause, commission_id, adjustment_id, posted_on, amount_cents}], or one line for all entries of a large payment.
   lines jsonb not null,
   is_reverse_charge boolean not null,
-  -- The rate of the VAT that the amount contains. Null if the document shows no VAT.
+  -- The rate of the VAT that the amount contains. Null if the document doesn't show VAT.
   vat_bp integer check (vat_bp is null or not is_reverse_charge),
   -- The invoice that a credit note corrects.
   corrects_id bigint,

@@ -4143,7 +4143,7 @@ begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
-      -- Unchanged for a known key, so that a sale needs no new index entries.
+      -- Unchanged for a known key, so that a sale doesn't need new index entries.
       updated_at = case when c.customer_key = new_key then c.updated_at else now() end,
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
@@ -9903,7 +9903,7 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    -- A connection belongs to one program, so its renewals need no program id.
+    -- A connection belongs to one program, so its renewals don't need a program id.
     select p.id into event.program_id from former_programs(event.account_id) p
     where names_program(event.fact, p) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else
@@ -10342,7 +10342,7 @@ begin
   if wants_webhook(adjustment.program_id, 'adjustment.created') then
     perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
-  -- The audit log keeps no note, because the note is erased with the sale's customer and the log stays.
+  -- The audit log doesn't keep the note, because the note is erased with the sale's customer and the log stays.
   perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
     'transaction_id', of_transaction_id)));
@@ -13074,7 +13074,7 @@ begin
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
   is_tested := given.is_test;
-  -- A test creates no customer, but a real sale with this code would.
+  -- A test doesn't create a customer, but a real sale with this code would.
   is_attributed := stored.customer_id is not null or is_tested and given.code_id is not null;
   sale_id := stored.id;
   customer_id := stored.customer_id;
@@ -13596,7 +13596,7 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  -- Imported customers exist so that their renewals need no metadata.
+  -- Imported customers exist so that their renewals don't need metadata.
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then

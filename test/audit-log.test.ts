@@ -330,7 +330,7 @@ test('actions of the service have no actor', async () => {
   expect(await entriesOf(() => approveDueCommissions(service, 100))).toEqual([])
 })
 
-test('a refused action leaves no entry', async () => {
+test("a refused action doesn't leave an entry", async () => {
   const change = { workspaceId, userId: actor.userId, role: 'guest', byOwner: true } as const
   expect(await entriesOf(() => expect(changeMember(db, change)).rejects.toMatchObject({ code: 'conflict' }))).toEqual(
     [],

@@ -68,7 +68,7 @@ test('nobody can sign in with a database copy: stored tokens lack their signatur
 
 const reported = (response: Response) => decodeURIComponent(response.headers.getSetCookie().join())
 
-test('sign-up from an invitation sends no confirmation, because accepting the invitation confirms the address', async () => {
+test("sign-up from an invitation doesn't send a confirmation, because accepting the invitation confirms the address", async () => {
   const { programId, workspaceId } = await createSandbox(stack.db, env)
   const owner = await createPerson(stack.db, env, { name: 'Owner', email: newEmail() })
   await addMember(stack.db, workspaceId, owner.userId, 'owner')

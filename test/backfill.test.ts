@@ -106,7 +106,7 @@ const earned = (shop: TestShop, id: string, reversed = 0) => ({
 })
 
 describe("importing an account's past payments", () => {
-  test("records the program's payments with their refunds and disputes, and stores no other payments", async () => {
+  test("records the program's payments with their refunds and disputes, and doesn't store other payments", async () => {
     const shop = await oldShop()
     const stranger = { ...shop, customer: 'cus_stranger', email: 'eve@example.com', clickId: null, customerKey: null }
     has(shop, {

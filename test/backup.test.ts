@@ -132,7 +132,7 @@ test.each([
   expect((await target.sql.query('select from users union all (select from programs)')).rows).toEqual([])
 })
 
-test('a failed backup, for example on a full disk, keeps the previous one and leaves no partial file', async () => {
+test("a failed backup, for example on a full disk, keeps the previous backup and doesn't leave a partial file", async () => {
   const before = readFileSync(file)
   await expect(backup(source.databaseUrl.replace(/[^/]+$/, 'nowhere'), file)).rejects.toThrow('does not exist')
   symlinkSync('/dev/full', `${file}.part`)

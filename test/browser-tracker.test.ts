@@ -255,7 +255,7 @@ describe('links that a mail client or a campaign tool garbled', () => {
   })
 
   test.each(['/page?x=1%', '/100%25-off?note=50%', '/page?text=caff%3DCODE', '/page%20aff=CODE', '/aff=CODE'])(
-    "%s attributes no visitor but doesn't stop the script",
+    "%s doesn't attribute the visitor or stop the script",
     async (path) => {
       const code = await newCode()
       await open(`http://shop.example.test${path.replace('CODE', code)}`)

@@ -252,7 +252,7 @@ const fixtures: { version: string; resource: string; object: never }[] = readFil
 
 const of = (resource: string) => fixtures.filter((fixture) => fixture.resource === resource)
 
-test("Stripe's own examples of every API version can be read, and attribute no partner", async () => {
+test("Stripe's own examples of every API version can be read, and don't attribute a partner", async () => {
   expect(of('checkout.session').map(({ object }) => saleFromSession(object))).toEqual(
     of('checkout.session').map(() => null),
   )

@@ -130,7 +130,7 @@ test.each<[string, CommissionRule, number, { currency?: string; type?: string },
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test('sales of a program without rules store no rule, and a program whose rules have ended uses its own terms', async () => {
+test("sales in a program without rules don't store a rule, and a program whose rules have ended uses its own terms", async () => {
   const world = await createWorld()
   await sell(world, 1000)
   await world.rules({ groupId: world.groupId }, { commission_bp: 1 })

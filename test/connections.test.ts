@@ -94,7 +94,7 @@ describe.each(names)('%s', (processor) => {
     )
   })
 
-  test('a free order settles the lead and creates no sale', async () => {
+  test("a free order settles the lead but doesn't create a sale", async () => {
     const shop = await connect(processor)
     expect(await report(shop, `${traits[processor].sale}:free`)).toMatchObject(recorded)
     expect(await salesOf(shop)).toEqual([])
@@ -195,7 +195,7 @@ describe.each(names)('%s', (processor) => {
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
   })
 
-  test('an unreadable delivery is kept encrypted and can be replayed, and strangers cause no notification', async () => {
+  test("an unreadable delivery is kept encrypted and can be replayed, and strangers don't cause notifications", async () => {
     const shop = await connect(processor)
     const event = processorFixtures[processor].events[traits[processor].sale]?.(storyOf(shop)) ?? {}
     const broken = JSON.stringify(event).replaceAll(/"(currency|currency_code)":"[A-Za-z]+"/g, '"$1":17')
@@ -410,7 +410,7 @@ describe('Paddle', () => {
     expect(await salesOf(shop)).toMatchObject([{}, {}, earned])
   })
 
-  test('a refund of the tax alone reverses no commission, and refunds of the rest reverse all of it', async () => {
+  test("a refund of the tax alone doesn't reverse commission, and refunds of the rest reverse all of it", async () => {
     const shop = await connect('paddle')
     const call = await callerOf(shop)
     const refund = (order: string, id: string, amount: number, tax: number, status = 'approved') => {
@@ -594,7 +594,7 @@ describe('Lemon Squeezy', () => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 9000, reversed: 1500 }])
   })
 
-  test('a trial creates no sale, but the first payment after it does', async () => {
+  test("a trial doesn't create a sale, but the first payment after it does", async () => {
     const shop = await connect('lemonsqueezy')
     const free = { amount: 0, tax: 0 }
     await report(shop, 'order_created:free')
@@ -843,7 +843,7 @@ const extremes: Record<ProcessorName, (story: Story) => object[]> = {
 
 const withData = (event: object, data: object) => ({ ...event, data: { ...Object(event).data, ...data } })
 
-test.each(names)('%s: extreme amounts, ids, texts and times cause no internal error', async (processor) => {
+test.each(names)("%s: extreme amounts, ids, texts and times don't cause an internal error", async (processor) => {
   const shop = await connect(processor)
   await report(shop, traits[processor].sale)
   const recordedSales = await salesOf(shop)

@@ -209,7 +209,7 @@ describe("a customer's metadata", () => {
       [],
     ],
     [
-      'attributes no purchase from before the click',
+      "doesn't attribute a purchase from before the click",
       async (shop) => {
         await report(shop, 'created')
         await pay(at(shop, -86_400), 'in_1', { customer_email: null })

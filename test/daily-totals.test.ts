@@ -24,7 +24,7 @@ async function count(query: string) {
   return rows[0]?.count
 }
 
-test('concurrent folds and writes lose no counts', async () => {
+test("concurrent folds and writes don't lose counts", async () => {
   await setTime(yesterday)
   await Promise.all(
     Array.from({ length: 60 }, async (_, index) => {

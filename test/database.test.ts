@@ -110,7 +110,7 @@ describe('over connections that are held', () => {
     expect(await new Database(held).query(one)).toEqual([{ one: 1 }])
   })
 
-  test('attempts that exceed the lock timeout leave no open connection', async () => {
+  test("attempts that exceed the lock timeout don't leave an open connection", async () => {
     const few = openPool(env.DATABASE_URL, 2)
     const db = new Database({ ...held, POSTGRES: few }, 300)
     const key = 7_350_163

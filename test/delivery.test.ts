@@ -266,7 +266,7 @@ function openRefusingClient(command: 'SendMessageBatchCommand' | 'DeleteMessageB
   return refusing
 }
 
-test('a message that the queue refuses in a batch of ten is sent again, and a failed deletion causes no second delivery', async () => {
+test("a message that the queue refuses in a batch of ten is sent again, and a failed deletion doesn't cause a second delivery", async () => {
   const messages = await createOutbox(10)
   const taken = await sendToQueue(openRefusingClient('SendMessageBatchCommand'), queue.url, messages)
   expect(taken).toEqual(messages.slice(1))

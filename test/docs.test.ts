@@ -590,7 +590,7 @@ test.each(choices)('consent: %s (%s)', async (_, file, before, after, last) => {
   expect(await consents(file, before, after)).toBe(last)
 })
 
-test('axe finds no accessibility problem on the pages in light and dark mode', async () => {
+test("axe doesn't find accessibility problems on the pages in light and dark mode", async () => {
   const context = await browser.newContext({ bypassCSP: true })
   const page = await context.newPage()
   await page.goto(`${stack.baseUrl}/docs`)

@@ -93,7 +93,7 @@ test('ten concurrent payments of a run issue one document per payment, numbered 
   expect(new Set(issued.map(({ payout_id }) => payout_id)).size).toBe(6)
 })
 
-test('rolled back payments leave no gap in the numbers', async () => {
+test("rolled back payments don't leave a gap in the numbers", async () => {
   const { programId, partnerIds, list } = await createBilling(8)
   const pool = openConnections(databaseUrl, 8)
   const pay = `select pay_by_hand($1, $2, 'usd', 1000, 'ref', (now() at time zone 'UTC')::date, gen_random_uuid())`
@@ -126,7 +126,7 @@ test('a payment without details or consent gets its document later, once it has 
   expect(await list()).toMatchObject([{ partner_id: first, kind: 'invoice', amount_cents: 1000 }])
 })
 
-test('a partner who withdrew the agreement gets no document until they agree again, and the advertiser is notified', async () => {
+test("a partner who withdrew the agreement doesn't get documents until they agree again, and the advertiser is notified", async () => {
   const { programId, partnerIds, people, credit, pay, list } = await createBilling(1)
   const [[partnerId = 0], userId = ''] = [partnerIds, people[0]?.userId]
   await sql.query('delete from accepted_terms where partner_id = $1', [partnerId])
@@ -239,7 +239,7 @@ test.each([
   ['the same country', { ...german, legal_name: 'Ada' }],
   ['outside the European Union', { ...french, country: 'US', vat_id: '123456789' }],
   ['no VAT number', { ...french, vat_id: '' }],
-])('a partner with %s gets no reverse charge', async (_what, payee) => {
+])("a partner with %s doesn't get a reverse charge", async (_what, payee) => {
   const { partnerIds, pay, list, print } = await createBilling(1, payee)
   await pay(partnerIds[0] ?? 0)
   const id = (await list())[0]?.id ?? 0

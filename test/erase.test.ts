@@ -20,7 +20,7 @@ async function dump(): Promise<string> {
   return texts.join('\n')
 }
 
-test('erasing a customer removes their personal data and changes no sum', async () => {
+test("erasing a customer removes their personal data and doesn't change any sum", async () => {
   const program = await api.program({ hold_days: 0, lead_commission_cents: 100 })
   const planted = `
     shopper-4711 session-4711 page-4711 agent-4711 note-4711 sub-4711 type-4711 refund-4711 reason-4711

@@ -364,7 +364,7 @@ describe('a stranger', () => {
     expect([mailboxOf(email), rows[0]?.mailbox]).toEqual([mailbox, mailbox])
   })
 
-  test('without a confirmed address opens no join page and sends no mail', async () => {
+  test("without a confirmed address can't open a join page or send mail", async () => {
     const program = await joinable()
     await sql.query('update users set email_verified = false where id = $1', [program.owner.userId])
     expect((await program.send(newEmail())).outcome).toBe('unverified')

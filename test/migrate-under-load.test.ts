@@ -42,7 +42,7 @@ function nextFiles(): SqlFile[] {
   return [...numbered, migration, ...files.filter(({ name }) => name.startsWith('functions/')), living]
 }
 
-test('a migration under load loses no acknowledged call', { timeout: 120_000 }, async () => {
+test("a migration under load doesn't lose acknowledged calls", { timeout: 120_000 }, async () => {
   const callers = startCallers(() => stack.baseUrl, [sandbox], 3)
   const moreSales = async () => {
     const before = callers.count()

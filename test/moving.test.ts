@@ -376,7 +376,7 @@ test('an undo in shadow mode keeps an opening debt that has later entries, becau
   expect(await audits(shop)).toEqual([])
 })
 
-test('an undo reverses an opening balance that has later entries, and deletes no other entry', async () => {
+test("an undo reverses an opening balance that has later entries, and doesn't delete other entries", async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
   await call('POST', `/${id}/apply`)
@@ -575,7 +575,7 @@ test('a mapping corrects the headings of a file', async () => {
   expect(data).toMatchObject([{ kind: 'partner', fields: { name: 'Ada', email: 'ada@example.com' } }])
 })
 
-test('the same program from a second source adds no second opening balance, and commissions without a status add no debt', async () => {
+test("the same program from a second source doesn't add a second opening balance, and commissions without a status don't add debt", async () => {
   const { shop, call } = await startCaller()
   const people = 'id,name,email,balance,currency\n1,Ada,ada@example.com,3.00,USD\n2,Bob,bob@example.com,,'
   const balances = 'partner email,balance,currency\nada@example.com,5.00,EUR\nada@example.com,900,JPY'

@@ -302,7 +302,7 @@ async function page(path: string, init: { as?: Person; fields?: Record<string, s
   return await dashboard.request(path, { headers, ...body }, env, inNoWorker)
 }
 
-test("the account page saves a partner's mail choices and shows no other topics", async () => {
+test("the account page saves a partner's mail choices and doesn't show other topics", async () => {
   const chosen = { earned: 'at_once', reversed: 'never', paid: 'daily', statement: 'daily', postback: 'never' }
   expect((await page('/account/mail', { as: partner, fields: chosen })).status).toBe(303)
   const { choices } = await readMailChoices(db, partner.userId)
@@ -488,7 +488,7 @@ test('a held commission counts on the day of its release, and never twice', asyn
   expect(await earnedIn(13)).toBeUndefined()
 })
 
-test.each([['never'], ['at_once']] as const)('a partner who chose %s gets no daily summary', async (earned) => {
+test.each([['never'], ['at_once']] as const)("a partner who chose %s doesn't get a daily summary", async (earned) => {
   await choose({ earned })
   await program.soldBy(0, 1000)
   expect(await dailyNotifications(new Date(Date.now() + 86_400_000))).toEqual([])

@@ -34,7 +34,7 @@ describe("the proxy on a program's own domain", () => {
     expect(standIn.received).toMatchObject([{ path, body }])
   })
 
-  test.each(['', '{', '[]', 'null', '{}', '{"transaction_id":"1"}'])('accepts no other call: %j', async (body) => {
+  test.each(['', '{', '[]', 'null', '{}', '{"transaction_id":"1"}'])("doesn't accept the call %j", async (body) => {
     expect((await proxy(proxied('https://shop.example.com', {}, body))).status).toBe(404)
     expect(standIn.received).toEqual([])
   })
@@ -157,7 +157,7 @@ describe("the proxy on a program's own domain", () => {
     )
   })
 
-  test('keeps no cookie longer than browsers allow', async () => {
+  test("doesn't keep a cookie longer than browsers allow", async () => {
     standIn.answers = [ok({ click_id: 'cust_1_2', cookie_window_days: 730 })]
     const response = await proxy(proxied('https://shop.example.com'))
     expect(response.headers.getSetCookie()[0]).toContain('Max-Age=34560000;')
@@ -186,7 +186,7 @@ describe("the proxy on a program's own domain", () => {
     expect(standIn.received[0]?.body).toMatchObject({ existing_click_id: 'cust_1_2' })
   })
 
-  test('sets no cookie for a refused click that is answered with 200', async () => {
+  test("doesn't set a cookie for a refused click that is answered with 200", async () => {
     const refused = { success: false, error: { code: 'unknown_partner_code' } }
     standIn.answers = [{ status: 200, body: JSON.stringify(refused) }]
     const response = await proxy(proxied('https://shop.example.com'))

@@ -349,7 +349,7 @@ describe('a Stripe payment', () => {
     expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
   })
 
-  test('causes no request to Stripe if no program of the account has a Stripe code', async () => {
+  test("doesn't cause a request to Stripe if no program of the account has a Stripe code", async () => {
     const shop = await createShop(sql)
     stripe.calls.length = 0
     await send(shop, 'invoice.paid', { ...bill(shop), discounts: ['di_1'] })

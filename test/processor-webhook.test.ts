@@ -61,7 +61,12 @@ describe('an event that changes nothing is answered with 200 and stored with its
       (shop) => oneTime(otherProgram(shop)),
       /program 999999999.*not connected/,
     ],
-    ['whose metadata names no program', completed, (shop) => oneTime(shop, { metadata: {} }), /contains no program/],
+    [
+      "whose metadata doesn't contain a program",
+      completed,
+      (shop) => oneTime(shop, { metadata: {} }),
+      /contains no program/,
+    ],
     [
       'whose metadata names an invalid program',
       completed,
@@ -88,7 +93,7 @@ describe('an event that changes nothing is answered with 200 and stored with its
       (shop) => dispute(shop, { ...taken, status: 'warning_needs_response' }),
       /inquiry/,
     ],
-    ['of a dispute that moves no money', 'charge.dispute.created', (shop) => dispute(shop, taken), /not used/],
+    ["of a dispute that doesn't move money", 'charge.dispute.created', (shop) => dispute(shop, taken), /not used/],
     [
       'of a refund that waits for the buyer',
       'refund.created',

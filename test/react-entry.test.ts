@@ -413,7 +413,7 @@ describe('the embedded portal', async () => {
     await sale().waitFor()
   })
 
-  test('a hostile page gets no frame, no token and no answer, and its forged messages change nothing', async () => {
+  test("a hostile page doesn't get a frame, a token or an answer, and its forged messages don't change anything", async () => {
     await openPages({
       [`${hostile}/`]: `${element}<iframe src="${allowed}/partners"></iframe>`,
       [`${allowed}/partners`]: element,

@@ -56,7 +56,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('the commands need no development package, even for code that they import later', async () => {
+test("the commands don't need development packages, even for code that they import later", async () => {
   const commands = ['migrate', 'audit', 'backup', 'erase', 'replay', 'own-account', 'backfill']
   const late = commands.flatMap((name) => {
     const source = readFileSync(path.join(installed, `lib/commands/${name}.ts`), 'utf8')

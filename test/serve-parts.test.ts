@@ -227,7 +227,7 @@ describe('over HTTP', async () => {
     'x-geo-city': Buffer.from('Łódź').toString('latin1'),
     host: 'evil.example',
   }
-  test('restarts lose no request of a proxy that keeps connections open and retries refused connections', async () => {
+  test("restarts don't lose requests from a proxy that keeps connections open and retries refused connections", async () => {
     const served = { ...given, service: { ...given.service, answer: async () => (await sleep(2), new Response('ok')) } }
     let current = await startServer(served)
     const { port } = current
@@ -371,7 +371,7 @@ describe('over HTTP', async () => {
     expect(answers.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(2)
   })
 
-  test("an interrupted body gets no answer, doesn't stop the service and writes no log line", async () => {
+  test("an interrupted body isn't answered, doesn't stop the service and doesn't write a log line", async () => {
     const logged = vi.spyOn(console, 'error')
     onTestFinished(() => logged.mockRestore())
     const headers = { 'content-length': '10' }

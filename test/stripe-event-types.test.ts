@@ -201,7 +201,7 @@ describe.for(versions)('as Stripe documents API version %s,', (version) => {
     ['charge.refunded', { ...like('charge', { id: 'ch_1', payment_intent: 'pi_1' }) }, 2500],
     ['charge.dispute.funds_withdrawn', dispute('needs_response'), 10_000],
     ['charge.dispute.funds_reinstated', dispute('won'), 0],
-    // Without balance transactions, closing a dispute moves no money.
+    // Without balance transactions, closing a dispute doesn't move money.
     ['charge.dispute.closed', dispute('lost'), 0],
   ]
   test.for(reversed)('%s reverses its amount', async ([type, object, refunded]) => {

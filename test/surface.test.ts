@@ -123,7 +123,7 @@ async function post(path: string, body: string, headers: Record<string, string> 
   return [response.status, (await response.json()) as Record<string, unknown>] as const
 }
 
-test('browser calls need no preflight: the two public routes accept JSON as text, but only without a key', async () => {
+test("browser calls don't need a preflight: the two public routes accept JSON as text, but only without a key", async () => {
   const [status, click] = await post(
     'click',
     JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${program.partnerCode}` }),

@@ -297,7 +297,7 @@ describe('failures', () => {
     },
   )
 
-  test('writes no colors without a terminal', async () => {
+  test("doesn't write colors without a terminal", async () => {
     const all = [await svcAlone(['status']), await svcAlone(['status'], {}), await svcAlone(['init'])]
     expect(all.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toContain('\u001B')
   })

@@ -231,7 +231,7 @@ describe('svc listen', () => {
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
 
-  test('loses no event while the service, the local server or the listener is down', async () => {
+  test("doesn't lose an event while the service, the local server or the listener is down", async () => {
     const service = await startWayToService()
     const { child, hooks, server, out, end } = await startListener(
       204,

@@ -565,7 +565,7 @@ describe('test click', async () => {
   await api.stack.sql.query(`delete from referral_links where program_id = $1`, [fresh.programId])
   const test_mode = true
   test.for([
-    ['program_id names the program, aff matches no link', '?aff=none', fresh.programId, fresh.programId],
+    ["program_id gives the program, aff doesn't match a link", '?aff=none', fresh.programId, fresh.programId],
     ['program_id names the program, no aff', '', fresh.programId, fresh.programId],
     ['program_id names the program, aff contains NUL', '?aff=%00', fresh.programId, fresh.programId],
     ['program_id takes precedence over the link', `?aff=${program.partnerCode}`, fresh.programId, fresh.programId],

@@ -44,7 +44,7 @@ describe('500 internal_error shows only the request id and leaves nothing behind
   })
 })
 
-describe('a database that fails once changes no response, and the event is recorded once', () => {
+describe("a database that fails once doesn't change the response, and the event is recorded once", () => {
   const effect: Record<string, string> = {
     [clickPath]: `select (select count(*)::int from affiliate_click_events) + (select sum(clicks)::int from link_click_counts) +
       (select count(*)::int from customers) as n`,

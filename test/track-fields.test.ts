@@ -103,7 +103,7 @@ const taxedSale = async (fields: Record<string, unknown>) =>
 
 describe('the tax of a sale', () => {
   test.for([[{ tax: 190 }], [{ tax_cents: 190 }], [{ tax_cents: 190, tax: 0 }]] as const)(
-    '%o earns no commission',
+    "%o doesn't earn commission",
     async ([fields]) => {
       const { body } = await taxedSale(fields)
       expect(body).toMatchObject({ success: true, commission_cents: 200 })

@@ -99,7 +99,7 @@ describe('server lead', () => {
     expect(answer.body).toMatchObject({ click_id: clickId, customer_status: 'lead' })
   })
 
-  test('a known customer key needs no click id; a repeat gets 200, changes nothing and reports the duplicate', async () => {
+  test("a known customer key doesn't need a click id; a repeat gets 200, changes nothing and reports the duplicate", async () => {
     const clickId = await api.click(verified)
     const customer_key = newUser()
     const first = await api.call(leadPath, { customer_key, click_id: clickId }, key)
@@ -149,7 +149,7 @@ describe('server lead', () => {
     expect((await state(verified)).counted).toBe(before.counted + 1)
   })
 
-  test('a program without pay per lead creates no commission', async () => {
+  test("a program without pay per lead doesn't create a commission", async () => {
     const unpaid = await api.program()
     await api.call(leadPath, { customer_key: 'u', click_id: await api.click(unpaid) }, { key: unpaid.apiKey })
     expect(await state(unpaid)).toMatchObject({ counted: 1, commissions: 0 })

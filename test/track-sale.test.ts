@@ -367,7 +367,7 @@ describe('duplicate_transaction', () => {
 describe('test sale', () => {
   const additional_data = { test_mode: true }
 
-  test('creates no commission, conversion or total, and has separate transaction ids', async () => {
+  test("doesn't create a commission, conversion or total, and has separate transaction ids", async () => {
     const own = await api.program()
     const { customer_key, click_id } = await newLead(own)
     const sale = { ...newSale(), customer_key, click_id }

@@ -8,7 +8,7 @@ const stack = await startStack({ functions: ['tracker-script'] })
 describe.each(['svc-tracker.js', 'svc-tracker-consent.js', 'svc-payment-links.js'])('GET /js/%s', (file) => {
   const url = `${stack.baseUrl}/js/${file}`
 
-  test('is revalidated, allowed for every origin, and needs no database', async () => {
+  test("is revalidated, allowed for every origin, and doesn't need the database", async () => {
     const before = stack.neon.requests
     const response = await fetch(url)
     expect(response.status).toBe(200)

@@ -562,7 +562,7 @@ test('attempts that overlap a failure count as one failure, and later ones count
   await deleteEndpoint(db, programOwner(program.programId), endpointId)
 })
 
-test("an endpoint that doesn't respond gets no second request and doesn't delay others", async () => {
+test("an endpoint that doesn't respond isn't sent a second request and doesn't delay other endpoints", async () => {
   const hanging = await listen('hang', { types: ['sale.created'] })
   const { program } = hanging
   const others = await Promise.all(times(4, () => listen('ok', { program, types: ['sale.created'] })))
@@ -616,7 +616,7 @@ test('a workspace with many slow endpoints leaves places for others', async () =
   ])
 })
 
-test('an endpoint that hangs gets no second request while the consumer delivers to others', async () => {
+test("an endpoint that hangs doesn't get a second request while the consumer delivers to others", async () => {
   const hanging = await listen('hang', { types: ['sale.created'] })
   const well = await Promise.all(times(3, () => listen('ok', { types: ['sale.created'] })))
   for (const { program } of [hanging, ...well]) for (let sales = 0; sales < 3; sales++) await sell(program)

@@ -137,7 +137,7 @@ test.each([
       await sql.query("update workspace_invitations set expires_at = now() - interval '1 second' where id = $1", [id])
     },
   ],
-])('an invitation that was %s adds no member', async (_what, spoil) => {
+])("an invitation that was %s doesn't add a member", async (_what, spoil) => {
   const { workspaceId, programId, owner } = await workspaceWith()
   const invited = await person('Grace')
   const token = await inviteMember(db, {

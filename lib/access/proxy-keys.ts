@@ -24,7 +24,7 @@ export function readProxyKeyName(name: string): { programId: number; keyNumber: 
 
 /**
  * Returns a key with which a program's own-domain proxy signs visitor data: `svc_proxy_<name>_<43 characters>`. It is derived from the
- * secret and its name, so checking a signature needs no database query. Each rotation (lib/access/program-keys.ts) raises the number.
+ * secret and its name, so checking a signature doesn't need a database query. Each rotation (lib/access/program-keys.ts) raises the number.
  */
 export async function proxyKey({ PROXY_SECRET }: ProxyEnv, programId: number, keyNumber = 0): Promise<string> {
   const name = nameOf(programId, keyNumber)
@@ -55,7 +55,10 @@ export async function isSignedByProxy(
   return await crypto.subtle.verify(algorithm, key, bytes, utf8.encode(text))
 }
 
-/** The numbers of the programs' valid keys. An isolate reads them at most once a minute, so a signed call usually needs no further request. */
+/**
+ * The numbers of the programs' valid keys. An isolate reads them at most once a minute, so a signed call usually doesn't need another
+ * request.
+ */
 const validNumbers = new Map<string, { numbers: number[]; readAt: number }>()
 const readAgainAfterMs = 60_000
 

@@ -61,7 +61,7 @@ export const newCode = z
     }),
     z.refine(({ code, stripe: of }) => code === undefined || of === undefined || /^[A-Za-z0-9-]+$/.test(code), {
       path: ['code'],
-      error: 'must only have letters, digits and -, because Stripe accepts no others',
+      error: "must only have letters, digits and -, because Stripe doesn't accept other characters",
     }),
   )
 

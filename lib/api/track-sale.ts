@@ -77,7 +77,7 @@ export const trackSale = (): Operation => ({
       'Your own id for the sale. Never use it for another sale. A second call with it gets a 409 with the `sale_id`, `commission_id` and `attributed` of the stored sale. `same_payload` says whether both calls match.',
     customer_key: 'Your id for the user, the same as in the lead.',
     amount_cents: 'The paid amount in the currency’s minor unit.',
-    tax_cents: 'The tax that is included in the amount. It earns no commission. Default 0.',
+    tax_cents: "The tax that is included in the amount. It doesn't earn a commission. Default 0.",
     tax: aliasOf('tax_cents'),
     currency: 'ISO 4217 code. Default: the program’s currency.',
     click_id: 'The visitor’s click id, if the customer was never a lead.',

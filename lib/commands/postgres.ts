@@ -32,7 +32,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     options: sessionOptions,
     application_name: 'svc',
   })
-  // A broken connection fails its statements and the pool replaces it, so these events need no handling.
+  // A broken connection fails its statements and the pool replaces it, so these events don't need handling.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   let names = new Map<string, string>()

@@ -6,7 +6,7 @@ const written = new URL('../audit/checks.ts', import.meta.url)
 
 const literal = (text: string) => `\`${text.replaceAll(/[\\`]|\$\{/g, '\\$&')}\``
 
-/** Returns the checks in `lib/audit/checks/` as a module, because a Worker reads no folder. */
+/** Returns the checks in `lib/audit/checks/` as a module, because a Worker can't read a folder. */
 export function auditChecks(): string {
   const entries = readdirSync(folder)
     .toSorted()

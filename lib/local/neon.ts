@@ -227,7 +227,7 @@ async function delay(milliseconds: number): Promise<void> {
 
 function openPool(connectionString: string): Pool {
   const pool = new Pool({ connectionString, max: maxConnectionsPerPool, pipeline: true })
-  // A broken connection fails its statements and the pool replaces it, so these events need no handling.
+  // A broken connection fails its statements and the pool replaces it, so these events don't need handling.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   return pool

@@ -128,7 +128,7 @@ const help = `Creates a workspace with a program, an API key, a partner and peop
   --minimum-payout-cents 5000                           the smallest payable amount
   --attribute-known-customers                           also payments of Stripe without metadata
   ${`--processor ${Object.keys(processors).join('|')}`.padEnd(54)}also connected to it
-  --own-account                                         events of Stripe carry no account; one sandbox at a time has them`
+  --own-account                                         events from Stripe have no account; one sandbox at a time has them`
 
 /** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
 function parseNumber(text: string | undefined, factor = 1): number | undefined {

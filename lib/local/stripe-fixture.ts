@@ -244,7 +244,7 @@ export async function findProgram(db: Database, id: string | undefined) {
     .limit(1)
   if (id !== undefined) query = query.where('p.id', '=', Number(id))
   const [program] = await db.query(query)
-  // A test click stores no click id, but a new click id of the test link works too.
+  // A test click doesn't store a click id, but a new click id of the test link works too.
   if (program?.visitor && !program.visitor.click_id && !program.visitor.customer_key)
     program.visitor.click_id = testClickId(newClickIdPrefix(Date.now()), program.id)
   return program

@@ -130,7 +130,7 @@ export async function acceptTerms(db: Database, userId: string, programId: numbe
 }
 
 /**
- * Withdraws a partner's agreement to self-billing. Their next payments in the program get no document, and the advertiser is notified.
+ * Withdraws a partner's agreement to self-billing. Their next payments in the program don't get documents, and the advertiser is notified.
  * Does nothing without an agreement. Returns the messages to send.
  */
 export async function withdrawSelfBilling(db: Database, userId: string, programId: number): Promise<RelayMessage[]> {

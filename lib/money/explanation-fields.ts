@@ -19,7 +19,7 @@ export const explanation = () =>
       z.object({
         sale_date: time(),
         amount_cents: cents(),
-        /** The parts of the amount that earn no commission: tax, and the processor's fee if the program excludes it. */
+        /** The parts of the amount that don't earn commission: tax, and the processor's fee if the program excludes it. */
         tax_cents: cents(),
         processor_fee_cents: cents(),
         commission_base_cents: cents(),

@@ -19,7 +19,7 @@ export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 /**
  * Creates a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open payouts)
  * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) identifies the request. Repeating the
- * request creates no second run. Adds the messages to send to `outbox`.
+ * request doesn't create a second run. Adds the messages to send to `outbox`.
  */
 export async function createPayoutRun(
   db: Database,

@@ -28,8 +28,8 @@ export type AppliedRefund =
   | { status: 'no_commission'; message: string }
 
 /**
- * The key by which a repeated refund is recognized. A refund of the whole remaining amount needs no separate key, because a repeated one
- * has no effect. It uses the key of its request.
+ * The key by which a repeated refund is recognized. A refund of the whole remaining amount doesn't need a separate key, because a repeated
+ * one has no effect. It uses the key of its request.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`

@@ -96,7 +96,7 @@ export async function flagNewCommissions(db: Database, limit: number): Promise<{
 
 /**
  * Holds the commissions that need a review, then credits the due ones, up to `limit` of each. Until a partner's addresses are hashed, the
- * partner gets no commissions on sales to known addresses.
+ * partner doesn't get commissions on sales to known addresses.
  */
 export async function reviewAndCredit(
   db: Database,

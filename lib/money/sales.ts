@@ -13,7 +13,7 @@ export interface Sale {
   /** The code that the buyer entered. */
   coupon?: string | null
   amount_cents: number
-  /** The tax within the amount. It earns no commission. */
+  /** The tax within the amount. It doesn't earn a commission. */
   tax_cents: number
   /** Lower-case ISO 4217. Null means the program's currency. */
   currency: string | null

@@ -36,7 +36,7 @@ export async function writeNotifications(db: Database, messages: OutboxMessage[]
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 
-/** Longer than the slowest round, so that the queue repeats no message in progress. */
+/** Longer than the slowest round, so that the queue doesn't repeat a message in progress. */
 const visibilitySeconds = 60
 
 /**

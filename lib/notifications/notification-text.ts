@@ -116,7 +116,7 @@ export function textOf(
     case 'sale_currency_differs':
       return `Manual review: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
     case 'self_billing_withdrawn':
-      return `${partner} withdrew the agreement to self-billing. Your next payments to them get no document, so ask them for invoices.`
+      return `${partner} withdrew the agreement to self-billing. Your next payments to them won't have documents, so ask them for invoices.`
     case 'payment_ignored':
       return `Manual review: a processor event about a customer of ${partner} was not recorded${sale}.${why} See it under Processor events.`
     case 'balance_negative':

@@ -130,7 +130,8 @@ export async function deliverWebhooks(
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
       await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))
-    // After a full claim there may be more. The next claim prefers endpoints that respond, because a slow endpoint gets no second request.
+    // After a full claim there may be more. The next claim prefers endpoints that respond, because a slow endpoint doesn't get a second
+    // request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }

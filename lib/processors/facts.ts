@@ -69,7 +69,7 @@ export interface Purchase {
 export interface PurchaseSale {
   /** The id of the invoice, or else of the payment intent, else of the session. */
   transaction_id: string
-  /** Only an invoice can have 0, and then it creates no sale. */
+  /** Only an invoice can have 0, and then it doesn't create a sale. */
   amount_cents: number
   /** The source of the amounts. `amount_source` in migrations/0004_money.sql says which source wins. */
   amount_source: 'charge' | 'intent' | 'session' | 'invoice'

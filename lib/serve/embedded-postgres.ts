@@ -147,8 +147,8 @@ const serverEnvironment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'U
 const isInitialised = (dataFolder: string) => fs.existsSync(path.join(dataFolder, 'PG_VERSION'))
 
 /**
- * Creates the data folder next to its final place and then moves it there. So a killed process leaves no partial folder, and only one of
- * two processes creates it.
+ * Creates the data folder next to its final place and then moves it there. So a killed process doesn't leave a partial folder, and only one
+ * of two processes creates it.
  */
 async function initialise(
   binaries: string,

@@ -74,7 +74,7 @@ export function openMetrics(options: {
     labelNames: ['result'],
     registers,
   })
-  // Prometheus sees no increase if a counter starts with 1.
+  // Prometheus doesn't see an increase if a counter starts with 1.
   for (const result of ['ok', 'failed']) mails.inc({ result }, 0)
   const certificateEnds = new Gauge({
     name: 'svc_certificate_end_timestamp_seconds',

@@ -35,7 +35,7 @@ interface Waiting {
  * If Postgres refuses the statement, nothing was written, and it sends each click alone. If the outcome is unknown, each click fails like a
  * single one. The retry finds recorded clicks by their keys.
  *
- * Only clicks of new customers share a statement. They lock no shared rows, so statements never wait for each other. The click of an
+ * Only clicks of new customers share a statement. They don't lock shared rows, so statements never wait for each other. The click of an
  * existing customer locks that customer's row.
  */
 export function shareClicks(pool: PostgresPool): PostgresPool {

@@ -50,7 +50,7 @@ export function programOfClickId(clickId: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
-/** Returns the text if it can be a click id, or else null. Other text matches no customer, so it is not looked up. */
+/** Returns the text if it can be a click id, or else null. Other text can't match a customer, so it is not looked up. */
 export function clickIdOrNull(text: string | null | undefined): string | null {
   return text && programOfClickId(text) !== undefined ? text : null
 }

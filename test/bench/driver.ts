@@ -32,7 +32,7 @@ export class Connection implements Carrier<Call> {
   private constructor(client: Client, socket: Socket) {
     this.#client = client
     this.#socket = socket
-    // If the connection breaks, the current call rejects, so this event needs no handling.
+    // If the connection breaks, the current call rejects, so this event doesn't need handling.
     client.on('error', () => {})
     socket.removeAllListeners('data')
     socket.on('data', (chunk: Buffer) => this.#read(chunk))

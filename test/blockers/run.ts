@@ -1,6 +1,6 @@
 /**
  * `npm run blockers`: checks that today's block lists allow tracking on a shop's own domain, at the paths that
- * `svc init` generates. test/browser-tracker.test.ts checks that a page sends no other requests. Exits with 1 if a list
+ * `svc init` generates. test/browser-tracker.test.ts checks that a page doesn't send other requests. Exits with 1 if a list
  * blocks a path.
  *
  * The lists are EasyList, EasyPrivacy, uBlock's own lists and those for annoyances. Ghostery compiles them, and the package

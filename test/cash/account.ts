@@ -267,9 +267,8 @@ export class StripeAccount {
   }
 
   /**
-   * Completes a checkout with a single payment. `invoiced` creates its invoice afterwards. `intentMetadata` also
-   * attaches the metadata to the payment intent. `paid: later` completes with a pending payment, which arrives or fails
-   * later. A price of 0 needs no payment.
+   * Completes a checkout with a single payment. `invoiced` creates its invoice afterwards. `intentMetadata` also attaches the metadata to
+   * the payment intent. `paid: later` completes with a pending payment, which arrives or fails later. A price of 0 doesn't need a payment.
    */
   checkout(
     buyer: Buyer,
@@ -609,7 +608,7 @@ export class StripeAccount {
     }
   }
 
-  /** Opens an inquiry, which moves no money. */
+  /** Opens an inquiry, which doesn't move money. */
   inquire(charge: Charge): void {
     const dispute = this.#dispute(charge, charge.captured, 'warning_needs_response')
     this.#reportDispute('charge.dispute.created', dispute)

@@ -119,7 +119,7 @@ export interface PurchasePlan {
   captured_by_session: boolean
   /** The id that the integrator uses in the sale call, or null without a call. */
   api_sale: number | null
-  /** The metadata names no buyer, but the sale call does. */
+  /** The metadata doesn't identify a buyer, but the sale call does. */
   api_attribution: boolean
   /** A purchase before the click. The buyer clicks and buys again later. */
   before_click: boolean

@@ -13,7 +13,7 @@ import { answerHelp } from '../../lib/commands/command.ts'
 answerHelp(`npm test               checks everything, on a database of its own
 npm test -- NAME       the test files whose names hold that
 npm run test:workers   the same with functions in workerd also where a test leaves open how they run
-npm run check          what needs no stack: formatter, linter, types and the quick tests`)
+npm run check          what doesn't need a stack: formatter, linter, types and the quick tests`)
 const { RUN_ON: runOn = 'serve' } = process.env
 if (runOn !== 'serve' && runOn !== 'workers') throw new Error('Set RUN_ON to serve or to workers, or leave it out.')
 const isCheck = process.argv.includes('--check')

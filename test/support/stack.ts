@@ -193,7 +193,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
 }
 
 async function startInWorkerd(options: StackOptions): Promise<WorkersStack> {
-  // Most test files need no workerd and no queue, and loading them takes longer than most tests.
+  // Most test files don't need workerd or a queue, and loading them takes longer than most tests.
   const [{ startQueue }, { startWorkers }] = await Promise.all([
     import('../../lib/local/queue.ts'),
     import('../../lib/local/workers.ts'),

@@ -117,7 +117,7 @@ try {
       fetch(script.src.split('/js/')[0] + '/api/v1/track/' + path, {
         keepalive: true,
         method: 'POST',
-        // Sent as text, which needs no preflight request.
+        // Sent as text, which doesn't need a preflight request.
         body: JSON.stringify(body),
       })
 
@@ -138,7 +138,7 @@ try {
     const sendClick = async () => {
       if (store[clickKey]) {
         const response = await post('click', {
-          // The service then refuses with 200, so the visitor's console shows no error.
+          // The service then refuses with 200, so the visitor's console doesn't show an error.
           quiet: 1,
           ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),

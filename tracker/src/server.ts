@@ -27,7 +27,7 @@ export interface SaleInput {
    * from Stripe.
    */
   amount: number
-  /** The tax within `amount`, in the same unit. It earns no commission. Default 0. */
+  /** The tax within `amount`, in the same unit. It doesn't earn a commission. Default 0. */
   tax?: number | undefined
   /** Identifies this sale permanently. A second call with this id returns 409, and a refund needs the id. */
   invoiceId: string

@@ -105,7 +105,7 @@ const sparkY = (value: number, highest: number) =>
 
 /**
  * A line chart drawn on the server, with a second line for the previous period. Each point shows its value on hover, on touch, and with the
- * arrow keys. It is a radio button, so it needs no script. A table repeats the numbers.
+ * arrow keys. It is a radio button, so it doesn't need a script. A table repeats the numbers.
  */
 export function Chart({ title, points, interval, format, formatShort = format, beforeName }: ChartProps) {
   const texts = useTexts()

@@ -166,7 +166,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Invite',
     done: 'invited or waiting for their invitation',
-    text: 'Everybody without an account gets an e-mail to see their links and earnings. Partners who have an open invitation get no other one.',
+    text: "Everybody without an account gets an e-mail to see their links and earnings. Partners who have an open invitation don't get another one.",
     partSize: 500,
     filters: { uninvited: 'yes' },
     plan: async (c, count) => {

@@ -19,11 +19,11 @@ const adjustment = z.looseObject({
   items: z.nullish(z.array(z.looseObject({ type: z.nullish(z.string()), totals: z.nullish(totals) }))),
 })
 
-/** Actions that move no money of the sale. */
+/** Actions that don't move any of the sale's money. */
 const withoutMoney: Readonly<Record<string, string>> = {
   credit_reverse: 'It reverts a credit to the customer’s balance. No money moved.',
-  chargeback_warning: 'A warning moves no money.',
-  chargeback_warning_reverse: 'A warning moves no money.',
+  chargeback_warning: "A warning doesn't move money.",
+  chargeback_warning_reverse: "A warning doesn't move money.",
 }
 
 /**
@@ -71,7 +71,7 @@ export function readAdjustment({ object }: ProcessorEvent): Fact {
 
 const withoutTax = ({ total, tax }: z.output<typeof totals>) => total - (tax ?? 0)
 
-/** The refunded amount without tax. An item can refund only its tax. Null if Paddle reports no tax. */
+/** The refunded amount without tax. An item can refund only its tax. Null if Paddle doesn't report tax. */
 function untaxedOf({ items, totals: all }: Pick<z.output<typeof adjustment>, 'items' | 'totals'>): number | null {
   if (all.tax == null) return null
   const taxOnly = (items ?? []).flatMap((item) => (item.type === 'tax' && item.totals ? [item.totals] : []))

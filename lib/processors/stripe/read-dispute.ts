@@ -18,18 +18,16 @@ type Dispute = z.output<typeof dispute>
 
 /**
  * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events that move money, and `.closed` of a lost dispute, which
- * only corrects them. An inquiry (a status that begins with `warning_`) moves no money.
+ * only corrects them. An inquiry (a status that begins with `warning_`) doesn't move money.
  */
 export function readDispute(type: string, object: unknown): Fact {
   const disputed = dispute.parse(object)
-  if (disputed.status.startsWith('warning_')) return ignored('An inquiry moves no money.')
+  if (disputed.status.startsWith('warning_')) return ignored("An inquiry doesn't move money.")
   if (type === 'charge.dispute.closed' && disputed.status !== 'lost') {
     return ignored('The dispute was not lost. funds_reinstated reports the money that it returns.')
   }
   if (type === 'charge.dispute.closed' && !disputed.balance_transactions?.length) {
-    return ignored(
-      'It carries no balance transactions. funds_withdrawn and funds_reinstated report the money that moved.',
-    )
+    return ignored('It has no balance transactions. funds_withdrawn and funds_reinstated report the money that moved.')
   }
   return {
     kind: 'reversals',

@@ -163,9 +163,10 @@ return (
 );
 
 -- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and a second one only after every endpoint's
--- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. If an endpoint's last attempt failed, it gets one request at a time, with
--- a pause after each. An endpoint that hasn't answered for a second gets no further requests. Claims end after 45 seconds, in case their
--- consumer died. If a program has an unclaimed delivery left for an idle endpoint, it gets a row without a delivery.
+-- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. If an
+-- endpoint's last attempt failed, it gets one request at a time, with a pause after each. An endpoint that hasn't answered for a second
+-- doesn't get further requests. Claims end after 45 seconds, in case their consumer died. If a program has an unclaimed delivery left for
+-- an idle endpoint, it gets a row without a delivery.
 create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer,
   has_previous_secret boolean, type text, data jsonb, created_at timestamptz

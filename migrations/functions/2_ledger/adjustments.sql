@@ -74,7 +74,7 @@ begin
   if wants_webhook(adjustment.program_id, 'adjustment.created') then
     perform write_webhook(adjustment.program_id, 'adjustment.created', webhook_adjustment(adjustment, of_transaction_id));
   end if;
-  -- The audit log keeps no note, because the note is erased with the sale's customer and the log stays.
+  -- The audit log doesn't keep the note, because the note is erased with the sale's customer and the log stays.
   perform write_program_audit(adjustment.program_id, 'partner.adjusted', adjustment.partner_id::text, jsonb_strip_nulls(jsonb_build_object(
     'adjustment', adjustment.id, 'amount_cents', adjustment.amount_cents, 'currency', adjustment.currency,
     'transaction_id', of_transaction_id)));

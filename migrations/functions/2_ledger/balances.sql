@@ -113,7 +113,7 @@ begin
 end $$;
 
 -- Reduces a partner's payouts that are not sent yet to `left_cents`, newest first, and notifies the partner. Payouts change only under the
--- lock of their balance, so they need no locks.
+-- lock of their balance, so they don't need locks.
 create or replace function fit_payouts(
   of_program_id bigint, of_partner_id bigint, of_currency text, left_cents bigint, by_cause text, details jsonb
 ) returns void language plpgsql as $$

@@ -27,8 +27,8 @@ begin
   return issued;
 end $$;
 
--- Withdraws a partner's agreement to self-billing, and notifies the advertiser. The partner's next payments get no document. Does nothing
--- without an agreement.
+-- Withdraws a partner's agreement to self-billing, and notifies the advertiser. The partner's next payments don't get documents. Does
+-- nothing without an agreement.
 create or replace function withdraw_self_billing(of_program_id bigint, of_user_id text) returns void language plpgsql as $$
 declare
   of_partner_id bigint;

@@ -117,7 +117,7 @@ begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
-      -- Unchanged for a known key, so that a sale needs no new index entries.
+      -- Unchanged for a known key, so that a sale doesn't need new index entries.
       updated_at = case when c.customer_key = new_key then c.updated_at else now() end,
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end

@@ -151,10 +151,9 @@ begin
   end loop;
 end $$;
 
--- Finds the buyer with resolve_buyer and locks them, so that a click on another link moves them before the sale or not at all.
--- All fields are null if the buyer is unknown. Two people can come through one click: if its customer has another key, the buyer is the
--- customer of this key with the same partner, created with `click_id_prefix` if there is none. Test mode gives no prefix and creates
--- nobody.
+-- Finds the buyer with resolve_buyer and locks them, so that a click on another link moves them before the sale or not at all. All fields
+-- are null if the buyer is unknown. Two people can come through one click: if its customer has another key, the buyer is the customer of
+-- this key with the same partner, created with `click_id_prefix` if there is none. Test mode doesn't pass a prefix and creates nobody.
 create or replace function identify_buyer(
   of_account_id text, program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers
 ) language plpgsql as $$

@@ -27,7 +27,7 @@ begin
     return event;
   end if;
   if event.fact->>'kind' = 'purchase' then
-    -- A connection belongs to one program, so its renewals need no program id.
+    -- A connection belongs to one program, so its renewals don't need a program id.
     select p.id into event.program_id from former_programs(event.account_id) p
     where names_program(event.fact, p) or event.fact->>'program_id' is null and starts_with(event.account_id, 'conn_') limit 1;
   else

@@ -1,5 +1,5 @@
--- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that already contains a code needs no answer. A sale
--- without a code needs one even if it has its customer, because another event of the payment may have created it.
+-- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that already contains a code doesn't need an answer.
+-- A sale without a code needs one even if it has its customer, because another event of the payment may have created it.
 create or replace function lacks_discounts(event processor_events, ids text[], answer jsonb) returns boolean language plpgsql as $$
 begin
   return (event).fact->>'sale' is not null and (event).fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids'
@@ -112,7 +112,7 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  -- Imported customers exist so that their renewals need no metadata.
+  -- Imported customers exist so that their renewals don't need metadata.
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
@@ -251,7 +251,7 @@ begin
   end if;
 end $$;
 
--- Corrects the sale of a payment with an invoice that creates no sale itself, because it contains no program or an amount of zero. If the
+-- Corrects a payment's sale with an invoice that doesn't create a sale itself, because it contains no program or an amount of zero. If the
 -- invoice comes before the session that creates the sale, it waits in the log.
 create or replace function correct_known_purchase(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare

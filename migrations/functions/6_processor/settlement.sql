@@ -133,7 +133,8 @@ begin
   perform record_sale(given, true);
 end $$;
 
--- Corrects a sale with earlier invoices of its payment that create no sale themselves, and with the refund totals and fees that waited for it.
+-- Corrects a sale with earlier invoices for its payment that don't create a sale themselves, and with the refund totals and fees that
+-- waited for it.
 create or replace function apply_awaiting_invoices(sale sales, of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   event processor_events;

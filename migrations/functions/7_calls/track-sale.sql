@@ -69,7 +69,7 @@ begin
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
   is_tested := given.is_test;
-  -- A test creates no customer, but a real sale with this code would.
+  -- A test doesn't create a customer, but a real sale with this code would.
   is_attributed := stored.customer_id is not null or is_tested and given.code_id is not null;
   sale_id := stored.id;
   customer_id := stored.customer_id;

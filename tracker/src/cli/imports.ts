@@ -205,7 +205,7 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
     })
 
   for (const [verb, description] of [
-    ['apply', 'Apply a planned import. It sends no mail. Safe to repeat.'],
+    ['apply', "Apply a planned import. It doesn't send mail. Safe to repeat."],
     ['undo', 'Undo an import, until a payout contains its money.'],
   ] as const) {
     ofImport(verb, description)

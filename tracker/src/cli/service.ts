@@ -113,7 +113,7 @@ export async function request<Data>(connection: Connection, path: string, option
   return read(connection.baseUrl + path, response, text) as Data
 }
 
-/** Sends a GET request and writes the response's bytes to a new file. Throws a CommandError, and leaves no file, unless it succeeds. */
+/** Sends a GET request and writes the response's bytes to a new file. If it fails, it throws a CommandError and doesn't leave a file. */
 export async function download(connection: Connection, path: string, file: string): Promise<void> {
   if (existsSync(file)) {
     throw new CommandError('file_exists', `The file ${file} exists already.`, 'Give another name.')

@@ -28,7 +28,7 @@ const exitCodes = { done: 0, failed: 1, usage: 2, checksFail: 3 }
 const interactive = (flags: ConnectionFlags) =>
   process.stdin.isTTY && process.stdout.isTTY && !flags.json && !process.env['CI']
 
-// styleText adds no colors if the stream is not a terminal or NO_COLOR is set.
+// styleText doesn't add colors if the stream is not a terminal or NO_COLOR is set.
 const green = (text: string) => styleText('green', text, { stream: process.stdout })
 const red = (text: string) => styleText('red', text, { stream: process.stdout })
 const dim = (text: string) => styleText('dim', text, { stream: process.stdout })

@@ -3,7 +3,7 @@ import { CommandError, type Connection, fetchStatus, request, siteAddress } from
 
 export type TestEventKind = 'click' | 'lead' | 'sale'
 
-/** A recorded test event. It creates no commission, changes no balance, and no figure counts it. */
+/** A recorded test event. It doesn't create a commission or change a balance, and no figure counts it. */
 export interface TestEvent {
   kind: TestEventKind
   /** The id of the recorded event. */
