@@ -194,7 +194,7 @@ pages.use((c, next) => {
 pages.use(actOnce)
 
 const allPages = [
-  // Comes before `start`, because it answers `/` on a program's own host.
+  // Comes before `start`, because it serves `/` on a program's own host.
   join,
   start,
   account,

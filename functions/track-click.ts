@@ -76,7 +76,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const programId = visitor?.programId ?? named ?? tested
       if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
       const isTest = saysTest || tested !== undefined
-      // A test event that names its program doesn't need a link.
+      // A test event that contains its program's id doesn't need a link.
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
       // A click with a lot of text counts as several clicks, so that no address can fill the disk.

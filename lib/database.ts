@@ -34,7 +34,7 @@ export interface Postgres {
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
 }
 
-/** A query built with `kysely` of lib/kysely.ts, or a call of a database function. */
+/** A query built with `kysely` of lib/kysely.ts, or a call to a database function. */
 export type Statement<Row> = Compilable<Row>
 
 type RowsOf<Statements extends readonly Statement<unknown>[]> = {
@@ -128,7 +128,7 @@ export class Database {
   async query<Row>(statement: Statement<Row>): Promise<Row[]> {
     if (this.#actor !== undefined) return (await this.batch([statement]))[0]
     const { rows } = await this.#connection.query(sent(statement))
-    // oxlint-disable-next-line no-unsafe-type-assertion -- the statement's type names its rows
+    // oxlint-disable-next-line no-unsafe-type-assertion -- the statement's type determines the type of its rows
     return rows as Row[]
   }
 
@@ -156,7 +156,7 @@ const nothing: RawNode = { kind: 'RawNode', sqlFragments: [], parameters: [] }
 const queryId = { queryId: '' }
 
 /**
- * Builds a call of a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass `json` and `jsonb` as
+ * Builds a call to a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass `json` and `jsonb` as
  * JSON text, and `bytea` as bytes. Arguments are passed by position, because named arguments would make a lead a tenth slower in Postgres.
  */
 export function call<Name extends keyof DatabaseFunctions>(

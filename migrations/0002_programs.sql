@@ -57,7 +57,7 @@ create table programs (
   rules_version integer not null default 0,
   -- The language of the pages and mails for partners, unless they chose one. Null means the language of their browser.
   language language_code,
-  -- Whether the code or the click decides if a sale names one partner's code and another partner's link referred the customer.
+  -- Whether the code or the click decides if a sale has one partner's code and another partner's link referred the customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
   -- The number of the key that the proxies on the program's own domain sign with. The key before it is valid until
   -- `previous_proxy_key_until`.

@@ -53,7 +53,7 @@ create table sales (
   commission_fixed_cents bigint,
   -- The maximum that this customer's sales may earn together, up to this sale.
   commission_cap_cents bigint,
-  -- Null if the program had no rules. If a better source names other products, the terms are chosen again from these.
+  -- Null if the program had no rules. If a better source reports other products, the terms are chosen again from these.
   terms_among terms_choice,
   -- The lines, if any of them has a product. Otherwise null.
   lines sale_line[],

@@ -118,7 +118,7 @@ create index processor_reversals_charge_idx on processor_reversals (account_id, 
 create index processor_reversals_invoice_idx on processor_reversals (account_id, invoice_id);
 create index processor_reversals_created_idx on processor_reversals (created_at);
 
--- Webhook events of the payment processor and their outcomes. The log stores each event's fact, with the keyed hash in place of an e-mail
+-- Webhook events from the payment processor and their outcomes. The log stores each event's fact, with the keyed hash in place of an e-mail
 -- address, so that it can be replayed.
 create table processor_events (
   account_id text not null,

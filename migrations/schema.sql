@@ -3381,7 +3381,7 @@ begin
   select a.new_id into found_id from archive_rows a
   where a.program_id = row_of.program_id and a.import_id = row_of.import_id and a.kind = of_kind and a.old_id = named;
   if found_id is null then
-    perform refuse_archive(format('%s names a row of %s that the archive does not have.', row_of.kind, of_kind));
+    perform refuse_archive(format('%s refers to a row of %s that the archive does not have.', row_of.kind, of_kind));
   end if;
   return found_id;
 end $function$
@@ -8294,7 +8294,7 @@ begin
     else 'pending'
   end;
   if (new.kind = 'sale') <> (new.sale_id is not null) then
-    raise check_violation using message = 'A commission of a sale names the sale, and one of a lead names none.';
+    raise check_violation using message = 'A sale commission needs a sale, and a lead commission must not have one.';
   end if;
   if new.reversed_cents > new.amount_cents
     or new.amount_cents = 0 and new.reversal <> 'full'
@@ -12846,7 +12846,7 @@ begin
   provisional := program.lead_auth_policy <> 'browser_allowed';
   if provisional then
     lead_id := record_provisional_lead(program.id, of_click_id, new_lead_id, session_id, page_url);
-    -- The browser does not learn that the server settled the lead.
+    -- The response doesn't reveal that the server settled the lead.
     customer_status := 'click';
     return;
   end if;

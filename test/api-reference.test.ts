@@ -131,7 +131,7 @@ describe('every example fits its schema', () => {
         ([status]) => [`${operation.method} ${operation.path}`, status, operation] as const,
       ),
     ),
-  )('%s: answers with %s', ([, status, operation]) => {
+  )('%s: responds with %s', ([, status, operation]) => {
     const { content } = documented(operation).responses[status] ?? { content: {} }
     for (const [type, { examples = {} }] of Object.entries(content)) {
       // Archives are binary, so they have no example. test/archives.test.ts reads one.
@@ -146,7 +146,7 @@ describe('every example fits its schema', () => {
   })
 })
 
-describe('the service answers the examples as documented', async () => {
+describe('the service responds to the examples as documented', async () => {
   expect(program.programId).toBe(1)
   const link = { programId: 1, partnerId: program.partnerId, pageUrl: null }
   await addLink(stack.db, { ...link, code: 'jane' })

@@ -539,7 +539,7 @@ describe('after revokeConsent', () => {
     },
   )
 
-  test('neither a click in progress nor a call of the stub leaves a cookie', async () => {
+  test('neither a click in progress nor a call to the stub leaves a cookie', async () => {
     const code = await newCode()
     shop.html = consentTag('/mount?consent')
     shop.handler = async (request) => {

@@ -463,7 +463,7 @@ test('the explanation shows the rule and the whole calculation, including the ca
   const asPartner = { programId: world.programId, transaction_id: 'in_0', test: false, withCustomer: false }
   expect((await explainSale(db, asPartner)).rule?.text).toBe("The rule of the partner's group.")
   const rate = '1.4% of $27.50 is $0.39, rounded half up from 38.5 minor units. With $5.00 for each sale it is $5.39.'
-  const cap = 'All sales of a customer can earn $10.00 together. Earlier sales earned'
+  const cap = 'All sales to a customer can earn $10.00 together. Earlier sales earned'
   expect(texts).toEqual([
     `${rate} By the rule of the group Gold.`,
     `${rate} ${cap} $5.39, so this sale earns $4.61. By the rule of the group Gold.`,

@@ -29,7 +29,7 @@ const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000)
 /** Facts about a processor for the tests of all processors. */
 interface Traits {
   sale: string
-  /** A later payment of a subscription, which names nobody. */
+  /** A later subscription payment, which doesn't identify a buyer. */
   renewal: string
   /** The start of a subscription. */
   start: string
@@ -672,7 +672,7 @@ describe('Polar', () => {
     expect(await salesOf(shop)).toMatchObject([earned])
   })
 
-  test('the reference of a checkout link names the buyer', async () => {
+  test('the reference in a checkout link identifies the buyer', async () => {
     const shop = await connect('polar')
     await report(shop, 'order.paid:checkout-link')
     expect(await salesOf(shop)).toMatchObject([{ ...earned, partner_id: shop.partnerId }])

@@ -70,14 +70,14 @@ describe("a payment without metadata uses its customer's metadata", () => {
       (shop) => Promise.all([report(shop, 'updated'), pay(shop), report(shop, 'created', {})]),
     ],
     [
-      'reported before an invoice that names only the program',
+      "reported before an invoice that only contains the program's id",
       async (shop) => {
         await report(shop, 'created')
         await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
       },
     ],
     [
-      'reported after an invoice that names only the program',
+      "reported after an invoice that only contains the program's id",
       async (shop) => {
         await pay(shop, 'in_1', { metadata: { program_id: String(shop.programId) } })
         await report(shop, 'created')

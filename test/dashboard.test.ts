@@ -148,7 +148,7 @@ test.each([
   expect((await get(`${path}${'x'.repeat(length)}%F0%9F%98%80`, token)).status).toBe(200)
 })
 
-test('an unknown address answers with a page, or with a JSON error under /api/', async () => {
+test('an unknown address returns a page, or a JSON error under /api/', async () => {
   const page = await get('/nothing/here')
   expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8'])
   const api = await get('/api/nothing')

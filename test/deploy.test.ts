@@ -173,7 +173,7 @@ test('with OTLP destinations, every function sends its traces and logs there, an
   })
 })
 
-test("with PROGRAM_HOSTS=on, only the dashboard answers on the programs' own hosts", () => {
+test("with PROGRAM_HOSTS=on, only the dashboard serves the programs' own hosts", () => {
   const { operator } = readOperator({ ...given('staging'), PROGRAM_HOSTS: 'on' })
   const everywhere = readFunctions(operatorToml(wranglerToml, operator)).filter(({ routes }) => routes.includes('*/*'))
   expect(everywhere.map(({ name }) => name)).toEqual(['dashboard'])
@@ -278,7 +278,7 @@ test.each([
   [{ ...given('staging'), OTEL_TRACES_SAMPLER_ARG: 'all' }, ['the share of traces, from 0 to 1']],
   [{ ...given('staging'), DATABASE_REGION: 'Frankfurt' }, ['such as aws:eu-central-1']],
   [{ ...given('staging'), DATABASE_REGION: 'aws:us-east-1' }, ['DATABASE_URL is in aws:eu-central-1']],
-])('with %j it names the missing values', (environment, sentences) => {
+])('with %j it lists the missing values', (environment, sentences) => {
   const { problems } = readOperator(environment)
   expect(problems).toEqual(sentences.map((sentence) => expect.stringContaining(sentence)))
 })

@@ -132,7 +132,7 @@ test.each(['html', 'nextjs', 'react'])('%s covers every step from the tag to the
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
     expect(headings).toContainEqual(typeof step === 'string' ? step : expect.stringMatching(step))
-  // The page or a linked one also shows a server that answers the form.
+  // The page or a linked one also shows a server that handles the form.
   const server = name === 'react' ? (await get('/docs/html.md')).text : text
   expect(server).toMatch(/api\/signup/)
   if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
@@ -176,7 +176,7 @@ test.each(['/docs/nothing', '/docs/stripe/more'])('%s is a 404 that shows the me
   expect(await get(path)).toMatchObject({ status: 404, text: expect.stringMatching(/Page not found[^]*href="\/docs"/) })
 })
 
-test('a page without Markdown answers 404 and mentions the list of pages', async () => {
+test('a page without Markdown returns 404 and mentions the list of pages', async () => {
   expect(await get('/docs/nothing.md')).toMatchObject({ status: 404, text: expect.stringContaining('/llms.txt') })
 })
 
@@ -507,7 +507,7 @@ describe('webhooks, with a partner, a link, a click, a sale, a refund', () => {
   })
 })
 
-/** Returns the last call of the page to the tracker: `consent`, `revoked`, or none. */
+/** Returns the page's last call to the tracker: `consent`, `revoked`, or none. */
 async function consents(file: string, before: string, after: string): Promise<string> {
   const { text } = await get('/docs/consent.md')
   const code = new RegExp(`^\`\`\`html file=${file}\n([^]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''

@@ -173,7 +173,7 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
     async (shop) => sell(shop, { customer_key: 'ann' }),
     'It named a customer key, which the program does not know.',
   ],
-])('the summary of an unattributed sale names %s', async ([, stage, why]) => {
+])('the summary of an unattributed sale mentions %s', async ([, stage, why]) => {
   const shop = await createShop(sql)
   await stage(shop)
   expect((await explain(shop)).summary).toBe(

@@ -29,7 +29,7 @@ interface Health {
 }
 const read = async () => (await (await ask()).json()) as Health
 
-test('without a token it reports only whether the database answers, and checks once a second at most', async () => {
+test('without a token it reports only whether the database responds, and checks once a second at most', async () => {
   const before = stack.neon.requests
   for (let call = 0; call < 3; call++) {
     const response = await ask('', {})

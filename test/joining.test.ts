@@ -607,7 +607,7 @@ describe('retention', () => {
     expect(await third.states()).toEqual(['waiting'])
   })
 
-  test('a deleted workspace closes its pages and forgets applicants', async () => {
+  test('deleting a workspace closes its pages and deletes its applicants', async () => {
     const program = await joinable()
     await program.waiting()
     await deleteWorkspace(db, { STRIPE_SECRET_KEY: '' }, program.workspaceId)

@@ -82,7 +82,10 @@ test.each<[what: string, report: (shop: TestShop) => Promise<unknown>]>([
   ['of an unknown customer', (shop) => renewal({ ...shop, customer: 'cus_new' }, 'in_2', { subscription: 'sub_2' })],
   ['from before the customer was known', (shop) => renewal({ ...shop, now: shop.now - 60 })],
   ['of test mode', (shop) => renewal({ ...shop, livemode: false })],
-  ['whose metadata names another program', (shop) => renewal(shop, 'in_2', { metadata: { program_id: '999999' } })],
+  [
+    "whose metadata contains another program's id",
+    (shop) => renewal(shop, 'in_2', { metadata: { program_id: '999999' } }),
+  ],
   ['with an amount of 0', (shop) => renewal(shop, 'in_2', { amount_paid: 0, total: 10_000 })],
 ])('a payment %s stays unattributed', async (_what, report) => {
   for (const isOn of [false, true]) {

@@ -91,7 +91,7 @@ test.each([
   ['at its path with a query', '/api/v1/track/click?debug=1', `127.0.0.1:${port}`],
   ['at its path under any host', '/api/v1/track/click', 'api.example.com'],
   ['at the root of its own address', '/', `track-click.localhost:${port}`],
-])('a function answers %s', async (_, pathname, host) => {
+])('a function responds %s', async (_, pathname, host) => {
   const answer = await post(pathname, host, {
     affiliate_url: `https://shop.example.com/?aff=${sandbox['partnerCode']}`,
   })

@@ -613,7 +613,7 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   const importId = await createImport(db, env, shop.programId, 'csv')
   const reading = { source: 'csv', files: sent, mappings: {}, seconds: 5 } as const
   expect(await importFiles(db, env, shop.programId, importId, reading)).toMatchObject({ state: 'planned', rows: 14 })
-  // The limit of a day includes the other programs of the workspace.
+  // The daily limit includes the other programs in the workspace.
   const { rows } = await sql.query(
     `insert into programs (workspace_id, name, domain, currency, commission_bp)
     select workspace_id, 'Other', 'other.example.com', currency, commission_bp from programs where id = $1 returning id::int`,

@@ -215,7 +215,7 @@ describe("the proxy on a program's own domain", () => {
     expect(await response.json()).toMatchObject({ error: { code: 'rate_limited' } })
   })
 
-  test('answers 503 if the service is unreachable, so that the tracker retries the click', async () => {
+  test('returns 503 if the service is unreachable, so that the tracker retries the click', async () => {
     standIn.answers = ['drop']
     expect((await proxy(proxied('https://shop.example.com'))).status).toBe(503)
   })

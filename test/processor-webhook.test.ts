@@ -56,7 +56,7 @@ describe('an event that changes nothing is answered with 200 and stored with its
     ['of the platform itself', completed, oneTime, /not connected to this account/, ''],
     ['of an account without a program', completed, oneTime, /not connected/, 'acct_else'],
     [
-      'whose metadata names a program of another account',
+      "whose metadata contains the id of another account's program",
       completed,
       (shop) => oneTime(otherProgram(shop)),
       /program 999999999.*not connected/,
@@ -68,7 +68,7 @@ describe('an event that changes nothing is answered with 200 and stored with its
       /contains no program/,
     ],
     [
-      'whose metadata names an invalid program',
+      'whose metadata contains an invalid program id',
       completed,
       (shop) => oneTime(shop, { metadata: { program_id: '1e3' } }),
       /contains no program/,

@@ -103,11 +103,14 @@ describe('public calls are counted per address and program', () => {
       leadPath,
       (index: number) => ({ customer_key: 'u', click_id: `cust_1700000000000_${'1'.repeat(20)}${index}` }),
     ],
-  ] as const)('%s: an address that names another program each time meets the address limit', async ([, path, body]) => {
-    const address = `192.0.2.${path.length}`
-    const call = (index: number) => api.call(path, body(index), { headers: from(address) })
-    expectLimited(await exhaust(call, 10 * rateLimit))
-  })
+  ] as const)(
+    '%s: an address that sends a different program each time reaches the address limit',
+    async ([, path, body]) => {
+      const address = `192.0.2.${path.length}`
+      const call = (index: number) => api.call(path, body(index), { headers: from(address) })
+      expectLimited(await exhaust(call, 10 * rateLimit))
+    },
+  )
 
   test.for([clickPath, leadPath])(
     '%s: an invalid body counts too, and the limit is checked before the body',

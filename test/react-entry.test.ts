@@ -284,7 +284,7 @@ describe('the embedded portal', async () => {
     amount_cents: 12_300,
   })
 
-  test('a token names one partner, and creates a described one once', async () => {
+  test('a token is for one partner, and creates a described partner only once', async () => {
     expect(await name({})).toMatchObject({ status: 400 })
     expect(await name({ partner_id: partnerId, external_id: 'user-1' })).toMatchObject({ status: 400 })
     expect(await name({ partner: { name: 'Nora' } })).toMatchObject({ status: 400 })

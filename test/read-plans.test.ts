@@ -49,7 +49,7 @@ async function clicksRead(statement: ReturnType<typeof performanceStatement> | R
   return await rowsOf(text, [...parameters], (relation) => relation.startsWith('affiliate_click_events'))
 }
 
-/** The number of rows that were read from the tables that `isOf` names, or from all tables. */
+/** The number of rows that were read from the tables that `isOf` matches, or from all tables. */
 async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: string) => boolean) {
   plans.length = 0
   // Sets this for one connection only, because triggers have a plan for each seeded row.

@@ -184,7 +184,7 @@ test.each<[string, Sent]>([
   expect(ofServe).toEqual(ofWorkerd)
 })
 
-test("on a program's own host, one box answers only with the join page, and not to sessions and keys", async () => {
+test("on a program's own host, one box only serves the join page, and ignores sessions and keys", async () => {
   const [host, ask] = ['partners.acme.example', `${served.baseUrl}/internal/program-host?domain=partners.acme.example`]
   await stack.sql.query(
     `with page as (insert into join_slugs (slug, program_id) values ('acme', $1) returning slug, program_id)

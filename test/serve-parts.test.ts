@@ -284,7 +284,7 @@ describe('over HTTP', async () => {
     }
   })
 
-  test("only a trusted proxy names a program's host and asks about one", async () => {
+  test("only a trusted proxy can pass on a program's host and ask about one", async () => {
     const program = { 'x-program-host': 'Partners.Acme.example' }
     expect(await ask('127.0.0.1', program)).toMatchObject({ url: `${baseUrl}/x` })
     expect(await ask('127.0.0.2', program)).toMatchObject({

@@ -352,7 +352,7 @@ describe('several processes on one database', async () => {
   })
 })
 
-test('a long migration answers with 503 and Retry-After until it is done', async () => {
+test('during a long migration, calls get 503 and Retry-After', async () => {
   const { databaseUrl, sql } = await createDatabase()
   const port = await freePort()
   await sql.query('begin; lock table schema_functions in access exclusive mode')

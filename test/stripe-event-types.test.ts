@@ -220,7 +220,7 @@ describe.for(versions)('as Stripe documents API version %s,', (version) => {
     expect(await salesOf(shop)).toMatchObject([{ refunded: 2500, reversed: 500 }])
   })
 
-  test.for(isNew ? ['invoice_payment.paid'] : [])('%s names the invoice’s payment', async (type) => {
+  test.for(isNew ? ['invoice_payment.paid'] : [])('%s links the invoice to its payment', async (type) => {
     const shop = await createShop(sql)
     await send(shop, 'invoice.paid', invoice(shop))
     await send(shop, 'refund.created', refund('succeeded'))

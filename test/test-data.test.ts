@@ -493,7 +493,7 @@ describe('the installation check', () => {
     expect(requests).toBeLessThanOrEqual(2)
   })
 
-  test('forgets a refusal after the call succeeds, and starts over on request', async () => {
+  test('a refusal disappears after the call succeeds, and all checks start over on request', async () => {
     const sandbox = await newProgram()
     await refuse('click', clickOf('nobody', sandbox.programId))
     const { click_id } = await track(

@@ -427,7 +427,7 @@ describe('click errors', async () => {
     expect(await api.rows(count)).toEqual(before)
   })
 
-  describe('a click whose tag names a program', () => {
+  describe('a click whose tag has a program id', () => {
     test.for([
       ['and the link belongs to another program', () => off, 'unknown_partner_code'],
       ['and the link belongs to it', () => program, undefined],
@@ -565,9 +565,9 @@ describe('test click', async () => {
   await api.stack.sql.query(`delete from referral_links where program_id = $1`, [fresh.programId])
   const test_mode = true
   test.for([
-    ["program_id gives the program, aff doesn't match a link", '?aff=none', fresh.programId, fresh.programId],
-    ['program_id names the program, no aff', '', fresh.programId, fresh.programId],
-    ['program_id names the program, aff contains NUL', '?aff=%00', fresh.programId, fresh.programId],
+    ["program_id, and aff doesn't match a link", '?aff=none', fresh.programId, fresh.programId],
+    ['program_id without aff', '', fresh.programId, fresh.programId],
+    ['program_id, and aff contains NUL', '?aff=%00', fresh.programId, fresh.programId],
     ['program_id takes precedence over the link', `?aff=${program.partnerCode}`, fresh.programId, fresh.programId],
     ["without program_id the link's program", `?aff=${program.partnerCode}`, undefined, program.programId],
   ] as const)('%s', async ([, query, program_id, recorded]) => {

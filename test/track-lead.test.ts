@@ -266,7 +266,7 @@ describe('browser lead', () => {
     expect(await state(verified)).toMatchObject({ counted: before.counted, commissions: before.commissions })
   })
 
-  test('a settled lead gets the same answer as a provisional one, so that a browser learns nothing', async () => {
+  test("a settled lead gets the same response as a provisional one, so that browsers can't find out", async () => {
     const clickId = await api.click(verified)
     await api.call(leadPath, { customer_key: newUser(), click_id: clickId }, key)
     const before = await state(verified)

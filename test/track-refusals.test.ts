@@ -211,19 +211,16 @@ describe("text and values that can't be stored get 400 invalid_request", () => {
     )
   })
 
-  test.for(Object.entries(schemas))(
-    '%s: the error of a field is never just "Invalid input"',
-    async ([path, { shape }]) => {
-      const wrong = [0, -1, 1.5, '', 'x'.repeat(3000), true, [], {}, null]
-      for (const value of wrong) {
-        const fields = Object.keys(shape)
-        const body = Object.fromEntries(fields.map((field) => [field, value]))
-        const answer = await api.call(path, body, keyOf(path))
-        expect(answer.status).toBe(400)
-        expect(JSON.stringify(answer.body)).not.toMatch(/invalid input|not accepted"/i)
-      }
-    },
-  )
+  test.for(Object.entries(schemas))("%s: a field's error is never just 'Invalid input'", async ([path, { shape }]) => {
+    const wrong = [0, -1, 1.5, '', 'x'.repeat(3000), true, [], {}, null]
+    for (const value of wrong) {
+      const fields = Object.keys(shape)
+      const body = Object.fromEntries(fields.map((field) => [field, value]))
+      const answer = await api.call(path, body, keyOf(path))
+      expect(answer.status).toBe(400)
+      expect(JSON.stringify(answer.body)).not.toMatch(/invalid input|not accepted"/i)
+    }
+  })
 
   test("the error says so if the body isn't an object", async () => {
     const answer = await api.call(clickPath, '[]')

@@ -118,7 +118,10 @@ export function requireActiveKey<State extends KeyState>(
   }
 }
 
-/** Checks the key before anything else, so that a caller with a bad key learns nothing about the rest of the request. Returns the key's program. */
+/**
+ * Checks the key before anything else, so that a caller with a bad key gets no errors about the rest of the request. Returns the key's
+ * program.
+ */
 export async function checkApiKey(
   db: Database,
   keyHash: string,

@@ -63,7 +63,7 @@ export async function noteWorkspaceExport(
   )
 }
 
-/** Records a tool call of an agent. `db` acts with the API key. A plan changes nothing. */
+/** Records an agent's tool call. `db` acts with the API key. A plan changes nothing. */
 export async function noteAgentCall(
   db: Database,
   programId: number,

@@ -52,8 +52,8 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 }
 
 /**
- * Mails a link to the new address that changes a person's address, and notifies the old address. The caller learns nothing about the new
- * address. Only the mail to that address says whether it has an account. Throws `rate_limited` after five requests in a day.
+ * Mails a link to the new address that changes a person's address, and notifies the old address. The response doesn't show whether the new
+ * address has an account. Only the mail to that address does. Throws `rate_limited` after five requests in a day.
  */
 export async function askEmailChange(
   db: Database,

@@ -126,8 +126,8 @@ export function commissionOperations(): Operation[] {
       query: commissionsQuery,
       filters: {
         status: 'Only commissions in this state.',
-        partner_id: 'Only commissions of this partner.',
-        transaction_id: 'Only the commission of this sale.',
+        partner_id: 'Only commissions for this partner.',
+        transaction_id: 'Only the commission for this sale.',
         sort: '`newest` first (default), largest `amount` first, or next end of `hold` first.',
         ...fromToFields('commissions'),
         ...updatedSinceField('commissions'),

@@ -100,7 +100,7 @@ export const ruleFields = {
   commission_fixed_cents:
     "A fixed amount for each sale, added to the percentage, in the program's currency. A sale in another currency only earns the percentage.",
   lifetime_cap_cents:
-    'The maximum for all sales of one customer, before reversals, in the program’s currency. Null for no limit.',
+    'The maximum for all sales to one customer, before reversals, in the program’s currency. Null for no limit.',
   commission_duration_months:
     'The number of months after a customer’s first purchase in which sales earn a commission. Null for no limit.',
   lead_commission_cents: 'The amount for each lead. If it is null, the next rule or the program’s terms apply.',

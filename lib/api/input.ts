@@ -18,7 +18,7 @@ interface Accepted<T extends Target, Schema extends z.ZodMiniType> {
 
 /**
  * Validates a request's body, query or path with `schema`, for `c.req.valid(target)`. It refuses a body that is not declared as JSON or
- * does not parse, and names each invalid field. `refuse` runs before that response. It can refuse the caller first, because the caller is
+ * does not parse, and lists each invalid field. `refuse` runs before that response. It can refuse the caller first, because the caller is
  * checked before the input. It can also return its own response. `textFromBrowsers` also accepts JSON as `text/plain` from callers without
  * a key.
  */
@@ -115,7 +115,7 @@ function unreadable(target: Target): ApiError {
     : new ApiError('invalid_json', 'The body is not valid JSON. Send one JSON object.')
 }
 
-/** Parses a value from outside. Throws an `invalid_request` that names each invalid field. */
+/** Parses a value from outside. Throws an `invalid_request` that lists each invalid field. */
 export function parse<Schema extends z.ZodMiniType>(schema: Schema, value: unknown, target: Target): z.output<Schema> {
   const parsed = schema.safeParse(target === 'form' ? textsOf(value) : value, { error: ruleOf })
   const others = target === 'form' ? [] : unstorable(value)

@@ -127,7 +127,7 @@ const fields = {
   ...ruleFields,
   links: `The ${linksListed} oldest links. If \`has_more_links\` is true, \`GET /api/v1/links?partner_id=\` lists all of them.`,
   clicks: 'Updated within a minute, without test clicks.',
-  sales: 'Paid sales of this partner in any currency, with or without a commission.',
+  sales: 'Paid sales for this partner in any currency, with or without a commission.',
   balance_cents:
     'The amount that was credited but not paid yet. It can be negative after paid commissions are reversed.',
 }

@@ -25,7 +25,7 @@ export const processorWebhook = (): Operation => ({
   id: 'stripeWebhook',
   method: 'post',
   path: '/api/v1/webhooks/stripe',
-  summary: 'Receive an event of the payment processor',
+  summary: 'Receive an event from the payment processor',
   description:
     'Called by Stripe for connected accounts. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the metadata of the checkout session, and for subscriptions to `subscription_data.metadata` too.',
   auth: 'signature',

@@ -76,7 +76,7 @@ export function reviewOperations(): Operation[] {
       description:
         'Lists suspicious commissions and the rules that they matched, newest first. A held commission is not credited until somebody decides, even if its hold period ends.',
       query: reviewsQuery,
-      filters: { state: 'Only waiting or decided reviews.', partner_id: 'Only commissions of this partner.' },
+      filters: { state: 'Only waiting or decided reviews.', partner_id: 'Only commissions for this partner.' },
       examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
     }),
     change({

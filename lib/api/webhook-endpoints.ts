@@ -392,7 +392,7 @@ export function webhookEndpointOperations(): Operation[] {
         answered('one', 'One delivery', { replayed: 1 }, { delivery_id: 'evt_1' }),
         answered(
           'range',
-          'The failed deliveries of a day',
+          "One day's failed deliveries",
           { replayed: 12 },
           { since: '2026-01-01T00:00:00Z', until: '2026-01-02T00:00:00Z', failed_only: true },
         ),

@@ -85,7 +85,7 @@ const databaseErrors: [state: RegExp, advice: string][] = [
 
 const addressOfNeon = 'Check DATABASE_URL (postgresql://user:password@host/database) and the network of this machine.'
 
-/** Remedies for errors of the system, Node or the queue, by code or name. */
+/** Remedies for errors from the system, Node or the queue, by code or name. */
 const advices: Record<string, string> = {
   ECONNREFUSED:
     'There is no server at this address. Check that it is running, and check the host and port in DATABASE_URL or QUEUE_URL.',

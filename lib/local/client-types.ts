@@ -74,7 +74,7 @@ function apiTypes(): string {
         answer: ${typeOf(answer ?? {})}
       }`
   })
-  return `/** What each call of the program API takes and answers. */
+  return `/** Parameters and response of each program API call. */
     export interface ApiOperations { ${types.join('\n')} }`
 }
 

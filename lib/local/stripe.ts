@@ -42,8 +42,8 @@ interface Known {
 }
 
 /**
- * Emulates the few calls of Stripe's API that the service makes, in Stripe's own HTTP format, on this machine. Fill its maps or send it
- * objects: `POST /control` `{invoices, refunds, accounts, lists}`, each an object. It lists refunds one per page.
+ * Emulates the few Stripe API calls that the service makes, in Stripe's own HTTP format, on this machine. Fill its maps or send it objects:
+ * `POST /control` `{invoices, refunds, accounts, lists}`, each an object. It lists refunds one per page.
  */
 export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   const failures: number[] = []

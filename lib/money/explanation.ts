@@ -10,8 +10,8 @@ import { type ExplainedSale, readForExplanation, type SaleRequest } from './expl
 import { day, historyOf, iso, shadowText } from './sale-history.ts'
 
 /**
- * Explains a sale, or a payment of the processor that is not a sale. `transaction_id` is the sale's id, any of the processor's ids of its
- * payment, or the id of one of its events. A partner sees their own sales, without the customer's data. One database request. Refuses with
+ * Explains a sale, or a processor payment that is not a sale. `transaction_id` is the sale's id, any of the processor's ids for its payment,
+ * or the id of one of its events. A partner sees their own sales, without the customer's data. One database request. Refuses with
  * `not_found`.
  */
 export async function explainSale(db: Database, request: SaleRequest): Promise<Explanation> {
@@ -471,7 +471,7 @@ function commissionText(
   const capped =
     cap === null || left >= uncapped
       ? ''
-      : ` All sales of a customer can earn ${money(cap)} together. Earlier sales earned ${money(cap - (sale.left_cents ?? 0))}, so this sale earns ${left === 0 ? 'nothing' : money(left)}.`
+      : ` All sales to a customer can earn ${money(cap)} together. Earlier sales earned ${money(cap - (sale.left_cents ?? 0))}, so this sale earns ${left === 0 ? 'nothing' : money(left)}.`
   return `${ofBase}${withFixed}${capped}${by}`
 }
 

@@ -10,7 +10,7 @@ import type { DB } from '../schema.ts'
 
 export type PayoutStatus = Selectable<DB['payouts']>['status']
 
-/** The states of a payout, as the API names them. */
+/** The states of a payout, as the API calls them. */
 export const payoutStatuses = [
   'requested',
   'in_run',

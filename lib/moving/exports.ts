@@ -48,8 +48,8 @@ export interface ExportedProgram {
 }
 
 /**
- * Copies all rows of a program at one moment, to be downloaded for a day. Only the latest export of a program can be downloaded. Throws
- * `rate_limited` after six exports in an hour.
+ * Copies all rows of a program in one snapshot, which can be downloaded for a day. Only the latest export of a program can be downloaded.
+ * Throws `rate_limited` after six exports in an hour.
  */
 export async function createExport(db: Database, programId: number): Promise<Export> {
   const latest = kysely

@@ -179,7 +179,7 @@ const checkStatement = ({ name, query }: Check, programId: number) =>
 /** Older clicks belong to months that are deleted here. */
 const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - interval '25 months')`
 
-/** Returns the reason for an error of an archive. Throws other errors. */
+/** Returns the reason for an error in an archive. Throws other errors. */
 function problemIn(error: unknown): string {
   if (error instanceof RefusedArchive) return error.message
   if (error instanceof RangeError) return 'The archive has a value that is nested too deeply. Export the program again.'

@@ -7,7 +7,7 @@ export interface OutboxMessage {
   outbox_id: number
 }
 
-/** A message of the webhooks queue. It contains the id of a program with a delivery that is due at `due_at` (seconds since 1970). */
+/** A message in the webhook queue. It contains the id of a program with a delivery that is due at `due_at` (seconds since 1970). */
 export interface WebhookWake {
   program_id: number
   due_at: number

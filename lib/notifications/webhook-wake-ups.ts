@@ -23,7 +23,7 @@ export interface Wakes {
 
 const wakeMessage = z.object({ program_id: z.int().check(z.positive()), due_at: z.number() })
 
-/** Parses a message of the webhooks' queue. Undefined if the message is not from this service. */
+/** Parses a message from the webhook queue. Returns undefined if the message is not from this service. */
 function parseWake(body: string | undefined): WebhookWake | undefined {
   try {
     return wakeMessage.parse(JSON.parse(body ?? ''))

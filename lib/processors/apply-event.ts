@@ -27,7 +27,7 @@ export interface ProcessorAnswer {
   promotion_code_ids?: string[]
 }
 
-/** Asks the processor of an event a question (`refunds`, or one of `apply_event`) and adds its answer. */
+/** Asks the event's processor a question (`refunds`, or one of `apply_event`) and adds its answer. */
 export type Ask = (event: WebhookEvent, question: string | null, answer: ProcessorAnswer) => Promise<void>
 
 /**

@@ -114,7 +114,7 @@ function connectionsOf(programId: number) {
 
 export type LatestDelivery = InferResult<ReturnType<typeof latestDeliveries>>[number]
 
-/** Lists the last ten events of a connection, newest first. */
+/** Lists the last ten events from a connection, newest first. */
 export async function listLatestDeliveries(
   db: Database,
   programId: number,
@@ -164,7 +164,7 @@ export async function noteRefusal(db: Database, accountId: string, refusal: stri
   )
 }
 
-/** Forgets the last refusal of a connection, because a later delivery was verified. */
+/** Clears a connection's last refusal, because a later delivery was verified. */
 export async function forgetRefusal(db: Database, accountId: string): Promise<void> {
   await db.query(
     kysely

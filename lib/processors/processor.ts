@@ -12,7 +12,7 @@ export interface Processor {
   hasInventedSecret: boolean
   /** Checks whether this secret signed the delivery. A signed time must be within five minutes of now. */
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>
-  /** The event in a delivery's body, or undefined if the body is not an event of the processor. */
+  /** The event in a delivery's body, or undefined if the body is not an event from the processor. */
   eventOf: (body: unknown, deliveryId: string | undefined) => ProcessorEvent | undefined
   /** The readers of the used event types. A reader throws a ZodError if the object has an unknown form. */
   readers: Readonly<Record<string, Reader>>

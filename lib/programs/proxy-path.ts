@@ -1,7 +1,7 @@
 const consonants = 'bcdfghjklmnpqrstvwxz'
 
 /**
- * Returns the path at which a program's site serves the tracker. It never changes. It has eight letters, so that no block list knows it,
+ * Returns the path at which a program's site serves the tracker. It never changes. It has eight letters, so that no block list contains it,
  * and no vowels, so that it contains no word.
  */
 export async function proxyPath({ id, domain }: { id: number; domain: string }): Promise<string> {

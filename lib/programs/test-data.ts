@@ -5,10 +5,10 @@ import { kysely } from '../kysely.ts'
 export type TestFigures = Awaited<ReturnType<typeof readTestFigures>>
 
 /**
- * Sums a program's test data since it was last cleared: test clicks, leads and sales, the latest test event of the processor, and money per
- * currency in its smallest unit. `commission_cents` assumes that a partner referred each buyer. It uses the terms of an attributed sale, or
- * else the program's current terms, and deducts refunds. `lead_commission_cents` counts each customer key once, in the program's currency.
- * None of it is ever paid.
+ * Sums a program's test data since it was last cleared: test clicks, leads and sales, the latest test event from the processor, and money
+ * per currency in its smallest unit. `commission_cents` assumes that a partner referred each buyer. It uses the terms of an attributed
+ * sale, or else the program's current terms, and deducts refunds. `lead_commission_cents` counts each customer key once, in the program's
+ * currency. None of it is ever paid.
  */
 export async function readTestFigures(db: Database, programId: number) {
   const [[counts], money] = await db.batch([countsStatement(programId), moneyStatement(programId)])

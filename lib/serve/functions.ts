@@ -122,7 +122,7 @@ export async function loadFunctions(options: {
 
   const ownOrigin = environment['BASE_URL'] && new URL(environment['BASE_URL']).origin
 
-  /** On a program's own host, only the pages answer. They decide which of them do. */
+  /** A program's own host only serves pages. The `dashboard` function decides which ones. */
   function routeOf(url: string) {
     if (ownOrigin && new URL(url).origin !== ownOrigin) return routes.find(({ path }) => path === '/*')
     const address = url.slice(url.indexOf('/', 'https://'.length))

@@ -96,7 +96,9 @@ export function openMetrics(options: {
     new Gauge({ name: 'svc_backup_timestamp_seconds', help: 'Time of the latest backup, 0 without one', registers })
   let certificateReadAt = -Infinity
 
-  /** Reads the certificate in the background, so that the next request of the metrics returns it. An unreadable one keeps its last value. */
+  /**
+   * Reads the certificate in the background, so that the next request for the metrics returns it. An unreadable one keeps its last value.
+   */
   function measureCertificate(): void {
     const now = performance.now()
     if (!baseUrl.startsWith('https:') || now - certificateReadAt < certificateEveryMilliseconds) return

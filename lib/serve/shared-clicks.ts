@@ -63,7 +63,7 @@ export function shareClicks(pool: PostgresPool): PostgresPool {
     const parameters = clicks.flatMap(({ statement }) => statement.parameters)
     try {
       const [result] = await pool.run([{ text, parameters }], false, last.until - performance.now())
-      // oxlint-disable-next-line no-unsafe-type-assertion -- the statement says what its row is
+      // oxlint-disable-next-line no-unsafe-type-assertion -- the statement determines the type of its row
       const row = result?.rows[0] as Record<string, unknown>
       clicks.forEach(({ answer }, index) => answer({ rows: [{ track_click: row[`c${index}`] }], rowCount: 1 }))
     } catch (error) {

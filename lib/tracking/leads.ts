@@ -56,10 +56,10 @@ function leadEvent({ session_id, page_url, additional_data }: Lead) {
 }
 
 /**
- * Records a lead of the integrator's server and settles it. `customer_key` finds the customer, or else a valid click, whose customer then
+ * Records a lead from the integrator's server and settles it. `customer_key` finds the customer, or else a valid click, whose customer then
  * gets the key. If the click's customer has another key, the lead creates a second customer. If only a browser sent the key before, it
- * moves to the valid click's customer. A repeated lead changes nothing and returns `duplicate`. `programId` is the program that the caller
- * names. Refuses with `no_attribution` after writing nothing.
+ * moves to the valid click's customer. A repeated lead changes nothing and returns `duplicate`. `programId` is the program id that the
+ * caller sent. Refuses with `no_attribution` after writing nothing.
  */
 export async function recordServerLead(
   db: Database,
@@ -78,9 +78,9 @@ export async function recordServerLead(
 }
 
 /**
- * Records a lead of the visitor's browser. The program is the click's program. `programId` is the program that the caller names. If the
- * program requires leads from its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing. The
- * response is the same for a settled lead, so that a browser learns nothing. If the program allows browsers to settle leads, the lead
+ * Records a lead from the visitor's browser. The lead belongs to the click's program. `programId` is the program id that the caller sent. If
+ * the program requires leads from its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing.
+ * The response is the same for a settled lead, so that browsers can't find out. If the program allows browsers to settle leads, the lead
  * settles the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has them yet. A repeat is
  * refused with `already_settled`. The response reveals nothing about other customers. Refuses with `no_attribution` if the click id is not
  * valid.

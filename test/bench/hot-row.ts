@@ -8,7 +8,7 @@ import { seedCounters, seedCustomers, seedPartners } from './seed.ts'
 const clients = 16
 const customers = 20_000
 
-/** Compares clicks on one link with clicks on 1,000 links, and sales of one partner with sales of 1,000 partners. */
+/** Compares clicks on one link with clicks on 1,000 links, and sales for one partner with sales for 1,000 partners. */
 export async function hotRow(): Promise<Result> {
   const database = await startDatabase()
   const { sql, sandbox } = database
@@ -34,7 +34,7 @@ export async function hotRow(): Promise<Result> {
       count: 1500,
     },
     {
-      what: 'sales of one partner',
+      what: 'sales for one partner',
       hot: sales(keyHash, 'hot', customers),
       spread: sales(keyHash, 'spread', customers),
       count: 800,

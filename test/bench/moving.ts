@@ -143,7 +143,9 @@ async function archived({ db, sql }: BenchDatabase, env: { EMAIL_HASH_KEY: strin
 
 const comparedSales = 100_000
 
-/** Returns the seconds of a comparison in which a third of the commissions name their payment and the others only their customer. */
+/**
+ * Returns the seconds of a comparison in which a third of the commissions contain their payment's id and the others only their customer's.
+ */
 async function comparison({ db, sql }: BenchDatabase): Promise<number> {
   const { programId } = await createShop(sql)
   const first = await seedPartners(sql, programId, 500, 'compared')

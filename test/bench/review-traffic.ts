@@ -15,7 +15,7 @@ export const hashSecret = 'email-hash-key'
 
 /** A visitor with a click, an address, and the identity that they enter. */
 export interface Visitor {
-  /** The page that the tag names. Null if a script calls the service directly. */
+  /** The page address that the tag sends. Null if a script calls the service directly. */
   page?: string | null
   device?: string
   address?: string

@@ -79,7 +79,7 @@ export class StripeAccount {
   readonly events: StripeEvent[] = []
   readonly payments: Payment[] = []
   readonly ledger: Entry[] = []
-  /** The answers of Stripe's API: the invoice of an intent, the refunds of a charge, and the discounts of a session. */
+  /** The responses from Stripe's API: the invoice of an intent, the refunds of a charge, and the discounts of a session. */
   readonly askedSessions = new Map<string, ReturnType<typeof discountsOfSession>>()
   readonly invoiceOfIntent = new Map<string, string>()
   readonly refundsOfCharge = new Map<string, Refund[]>()

@@ -187,7 +187,7 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
 
 /**
  * Plays the history of a seed in a new program and delivers it in a random order, as processors do under faults. Up to three deliveries run
- * at once. Some have a wrong signature first, and some arrive during a fault of the database or while the connection is disconnected. Every
+ * at once. Some have a wrong signature first, and some arrive during a database failure or while the connection is disconnected. Every
  * event and call is sent at least once, and a quarter of them twice. Deliveries without an answer are sent again later. Then it compares
  * the program with the cash.
  */

@@ -291,7 +291,7 @@ function change(history: History, charge: Charge, after: After): void {
   const amount = share(charge.captured - charge.refunded, after.share)
   if (charge.disputed || amount === 0) return
   const refund = account.refund(charge, amount, after.begins)
-  // The service may not know an unattributed sale.
+  // The service may not have a record of an unattributed sale.
   if (after.by_api && history.partnerOf(charge.payment) !== null) {
     history.calls.push({
       kind: 'refund',
@@ -309,7 +309,7 @@ function change(history: History, charge: Charge, after: After): void {
 
 /** Refunds the rest of a payment outside Stripe. The integrator's call reports it without an amount. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
-  // The service may not know an unattributed sale or a sale of 0.
+  // The service may not have a record of an unattributed sale or a sale of 0.
   if (partnerOf(payment) === null || !account.returnRest(payment)) return
   calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
 }

@@ -40,7 +40,7 @@ export interface Expected {
 
 /**
  * The expected result of each live payment, according to the cash. The money comes from the account's ledger. Only the tax (`total` and
- * `untaxed`) comes from the payment's objects, because no ledger knows it. All amounts are whole numbers of the currency's minor unit:
+ * `untaxed`) comes from the payment's objects, because no ledger contains it. All amounts are whole numbers of the currency's minor unit:
  *
  *     amount     = received money: charges, and payments outside Stripe
  *     reversed   = min(amount, money taken by refunds and disputes − money returned by failed refunds and disputes)

@@ -35,7 +35,7 @@ export const ways = {
   duration: 'programs with a limited number of months, and later renewals',
   window: 'renewals after the click’s window, sometimes before the attributing event',
   api_sale: 'payments that the integrator also reports by the sale call, with any of their ids',
-  api_attribution: 'payments without a buyer until the sale call names one',
+  api_attribution: 'payments without a buyer until the sale call identifies one',
   before_click: 'buyers who bought before a partner referred them, with only their key',
   late_lead: 'payments with a customer key that a server lead binds to a click at any time',
   api_refund: 'refunds that the integrator also reports by the refund call, with its own id or without one',
@@ -123,7 +123,7 @@ export interface PurchasePlan {
   api_attribution: boolean
   /** A purchase before the click. The buyer clicks and buys again later. */
   before_click: boolean
-  /** The metadata has no click id. A server lead names the click of the key. */
+  /** The metadata has no click id. A server lead connects the key to the click. */
   late_lead: boolean
   /** The partner of its promotion code. */
   code: 0 | 1 | null
@@ -142,7 +142,7 @@ export interface RulePlan {
   bp: number
   /** The fixed amount in the currency's minor unit. */
   fixed: number
-  /** The limit for all commissions of a customer. */
+  /** The limit for all commissions from one customer. */
   cap: number | null
 }
 
@@ -242,7 +242,7 @@ const drawRule = (random: Random): RulePlan => ({
 
 const zones = ['UTC', 'Europe/Berlin', 'America/Los_Angeles', 'Asia/Kolkata', 'Pacific/Auckland']
 
-/** A rule names a product or a price. The product c and the old product of a changed subscription have no rule or any. */
+/** A rule is for a product or a price. The product c and the old product of a changed subscription have no rule or any. */
 const drawProductRules = (random: Random) =>
   ['prod_a', 'price_b', 'prod_old']
     .filter(() => random.chance(0.7))
@@ -337,8 +337,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     paying,
     on_session_alone: kind === 'subscription' && isOf('bare_invoice', 0),
     on_customer: way === 'customer' ? pick(random, ['before', 'after']) : null,
-    // If an intent names the click and arrives first, the sale stays with the click's partner, whatever code its
-    // session names.
+    // If an intent contains the click id and arrives first, the sale stays with the click's partner, whatever code its session contains.
     intent_metadata: random.chance(0.3) && code === null,
     renewals:
       kind === 'subscription' && !isOf('bare_invoice', 0)

@@ -34,7 +34,7 @@ export async function collectPlans(client: pg.Client): Promise<PlanNode[]> {
   return plans
 }
 
-/** Returns the rows that the scans of a plan read, in all tables or in those that `isOf` names. */
+/** Returns the rows that the scans of a plan read, in all tables or in those that `isOf` matches. */
 export function rowsRead(node: PlanNode, isOf: (relation: string) => boolean = () => true): number {
   const relation = node['Relation Name']
   const own =

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 
 /**
- * A process that receives webhooks like an integrator's server, and verifies each with the Standard Webhooks library.
- * The path names the receiver and its behavior: `/<name>/ok`, `500`, `down` (refuses each address once), `300ms`,
- * `slow`, `hang`, `redirect`, `long`. It reports each webhook to the parent, which sends the secrets.
+ * A process that receives webhooks like an integrator's server, and verifies each with the Standard Webhooks library. The path contains the
+ * receiver's name and behavior: `/<name>/ok`, `500`, `down` (refuses each address once), `300ms`, `slow`, `hang`, `redirect`, `long`. It
+ * reports each webhook to the parent, which sends the secrets.
  */
 const secrets = new Map<string, string>()
 process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {

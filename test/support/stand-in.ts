@@ -33,7 +33,7 @@ export const refusal = (
   headers,
 })
 
-/** A fake service for one test file that gives the answers of a test. */
+/** A fake service for one test file that returns the responses that a test sets. */
 export async function openStandIn(): Promise<StandIn> {
   const server = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => {

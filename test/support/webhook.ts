@@ -29,7 +29,7 @@ export interface TestWebhook {
   env: typeof environment
   /** Signs an event's text and posts it to the function. */
   post: (text: string, header?: string) => Promise<Answer>
-  /** Wraps an object in an event of this type and posts it. Each event has a new id unless `id` names one. */
+  /** Wraps an object in an event of this type and posts it. Each event has a new id unless `id` is given. */
   send: (shop: Shop, type: string, object: Record<string, unknown>, id?: string) => Promise<Answer>
   /** A shop with one sale of 100.00 dollars and a commission of 20.00. */
   sold: (settings?: Parameters<typeof createShop>[1]) => Promise<TestShop>

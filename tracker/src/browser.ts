@@ -50,7 +50,7 @@ export interface Svc {
   revokeConsent(): void
 }
 
-/** A call of the stub before the script has loaded: method, arguments, and a callback for the result. */
+/** A call to the stub before the script has loaded: method, arguments, and a callback for the result. */
 export type StubCall = [
   method: 'signup' | 'consent' | 'revokeConsent',
   args: [string, string?],

@@ -417,7 +417,7 @@ export function Find({ address, query, what, sorts, sortLabel, choices = [] }: F
 /** The states of a list's rows with their English names, which the pages translate. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
 
-/** The state of a row. */
+/** The row's state. */
 export function StateBadge<Status extends string>({ states, status }: { states: States<Status>; status: Status }) {
   const { name, tone } = states[status]
   return <Badge tone={tone}>{useTexts().fixed(name)}</Badge>

@@ -6,9 +6,9 @@ import type { PageContext } from '../components/page.ts'
 
 type EnvOf<C> = C extends Context<infer Env> ? Env : never
 
-/** Pages that answer on a program's own host. They never read a session. */
+/** Pages that are served on a program's own host. They never read a session. */
 const publicPaths = /^\/(join\/[^/]+(\/sent)?|application(\/withdraw)?)?$/
-/** Pages for signed-in people, and documents. The service's own host answers them, so that no session exists on a program's host. */
+/** Pages for signed-in people, and documents. Only the service's own host serves them, so that no session exists on a program's host. */
 const movedPaths = /^\/(partner|partner-invitation|sign-in|sign-up|forgot-password|docs)(\/|$)/
 
 /** True if a request came to the service's own host, or to this machine. */
@@ -18,8 +18,8 @@ export function isOwnHost(c: PageContext): boolean {
 }
 
 /**
- * On a program's own host, only its join page answers. With `PROGRAM_HOSTS`, a host that no program has verified has no pages. Without it,
- * such a host can be a tunnel to a local stack.
+ * A program's own host only serves its join page. With `PROGRAM_HOSTS`, a host that no program has verified doesn't serve any pages.
+ * Without it, such a host can be a tunnel to a local stack.
  */
 export const limitHost = createMiddleware<EnvOf<PageContext>>(async (c, next) => {
   if (isOwnHost(c)) return await next()

@@ -106,8 +106,8 @@ function DomainState({
     <>
       {host.missing_since && (
         <p class="message warn">
-          The TXT record has been missing since <Day at={host.missing_since} />. After three days, the page no longer
-          answers on this domain.
+          The TXT record has been missing since <Day at={host.missing_since} />. After three days, the page will no
+          longer be available on this domain.
         </p>
       )}
       <p>

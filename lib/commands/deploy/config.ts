@@ -79,11 +79,10 @@ function namespaceId(id: string, environment: string): string {
 
 /**
  * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
- * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near
- * `DATABASE_REGION`, so a page with several requests crosses the distance to the visitor once. With `PROGRAM_HOSTS=on`, the dashboard also
- * answers on all other hosts of the zone, which are the domains of programs. `VERSION` is a
- * variable of every function. With `OTEL_TRACES_DESTINATION` and `OTEL_LOGS_DESTINATION`,
- * Cloudflare sends traces and logs to these OTLP destinations of the account.
+ * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near `DATABASE_REGION`,
+ * so a page with several requests crosses the distance to the visitor once. With `PROGRAM_HOSTS=on`, the dashboard also serves all other
+ * hosts of the zone, which are the domains of programs. `VERSION` is a variable of every function. With `OTEL_TRACES_DESTINATION` and
+ * `OTEL_LOGS_DESTINATION`, Cloudflare sends traces and logs to these OTLP destinations of the account.
  */
 export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
   const placed = wranglerToml

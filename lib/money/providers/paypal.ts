@@ -163,7 +163,7 @@ async function authorize(account: Account): Promise<Record<string, string>> {
   return { authorization: `Bearer ${token.parse(answer).access_token}` }
 }
 
-/** Reads the id of the first batch from the refusal of a repeated `sender_batch_id`. */
+/** Reads the id of the first batch from PayPal's refusal of a repeated `sender_batch_id`. */
 function firstBatchIn(body: string): string | undefined {
   if (!/sender_batch_id|DUPLICATE/i.test(body)) return undefined
   return /\/v1\/payments\/payouts\/([A-Za-z0-9]{1,60})/.exec(body)?.[1]

@@ -86,7 +86,7 @@ return jsonb_build_object('adjustment_id', (adjustment).id, 'partner_id', (adjus
   'transaction_id', of_transaction_id, 'amount_cents', (adjustment).amount_cents, 'currency', (adjustment).currency,
   'external_id', (adjustment).external_id);
 
--- Reports a new commission of a program that has endpoints.
+-- Reports a new commission to a program that has endpoints.
 create or replace function notify_commission_created(of_program_id bigint, of_commission_id bigint) returns void language plpgsql as $$
 begin
   perform write_webhook(c.program_id, 'commission.created', webhook_commission(c, s.transaction_id) || jsonb_build_object('hold_until', webhook_time(c.hold_until)))

@@ -15,7 +15,7 @@ begin
     else 'pending'
   end;
   if (new.kind = 'sale') <> (new.sale_id is not null) then
-    raise check_violation using message = 'A commission of a sale names the sale, and one of a lead names none.';
+    raise check_violation using message = 'A sale commission needs a sale, and a lead commission must not have one.';
   end if;
   if new.reversed_cents > new.amount_cents
     or new.amount_cents = 0 and new.reversal <> 'full'

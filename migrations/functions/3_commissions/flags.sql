@@ -82,9 +82,9 @@ $$;
 -- The suspicious number of one partner's signups from one address, within a day before and after.
 create or replace function signups_of_one_address() returns integer language sql immutable return 5;
 
--- Returns the facts for review rules, one JSON object for each commission, with the click that referred the customer. The caller names each
--- commission once, and only of programs with enabled rules. Tables join in the written order (`offset 0` keeps a lookup by key), so
--- planning is cheap.
+-- Returns the facts for review rules, one JSON object for each commission, with the click that referred the customer. The caller passes
+-- each commission once, and only commissions in programs with enabled rules. Tables join in the written order (`offset 0` keeps a lookup by
+-- key), so planning is cheap.
 create or replace function reviewed_commissions(program_ids bigint[], commission_ids bigint[]) returns jsonb[]
 language sql stable as $$
   select coalesce(array_agg(to_jsonb(seen)), '{}') from (
@@ -197,10 +197,10 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
   group by s.n having count(*) >= signups_of_one_address()
 $$;
 
--- Returns the flags of commissions by the enabled rules of their programs. The caller names each commission once. The evidence says what
--- matched, how often and when. A rule flags nothing if a person has released a commission of this partner and customer before. Postgres
--- plans each call for its arguments. A plan from the time of empty tables took over a minute for 500 commissions, and their refunds waited
--- for its locks.
+-- Returns the flags that the enabled rules of their programs put on commissions. The caller passes each commission once. The evidence says
+-- what matched, how often and when. A rule flags nothing if a person has released a commission of this partner and customer before.
+-- Postgres plans each call for its arguments. A plan from the time of empty tables took over a minute for 500 commissions, and their
+-- refunds waited for its locks.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
 language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$

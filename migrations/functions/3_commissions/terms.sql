@@ -66,7 +66,7 @@ begin
   return sale;
 end $$;
 
--- The commissions of a customer's sales before this one, before reversals. They count against caps.
+-- The commissions for a customer's sales before this one, before reversals. They count against caps.
 create or replace function earlier_commissions(sale sales) returns bigint language sql stable
 return coalesce((
   select sum(c.amount_cents)::bigint from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id

@@ -76,8 +76,9 @@ begin
   return sale;
 end $$;
 
--- Corrects the currency of a stored sale of the API by a repeated call of the same customer, which may also contain another amount. Returns the sale, or
--- null if its commission is credited or the processor reported it. The caller holds the locks of the customer and the sale.
+-- Corrects the currency of a stored sale from the API when a call for the same customer repeats it, which may also contain another amount.
+-- Returns the sale, or null if its commission is credited or the processor reported it. The caller holds the locks of the customer and the
+-- sale.
 create or replace function correct_currency(sale sales, given sales) returns sales language plpgsql as $$
 begin
   if sale.processor_event_id is not null or sale.amount_source <> 'api' or sale.customer_key is distinct from given.customer_key then

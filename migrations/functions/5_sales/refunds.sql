@@ -69,11 +69,11 @@ begin
   return refund;
 end $$;
 
--- Refunds a sale for a call of the API. The caller has locked the sale. `key` is the refund's key, and a null `wanted_cents` means the
--- whole rest. The key identifies a refund or, if its answer was lost, its request does. The call also matches the processor's refund with
--- the same id. Else it matches a refund of the same amount that no other call matches. `outcome` is `refunded` or `reversed` if this
--- request applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or `already_reversed` if nothing was
--- left of the sale or its commission.
+-- Refunds a sale for an API call. The caller has locked the sale. `key` is the refund's key, and a null `wanted_cents` means the whole
+-- rest. The key identifies a refund or, if its answer was lost, its request does. The call also matches the processor's refund with the
+-- same id. Else it matches a refund of the same amount that no other call matches. `outcome` is `refunded` or `reversed` if this request
+-- applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or `already_reversed` if nothing was left of
+-- the sale or its commission.
 create or replace function refund_sale(
   sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out commission_id bigint, out currency text, out outcome text, out deduction_cents bigint

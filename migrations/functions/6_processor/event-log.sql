@@ -7,9 +7,9 @@ begin
   return event;
 end $$;
 
--- Writes an event into the log and returns the stored row. An event of a connection belongs to its program even if it contains no program
--- id. A recorded event stays recorded when it is delivered again. The log keeps the first reading of an event, unless no schema could read
--- it.
+-- Writes an event into the log and returns the stored row. An event from a connection belongs to the connection's program even if it
+-- contains no program id. A recorded event stays recorded when it is delivered again. The log keeps the first reading of an event, unless
+-- no schema could read it.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,

@@ -28,8 +28,8 @@ begin
 end $$;
 
 -- Waits for other transactions about the same payment, so that a sale and its concurrent refund cannot miss each other. Locks all ids of
--- the payment. If another transaction learns a further id while this waits, the exception releases all locks, and this locks all ids again
--- in order. A transaction changes the target of an id only while it holds the old target.
+-- the payment. If another transaction adds an id while this one waits, the exception releases all locks, and this locks all ids again in
+-- order. A transaction changes the target of an id only while it holds the old target.
 create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   wanted text[] := ids_of_payment(of_account_id, ids);

@@ -16,8 +16,8 @@ begin
   return program;
 end $$;
 
--- Parks an event of a program that was disconnected from the event's account until it is connected again. The program is the one that a
--- purchase identifies, or else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown
+-- If a program was disconnected from the event's account, parks the event until the program is connected again. The program is the one that
+-- a purchase identifies, or else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown
 -- sales wait too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
 create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare

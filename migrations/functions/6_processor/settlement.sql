@@ -199,7 +199,7 @@ begin
     and e.account_id = v.account_id and e.event_id in (v.event_id, v.returned_event_id) and e.outcome = 'parked';
 end $$;
 
--- Learns the ids of one payment: its intent, its charge and its invoice. The invoice's sale gets the parked events of the payment.
+-- Stores the ids of one payment: its intent, its charge and its invoice. The invoice's sale gets the parked events of the payment.
 create or replace function apply_invoice_payment(event processor_events) returns processor_events language plpgsql as $$
 declare
   ids text[] := array_remove(payment_ids_of(event.fact) || (event.fact->>'invoice_id'), null);

@@ -58,7 +58,7 @@ begin
   provisional := program.lead_auth_policy <> 'browser_allowed';
   if provisional then
     lead_id := record_provisional_lead(program.id, of_click_id, new_lead_id, session_id, page_url);
-    -- The browser does not learn that the server settled the lead.
+    -- The response doesn't reveal that the server settled the lead.
     customer_status := 'click';
     return;
   end if;
@@ -91,7 +91,7 @@ begin
   end if;
 end $$;
 
--- Records a test lead of the program that the browser sends. Returns whether the program exists and whether the event is kept.
+-- Records a test lead for the program whose id the browser sends. Returns whether the program exists and whether the event is kept.
 create or replace function track_browser_test_lead(
   of_program_id bigint, network bigint, by_test_link boolean, at timestamptz, lead_id bigint, customer_key text, session_id text, page_url text,
   additional_data jsonb, out is_known boolean, out is_kept boolean

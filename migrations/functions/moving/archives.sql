@@ -34,7 +34,7 @@ begin
   select a.new_id into found_id from archive_rows a
   where a.program_id = row_of.program_id and a.import_id = row_of.import_id and a.kind = of_kind and a.old_id = named;
   if found_id is null then
-    perform refuse_archive(format('%s names a row of %s that the archive does not have.', row_of.kind, of_kind));
+    perform refuse_archive(format('%s refers to a row of %s that the archive does not have.', row_of.kind, of_kind));
   end if;
   return found_id;
 end $$;

@@ -1,5 +1,5 @@
--- The comparison of a program's commissions with those of its former service, sale by sale. lib/moving/differences.ts has the sentences of the
--- reasons.
+-- The comparison of a program's commissions with the former service's commissions, sale by sale. lib/moving/differences.ts has the
+-- sentences of the reasons.
 
 -- The former service's commissions in a range: one row for each payment and partner, because a service can split a payment into several.
 create or replace function former_commissions(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (

@@ -324,8 +324,8 @@ begin
   outcome := (select a.status from applications a where a.program_id = of_program_id and a.id = of_application_id);
 end $$;
 
--- Deletes a rejected or unconfirmed application and the stored answer of the call that created it. Returns its previous status, or null if the
--- program does not have it. Waiting and approved applications stay.
+-- Deletes a rejected or unconfirmed application and the stored response to the call that created it. Returns its previous status, or null
+-- if the program does not have it. Waiting and approved applications stay.
 create or replace function delete_application(of_program_id bigint, of_application_id bigint, out status_was text) language plpgsql as $$
 begin
   select a.status into status_was from applications a where a.program_id = of_program_id and a.id = of_application_id for update;

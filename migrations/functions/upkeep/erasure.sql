@@ -69,8 +69,8 @@ begin
   end if;
 end $$;
 
--- Returns the type of an erased sale. A type that a rule names belongs to the program, and the commission depends on it. Any other type may describe the
--- customer. A type without any rule replaces it, so that the commission stays correct.
+-- Returns the type of an erased sale. A type that appears in a rule belongs to the program, and the commission depends on it. Any other
+-- type may describe the customer. A type without any rule replaces it, so that the commission stays correct.
 create or replace function erased_sale_type(sale sales) returns text language sql stable as $$
   select case when sale.sale_type = any (r.types) then sale.sale_type when w.word = any (r.types) then 'erased' else w.word end
   from (select array(select c.sale_type::text from commission_rules c where c.program_id = (sale).program_id) as types) r
@@ -128,8 +128,7 @@ begin
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
 end $$;
 
--- Erases those words in webhook messages, in the answers of the program's servers, which may repeat anything, and in
--- processor events.
+-- Erases those words in webhook messages, in the responses from the program's servers, which may repeat anything, and in processor events.
 create or replace function erase_words_of_messages(of_program_id bigint, customer_ids bigint[], sale_ids bigint[]) returns void
 language plpgsql as $$
 declare

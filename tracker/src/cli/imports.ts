@@ -97,7 +97,7 @@ function readFile(path: string) {
 const noFile = (path: string) =>
   new CommandError('no_file', `The file ${path} cannot be read.`, 'Check its name and its rights.')
 
-/** Sends an archive in parts, so that its size has no limit of a request. */
+/** Sends an archive in parts, so that the size limit of a request doesn't apply to it. */
 async function sendArchive(connection: Connection, path: string, headers: Record<string, string>): Promise<Import> {
   const archive = openFile(path)
   try {

@@ -255,7 +255,7 @@ export function addListen(svc: Command, subcommand: Subcommand): void {
       `
 Prints a line for each event with the server's answer. With --json, prints one object per line. Signs events like the service.
 Each listener gets every event. Ctrl-C ends it and leaves nothing behind. While the server or the service is down,
-events wait, and the listener forwards them later. If the server answers without a 2xx, the listener sends the event again
+events wait, and the listener forwards them later. If the server responds with anything but a 2xx, the listener sends the event again
 after 5 s, 1 min and 5 min. Enter sends the latest event again; an event's id and Enter sends that one.
 
 A killed listener cannot delete its endpoint. The endpoint keeps all events for a day and takes one of the program's 20

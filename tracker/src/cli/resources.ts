@@ -143,7 +143,7 @@ export function addResources(svc: Command, subcommand: Subcommand, print: Print)
       "Amount for each sale, in the smallest unit of the program's currency.",
       wholeNumber,
     )
-    .option('--cap-cents <amount>', 'Cap for all sales of one customer.', wholeNumber)
+    .option('--cap-cents <amount>', 'Cap for all sales to one customer.', wholeNumber)
     .option('--months <number>', "Months after a customer's first purchase.", wholeNumber)
     .option('--lead-cents <amount>', 'Amount for each lead.', wholeNumber)
     .option('--idempotency-key <key>', 'Makes the command safe to repeat.')
