@@ -75,15 +75,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
     password: 'test',
-    // Databases that live for seconds don't need vacuuming. Planning takes longer than running a statement on a few rows, so each
-    // connection plans a statement once instead of for each set of parameters.
-    settings: [
-      'fsync=off',
-      'full_page_writes=off',
-      'synchronous_commit=off',
-      'autovacuum=off',
-      'plan_cache_mode=force_generic_plan',
-    ],
+    // Databases that live for seconds don't need vacuuming.
+    settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'autovacuum=off'],
   })
   const cleanUp = async () => {
     await postgres.stop()

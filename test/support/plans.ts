@@ -28,8 +28,7 @@ export async function collectPlans(client: pg.Client): Promise<PlanNode[]> {
     const json = message.slice(message.indexOf('{'))
     if (json.startsWith('{')) plans.push((JSON.parse(json) as { Plan: PlanNode }).Plan)
   })
-  // The service's own choice of plans, instead of that of the test server.
-  await client.query(`set plan_cache_mode = auto; load 'auto_explain'; set auto_explain.log_nested_statements = on;
+  await client.query(`load 'auto_explain'; set auto_explain.log_nested_statements = on;
     set auto_explain.log_analyze = on; set auto_explain.log_level = notice; set auto_explain.log_format = json`)
   return plans
 }
