@@ -931,6 +931,7 @@ test.each(walks)(
       await page.goto(keyboard)
     }
     expect(await missedByKeyboard(page)).toEqual([])
+    expect(complaints.splice(0)).toEqual(paths.includes('/nothing') ? [expect.stringContaining('404')] : [])
     if (page !== partner.page && page !== advertiser.page) await context.close()
   },
 )

@@ -46,6 +46,8 @@ const fields = {
   customer: 'secret-customer',
   account_id: 'acct_evil',
   payout_email: 'eve@evil.example',
+  part: '1',
+  content_base64: 'YQ==',
   url: 'https://evil.example/hooks',
   'sale.created': 'on',
   since: '2026-01-01T00:00',
