@@ -961,7 +961,7 @@ test('a page sends the archive of a program in parts, repeats a part that failed
   await page.getByRole('button', { name: /^Apply \d+ rows$/ }).waitFor()
   expect(sent.slice(0, 4)).toEqual(['1', '2', '2', '3'])
   expect(complaints.splice(0)).toEqual([expect.stringContaining('503')])
-  page.once('dialog', (dialog) => void dialog.accept())
+  page.removeAllListeners('dialog').on('dialog', (dialog) => void dialog.accept())
   await page.getByRole('button', { name: /^Apply/ }).click()
   await page.getByText('The archive was applied.').waitFor()
   await page.unroute('**/parts')
