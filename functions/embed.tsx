@@ -19,7 +19,7 @@ import { style } from './embed/style.ts'
 
 /**
  * The portal inside a program's own product. The program's server creates a token, its page passes the token to the frame by message, and
- * the frame reads the portal with it. There are no cookies and no forms that change anything.
+ * the frame reads the portal with it. The portal doesn't have cookies or forms that change anything.
  */
 const app = createApp<KeyedEnv & EmbedEnv>()
 

@@ -331,7 +331,7 @@ create table referral_links (
 create unique index referral_links_code_key on referral_links (lower(code), program_id) nulls not distinct;
 create index referral_links_partner_idx on referral_links (partner_id, program_id, id);
 
--- Up to 64 characters without spaces. The other rules are those of names.
+-- Up to 64 characters without spaces. Otherwise, the rules for names apply.
 create domain code_text as text check (
   length(value) between 1 and 64 and value !~ '[\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]'
 );

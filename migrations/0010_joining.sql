@@ -42,7 +42,7 @@ create table join_pages (
 );
 
 -- The host of a program's own domain that shows its join page, such as partners.example.com. Several programs can enter a host. It belongs
--- to the one that verified it.
+-- to the program that verified it.
 create table program_hosts (
   program_id bigint primary key references programs (id),
   host text not null check (length(host) <= 253 and host ~ '^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$'),

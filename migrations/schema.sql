@@ -2436,7 +2436,7 @@ CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names 
 AS $function$
 #variable_conflict use_column
 declare
-  -- The rows of these metrics. The index skips the others: the money of three months touched 7,900 pages of memory instead of 67,800.
+  -- The rows of these metrics. The index skips the other rows: the money of three months touched 7,900 pages of memory instead of 67,800.
   only_currency constant text := case
     when metrics <@ '{clicks,bot_clicks,leads,conversions}' then '' when metrics <@ '{revenue,commission,refunded}' then money
   end;

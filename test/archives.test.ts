@@ -253,7 +253,7 @@ test('an archive contains each column of its tables or lists it as omitted, and 
     expect(text).not.toContain(`"${secret}`)
 })
 
-test('subscriptions that carry the former id of a moved program still reach it, and it can move again', async () => {
+test('subscriptions with the former id of a moved program still count for it, and it can move again', async () => {
   const third = await newProgram()
   const content = Buffer.from(await exported(target))
   const ends = [0, 20_000, content.length - 10, content.length]
@@ -376,7 +376,7 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['declares too many bytes', () => manifestWith(firstFile({ bytes: 2 ** 31 })), 'more than 1 GiB'],
   ['unpacks to more than it declares', () => zipped({ ...filesOfArchive, 'data/partners.jsonl': bomb }), 'is damaged'],
   ['has one endless line', () => withFile(filesOfArchive, 'data/partners.jsonl', bomb, 0), 'is damaged'],
-  ['names a path', () => withFile(filesOfArchive, '../../etc/passwd', strToU8('x'), 0), 'unknown file'],
+  ['contains a file with a path', () => withFile(filesOfArchive, '../../etc/passwd', strToU8('x'), 0), 'unknown file'],
   ['hides a file', () => zipped({ ...filesOfArchive, '../evil.jsonl': strToU8('x') }), 'does not list'],
   ['has a line without JSON', () => forged('partners', (rows) => [...rows, '{"id": 1']), 'is not JSON'],
   ['has a column of the database', () => forged('partners', first({ user_id: 'user_1' })), 'unknown field'],

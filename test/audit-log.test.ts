@@ -82,7 +82,7 @@ const open = (role: 'admin' | null) => openProgram(db, { programId, userId: othe
 const memberIs = (role: 'admin' | null) =>
   changeMember(db, { workspaceId: workspaceId ?? '', userId: other.userId, role, byOwner: true })
 
-/** The sign-in library makes these calls, and it does not know the actor. */
+/** The sign-in library makes these calls without the actor's identity. */
 const asActor =
   (...statements: string[]) =>
   async () =>

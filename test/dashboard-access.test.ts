@@ -121,7 +121,7 @@ test.each([
   expect(await state()).toEqual(before)
 })
 
-test('a first program creates its own workspace and joins no other', async () => {
+test("a first program creates its own workspace and doesn't join another one", async () => {
   const founder = await person('founder')
   const program = {
     name: 'First',

@@ -400,7 +400,7 @@ test.each([
   ['0', 'Enter an amount above zero. Up to ¥1,050 is available.'],
   ['all', 'Enter an amount in digits. Up to ¥1,050 is available.'],
   ['1051', 'Only ¥1,050 is available now. Request that or less.'],
-])('the refusal of a payout of %s out of 1,050 yen explains the broken rule', async (amount, message) => {
+])('a payout of %s out of 1,050 yen is refused, and the message explains the rule', async (amount, message) => {
   const fields = { balance: `${yen.programId} jpy`, amount, request_id: crypto.randomUUID() }
   const { headers } = await post('/partner/payouts', fields, yen.partnerToken)
   expect(refusalIn(headers)).toContain(message)
@@ -414,7 +414,7 @@ test.each([
     amount,
     'Enter the amount without a minus sign, and choose a deduction to subtract it from the balance.',
   ]),
-])('the refusal of an adjustment by %s yen explains the broken rule', async (amount, message) => {
+])('an adjustment by %s yen is refused, and the message explains the rule', async (amount, message) => {
   const typed = { request_id: crypto.randomUUID(), kind: 'commission', amount, currency: 'JPY', adjust_note: 'Bonus' }
   const path = `/programs/${yen.programId}/partners/${yen.partnerId}/adjust`
   const { headers } = await post(path, typed, yen.dashboardToken)

@@ -203,7 +203,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     let answered = 0
     const clicks = record(200)
     for (const recorded of clicks) void recorded.then(() => (answered += 1))
-    // The first eight have nothing to wait for. The next ones are held.
+    // The first eight have nothing to wait for. The next calls are held.
     await untilHeld(4)
     expect([answered, await stored()]).toEqual([8, each(8)])
     await release()

@@ -167,7 +167,7 @@ test.each([
   ['another name', { workspace_name: 'Another', password }, 'This is not its name.'],
   ['a wrong password', { password: 'a wrong horse battery' }, 'This is not your password.'],
   ['no password', {}, 'This is not your password.'],
-])('a workspace stays if its deletion has %s', async (_what, wrong, message) => {
+])("a deletion with %s doesn't delete the workspace", async (_what, wrong, message) => {
   const { workspaceId, programId, owner } = await newProgram()
   const fields = { workspace_name: await nameOf(workspaceId), ...wrong }
   const { refusal } = await page('POST', `/workspaces/${workspaceId}/delete`, owner.token, fields)

@@ -35,7 +35,7 @@ test.each([
   ['a page through a link', { 'sec-fetch-site': 'cross-site' }, 403],
   ['a page whose domain resolves to this machine', { host: 'evil.example' }, 403],
   ['a program', {}, 200],
-] as [string, Record<string, string>, number][])('a topic with %s: %j gets %i', async (_who, more, status) => {
+] as [string, Record<string, string>, number][])('a topic from %s with %j gets %i', async (_who, more, status) => {
   const headers = { 'content-type': 'application/x-www-form-urlencoded', ...more }
   const sent = request(queue.endpoint, { method: 'POST', headers }).end('Action=CreateTopic&Name=page')
   const [response] = (await once(sent, 'response')) as [IncomingMessage]

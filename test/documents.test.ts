@@ -246,7 +246,7 @@ test.each([
   expect((await print(id)).notes).toContain('This document shows no VAT.')
 })
 
-test("a document for a partner in the program's country shows the VAT that its amount contains, and other documents show none", async () => {
+test("a document for a partner in the program's country shows the VAT that its amount contains, and other documents don't show VAT", async () => {
   const ada = { ...german, legal_name: 'Ada' }
   const { programId, partnerIds, credit, pay, list, print } = await createBilling(1, ada, ' 19,5 ')
   const [partnerId = 0] = partnerIds

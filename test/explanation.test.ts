@@ -166,12 +166,12 @@ test.for<[string, (shop: TestShop) => Promise<unknown>, string]>([
   [
     'unknown values',
     async (shop) => sell(shop, { customer_key: 'ann', click_id: 'cust_1_1' }),
-    'It named a customer key and a click id, none of which the program knows.',
+    'It contained a customer key and a click id, but no customer of the program has any of them.',
   ],
   [
     'one unknown value',
     async (shop) => sell(shop, { customer_key: 'ann' }),
-    'It named a customer key, which the program does not know.',
+    'It contained a customer key, but no customer of the program has it.',
   ],
 ])('the summary of an unattributed sale mentions %s', async ([, stage, why]) => {
   const shop = await createShop(sql)

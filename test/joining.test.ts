@@ -392,8 +392,8 @@ describe('a stranger', () => {
 
   test.each([
     ['older than a week', `applied_at = now() - interval '8 days'`],
-    ['of another', `token_hash = sha256('x')`],
-  ])('with a link %s confirms nothing', async (_, change) => {
+    ['for another application', `token_hash = sha256('x')`],
+  ])("with a link %s doesn't confirm the application", async (_, change) => {
     const program = await joinable()
     const { token } = await program.send(newEmail())
     const unconfirmed = await findApplication(db, token)

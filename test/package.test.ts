@@ -382,7 +382,7 @@ describe('the instructions that svc init wrote', () => {
       ['src'],
       { ...bundled, allowImportingTsExtensions: true, verbatimModuleSyntax: true, erasableSyntaxOnly: true },
     ],
-  ])('compile in the settings of %s', async (name, include, compilerOptions) => {
+  ])('compile with the settings of %s', async (name, include, compilerOptions) => {
     const config = `tsconfig.${name}.json`
     write(config, JSON.stringify({ compilerOptions, include }))
     const outcome = run(path.join(root, 'node_modules/.bin/tsc'), ['-p', config], { cwd: folder })

@@ -121,7 +121,7 @@ describe.each<Generation>(['old', 'new'])('refunds, in payloads of the %s genera
   test.each([
     ['is too large', { amount: 10_000_000_000_000, currency: 'idr' }, 'its amount is larger'],
     ['has its currency in capitals', { amount: 10, currency: 'USD' }, 'sends this currency'],
-  ])('a refund that %s leaves the others of its charge', async (_, broken, reason) => {
+  ])("a refund that %s doesn't affect the charge's other refunds", async (_, broken, reason) => {
     const shop = await sold({ generation })
     stripe.refunds.set('ch_1', [
       { ...refund(shop, { id: 're_1', amount: 10 }), ...broken },

@@ -432,7 +432,7 @@ test.for([
   ['order=up', 'order'],
   ['limit=1e1', 'limit'],
   ['currency=USD', 'currency'],
-] as const)('performance?%s is answered, or refused for %s by its rule', async ([query, field]) => {
+] as const)('performance?%s is checked, and the invalid field is %s', async ([query, field]) => {
   const { status, body } = await get(`/api/v1/performance?${query}`, { databaseRequests: field === null ? 2 : 1 })
   expect([status, body.error?.details[0].field ?? null]).toEqual([field === null ? 200 : 400, field])
 })

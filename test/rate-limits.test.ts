@@ -81,7 +81,7 @@ describe('public calls are counted per address and program', () => {
     expectLimited(await exhaust((index) => clickFrom('203.0.113.11', inCase(one.partnerCode, index))))
   })
 
-  test('addresses within one IPv6 /64 share a limit, and another network has its own', async () => {
+  test('addresses within one IPv6 /64 share a limit, and another network has its own limit', async () => {
     const limited = await exhaust((index) => clickFrom(`2001:db8:1:2:${index}::${index}`, one.partnerCode))
     expectLimited(limited)
     expect((await clickFrom('2001:db8:1:3::1', one.partnerCode)).status).toBe(200)

@@ -38,7 +38,7 @@ test.each([
   ],
   ['without sections', '# Changes\n'],
   ['whose section is empty', '# Changes\n\n## 0.3.0, unreleased\n\n## 0.2.0, 2026-01-01\n\n- Old.\n'],
-])('a changelog %s releases nothing', (_, changelog) => {
+])("a changelog %s can't be released", (_, changelog) => {
   expect(() => prepareRelease(texts(changelog), '2026-11-23')).toThrow('CHANGELOG.md')
 })
 

@@ -415,7 +415,7 @@ describe('bodies that stall', () => {
   test.each([
     ['bytes', { bytes: 10_000, bodies: 100, idleMilliseconds: 60_000 }],
     ['bodies', { bytes: 1_000_000, bodies: 3, idleMilliseconds: 60_000 }],
-  ])('leave room for others: too many %s end the oldest', async (_, limits) => {
+  ])('too many stalled %s end the oldest request, so that others get through', async (_, limits) => {
     const { port, bodies } = await startReading(limits)
     const stalled: Promise<unknown>[] = []
     for (let count = 1; count <= 3; count++) {

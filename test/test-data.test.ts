@@ -67,7 +67,7 @@ async function sellLive(sandbox: Sandbox) {
   await track(sandbox, 'refund', { transaction_id: 'in_1', refund_amount_cents: 1000 })
 }
 
-/** Creates test clicks, leads and sales, by the API and by Stripe in test mode, with the same ids as live data. */
+/** Creates test clicks, leads and sales, through the API and through Stripe in test mode, with the same ids as live data. */
 async function recordTestData(sandbox: Sandbox) {
   const shop = shopOf(sandbox)
   for (let click = 0; click < 3; click++) await track(sandbox, 'click', {})

@@ -572,7 +572,7 @@ test("an endpoint that doesn't respond isn't sent a second request and doesn't d
       program.programId,
       atMost,
     ])
-  // There is no place for one of the five. The claim reports that, and the next claim starts with it.
+  // Only four of the five deliveries fit. The claim reports that, and the next claim starts with it.
   const first = await claim(4)
   expect(first.filter(({ message_id }) => message_id === null)).toEqual([
     { program_id: `${program.programId}`, endpoint_id: null, message_id: null },
@@ -581,7 +581,7 @@ test("an endpoint that doesn't respond isn't sent a second request and doesn't d
   const given = [...first, ...second].flatMap(({ endpoint_id }) => (endpoint_id === null ? [] : Number(endpoint_id)))
   expect(new Set(given)).toEqual(new Set([hanging, ...others].map(({ endpointId }) => endpointId)))
   expect([first.length, second.length]).toEqual([5, 1])
-  // One claim is seven seconds older than the others.
+  // One claim is seven seconds older than the other claims.
   await stack.sql.query(
     `update webhook_deliveries set claimed_until = now() + case endpoint_id when $1 then interval '43 s' else '50 s' end
     where program_id = $2 and claimed_until is not null`,

@@ -41,7 +41,7 @@ export async function generateApiKey(
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** Caches the hashes of known keys. In Node, another thread computes digests. Two of them take a fifth of the time of a refund. */
+/** Caches the hashes of known keys. In Node, another thread computes digests. Two digests take a fifth of a refund's time. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 

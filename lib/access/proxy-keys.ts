@@ -1,7 +1,7 @@
 import { call, type DatabaseEnv, openDatabase } from '../database.ts'
 import { hmac } from '../hmac.ts'
 
-/** The secret that all proxy keys derive from. */
+/** The secret from which all proxy keys are derived. */
 export interface ProxyEnv {
   PROXY_SECRET: string
 }

@@ -419,7 +419,7 @@ function isStorable(body: unknown): boolean {
   return texts.every((text) => typeof text !== 'string' || (text.isWellFormed() && !text.includes('\0')))
 }
 
-/** Checks that a value can be an e-mail address. Longer ones do not fit into the index. */
+/** Checks that a value can be an e-mail address. Longer addresses don't fit into the index. */
 function isAddress(email: unknown): email is string {
   return typeof email === 'string' && email.length <= 320 && /^[^\s@]+@[^\s@]+$/.test(email)
 }

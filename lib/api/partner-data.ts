@@ -160,7 +160,7 @@ const list = ({ id: name, noun, item, example, query, filters, fields = {} }: Ow
   examples: [answered('page', `Your newest ${noun}`, { data: [example], next_cursor: null })],
 })
 
-/** Describes the reads of a partner for the reference. */
+/** Describes a partner's read operations for the API reference. */
 export function partnerDataOperations(): Operation[] {
   return [
     list({

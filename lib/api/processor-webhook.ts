@@ -75,7 +75,7 @@ const businessCreated = {
   data: { id: 'biz_1' },
 }
 
-/** Describes POST /api/v1/webhooks/<processor>/<connection> for the reference. lib/processors reads the events. */
+/** Describes POST /api/v1/webhooks/<processor>/<connection> for the API reference. lib/processors reads the events. */
 export const connectionWebhook = (): Operation => ({
   id: 'connectionWebhook',
   method: 'post',

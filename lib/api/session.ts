@@ -16,7 +16,7 @@ export const countReader = createMiddleware<{ Bindings: ReadEnv }>(async (c, nex
   await next()
 })
 
-/** Refuses callers without a session. Used for requests with invalid input, so that strangers do not learn the valid input. */
+/** Refuses callers without a session. Used for requests with invalid input, so that strangers can't find out which input is valid. */
 export async function checkSession(c: Context<{ Bindings: ReadEnv }>): Promise<void> {
   await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, undefined)
 }

@@ -43,7 +43,7 @@ export function readOptions<const Config extends ParseArgsConfig>(
 
 /**
  * The environment of a command that calls Stripe: DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack. It never
- * generates EMAIL_HASH_KEY, because with another key no lead is found by its address.
+ * generates EMAIL_HASH_KEY, because another key couldn't match leads by their address.
  */
 export function stripeEnvironment(): Pick<
   RunningStack['environment'],

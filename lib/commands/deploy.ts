@@ -215,7 +215,7 @@ function readPercent(version: string): number | undefined {
   return percent
 }
 
-/** Shows the shifts, and applies them unless this is a plan. A refused one doesn't stop the others. */
+/** Shows the shifts, and applies them unless this is a plan. A refused shift doesn't stop the other shifts. */
 async function shift(rollout: Rollout, shifts: Shift[]): Promise<void> {
   if (shifts.length === 0) throw new OperatorError('No function has an earlier version.')
   for (const one of shifts) {

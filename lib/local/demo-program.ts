@@ -145,7 +145,7 @@ export async function giveCodes(
   return codes.map(({ code }) => code)
 }
 
-/** Flags suspicious commissions. Releases one of the oldest and rejects one. The others wait. */
+/** Flags suspicious commissions. Releases one of the oldest, rejects one, and leaves the rest waiting. */
 export async function reviewCommissions(byOwner: Database, emailHashKey: string, programId: number): Promise<void> {
   await hashPartnerEmails(byOwner, (address) => emailHash(emailHashKey, address), 100)
   await flagNewCommissions(byOwner, 500)

@@ -99,7 +99,7 @@ async function withWords(types: string, databaseUrl: string): Promise<string> {
   }, types)
 }
 
-/** Kysely's types of the tables: `bigint` is a number (lib/database.ts), `numeric` text, `bytea` bytes, a time a `Date`. */
+/** Kysely's types for the tables: `bigint` is a number (lib/database.ts), `numeric` text, `bytea` bytes, a time a `Date`. */
 async function generateTypes(databaseUrl: string): Promise<string> {
   const types = execFileSync(
     'kysely-codegen',
@@ -166,7 +166,7 @@ function typeOf({ type, base, element, is_argument }: FunctionField): string {
   return scalars[type] ?? scalars[base] ?? 'unknown'
 }
 
-/** The functions that TypeScript calls. Only these functions call the others. */
+/** The functions that TypeScript calls. Only these functions call the remaining database functions. */
 function calledFunctions(): Set<string> {
   const files = ['lib', 'functions'].flatMap((folder) =>
     readdirSync(`${root}${folder}`, { encoding: 'utf8', recursive: true })

@@ -129,7 +129,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
       'c.payout_id',
       'c.created_at',
       'c.updated_at',
-      /** The refunds and chargebacks that reversed it, oldest first. `returned` ones were undone. */
+      /** The refunds and chargebacks that reversed it, oldest first. Rows with `returned` were undone. */
       jsonArrayFrom(
         eb
           .selectFrom('refunds as r')

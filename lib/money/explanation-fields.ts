@@ -4,8 +4,9 @@ import { commissionStatuses } from './commission-list.ts'
 import type { Happening } from './sale-history.ts'
 
 /**
- * Explains why a sale has its partner and its commission, or why it has none. It shows the original decisions, and recomputes nothing with
- * today's rules. The sale keeps the steps, the click and the terms of its attribution. Each correction and refund keeps its own facts.
+ * Explains why a sale has its partner and its commission, or why one of them is missing. It shows the original decisions, and doesn't recompute
+ * anything with today's rules. The sale keeps the steps, the click and the terms of its attribution. Each correction and refund keeps its
+ * own facts.
  */
 export const explanation = () =>
   z.object({

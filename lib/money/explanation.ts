@@ -259,7 +259,7 @@ function notAttributed(steps: Step[]): string {
   const why =
     unknown.length === 0
       ? 'It contained no click id, customer key or other identifier.'
-      : `It named ${conjunction.format(unknown)}, ${unknown.length === 1 ? 'which the program does not know' : 'none of which the program knows'}.`
+      : `It contained ${conjunction.format(unknown)}, but ${unknown.length === 1 ? 'no customer of the program has it' : 'no customer of the program has any of them'}.`
   return `${noPartner} ${why}`
 }
 

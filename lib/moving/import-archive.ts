@@ -18,7 +18,7 @@ import {
 /** The number of rows in one database request. */
 const storedAtOnce = 2000
 
-/** The bytes of rows that a workspace can store from archives in a day. An archive of 8 MB can have so many. */
+/** The maximum number of bytes that a workspace can store from archives per day. An 8 MB archive can unpack to that many. */
 const mostBytesOfDay = 1024 ** 3
 
 /** The identifiers of customers that only the key of their instance can compute. */

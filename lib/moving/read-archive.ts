@@ -66,7 +66,7 @@ export async function readManifest(parts: ArchiveParts): Promise<ReadManifest> {
   return read.data
 }
 
-/** Returns the last part of an archive, with the one before it, because the last part can be a few bytes. */
+/** Returns the last two parts of an archive, because the last part can be only a few bytes. */
 async function endOf(parts: ArchiveParts): Promise<Uint8Array> {
   const last = await parts.read(parts.count)
   if (parts.count === 1) return last

@@ -7,7 +7,7 @@ import { callsAtOnce, inCalls, messagesPerCall } from './queue.ts'
 
 const outboxMessage = z.object({ program_id: z.int().check(z.positive()), outbox_id: z.int().check(z.positive()) })
 
-/** Parses the outbox row in a queue message. Undefined if the body is not from this service. */
+/** Parses the outbox row in a queue message. Returns undefined if the body is not from this service. */
 export function parseOutboxMessage(body: string | undefined): OutboxMessage | undefined {
   try {
     return outboxMessage.parse(JSON.parse(body ?? ''))
@@ -82,7 +82,7 @@ async function deliverMessages(db: Database, queue: SQSClient, queueUrl: string,
     ),
   )
   const finished = parsed.filter(({ content }) => content && done.has(content)).map(({ message }) => message)
-  // Wait for all calls, so that one failure does not interrupt the others.
+  // Wait for all calls, so that one failure doesn't interrupt the other calls.
   const deletions = await Promise.allSettled(inCalls(finished).map((batch) => deleteMessages(queue, queueUrl, batch)))
   for (const deletion of deletions) if (deletion.status === 'rejected') throw deletion.reason
   return finished.length

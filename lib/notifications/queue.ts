@@ -34,7 +34,7 @@ export function inCalls<Item>(items: Item[]): Item[][] {
 }
 
 /**
- * Sends messages to the queue, ten per call and six calls at once, and returns the accepted messages. The relay sends the others again from
+ * Sends messages to the queue, ten per call and six calls at once, and returns the accepted messages. The relay sends the rest again from
  * the database. `delay` returns how many seconds the queue holds a message back, up to 900. Throws if every call fails.
  */
 export async function sendToQueue<Message extends object>(

@@ -15,7 +15,7 @@ export interface Wakes {
   send(wakes: WebhookWake[]): Promise<WebhookWake[]>
   /** Returns up to ten received wakes, after waiting up to `waitSeconds`. */
   receive(atMost: number, waitSeconds: number): Promise<Woken[]>
-  /** Removes finished wakes. The queue repeats the others if their receiver dies. */
+  /** Removes finished wakes. The queue repeats the remaining wakes if their receiver dies. */
   remove(woken: Woken[]): Promise<void>
   /** Returns true while the process shuts down: running work is finished and no new work starts. */
   isOver?(): boolean

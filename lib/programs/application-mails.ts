@@ -104,7 +104,10 @@ interface Decided {
   invitation: string | undefined
 }
 
-/** Mails newly approved applicants, with the link of their invitation. A failed mail does not stop the others: the program can invite again. */
+/**
+ * Mails newly approved applicants, with their invitation link. A failed mail doesn't stop the other mails, because the program can invite
+ * again.
+ */
 export async function mailApprovals(db: Database, env: ApplicationMailEnv, approved: Decided[]): Promise<void> {
   const news = approved.filter(({ isFirst }) => isFirst)
   await Promise.allSettled(news.map((one) => mailApproval(db, env, one)))

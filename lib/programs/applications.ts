@@ -31,7 +31,7 @@ interface ApplicationList extends Part {
   applicationIds?: number[] | undefined
 }
 
-/** Applications to a program, newest first. If `status` is missing, unconfirmed ones are excluded. */
+/** Applications to a program, newest first. If `status` is missing, unconfirmed applications are excluded. */
 export function applicationsStatement(programId: number, list: ApplicationList) {
   const { status, search, searchesEmail = true, email, applicationIds, ...part } = list
   let query = kysely
@@ -362,7 +362,7 @@ export async function rejectApplication(
   return { application, isFirst: row?.is_first ?? false }
 }
 
-/** Rejects those of these applications that are waiting, and returns their number. Sends no mail. */
+/** Rejects the given applications that are waiting, and returns their number. Doesn't send mail. */
 export async function rejectApplications(
   db: Database,
   programId: number,

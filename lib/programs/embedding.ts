@@ -22,7 +22,7 @@ export const embedOrigins = z.pipe(
     .check(z.maxLength(maxOrigins, `Enter at most ${maxOrigins} origins.`)),
 )
 
-/** Saves the settings of the embedded portal. Open frames on removed origins stop at their next request. */
+/** Saves the settings of the embedded portal. Open frames on removed origins stop working at their next request. */
 export async function saveEmbedding(
   db: Database,
   programId: number,

@@ -120,7 +120,7 @@ export async function updatePartner(
   throw new ApiError('conflict', 'This partner has an account. Only they can change their name and addresses.')
 }
 
-/** Deactivates those of these partners who are active, with their links, and returns their number. */
+/** Deactivates the given partners who are active, with their links, and returns their number. */
 export async function deactivatePartners(db: Database, programId: number, partnerIds: number[]): Promise<number> {
   const [row] = await db.query(call('deactivate_partners', { of_program_id: programId, partner_ids: partnerIds }))
   return row?.deactivate_partners ?? 0

@@ -5,7 +5,7 @@ import { listPartnersWithCodes } from './partners.ts'
 /** The kinds of results that the reader is allowed to see. */
 interface Kinds {
   partners: boolean
-  /** True if the search also finds partners by their e-mail address. */
+  /** Whether the search also finds partners by their e-mail address. */
   emails: boolean
   customers: boolean
   sales: boolean

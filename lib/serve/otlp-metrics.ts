@@ -14,7 +14,7 @@ interface Value {
   value: number
 }
 
-/** Converts metrics of Prometheus to those of OpenTelemetry, under the same names. `startedAt` is in milliseconds. */
+/** Converts Prometheus metrics to OpenTelemetry metrics with the same names. `startedAt` is in milliseconds. */
 export function asMetricData(
   metrics: MeasuredMetric[],
   startedAt: number,

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { RateLimit } from '../api/rate-limits.ts'
 
-/** A part of the hash of a limiter's key, and its counts in a window, by process. */
+/** Part of the hash of a limiter's key, and the key's counts in a window, by process. */
 type Shared = [limiter: string, key: string, window: number, times: number]
 
-/** A process sends a key's count to the others once it reaches this share of its limit. Lower counts don't matter. */
+/** A process sends a key's count to the other processes once it reaches this share of its limit. Lower counts don't matter. */
 const sharedFrom = 0.1
 /** This many fit into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100

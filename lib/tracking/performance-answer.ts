@@ -65,7 +65,7 @@ export interface Performance {
 
 export type PerformanceProgram = Pick<NonNullable<Access['program']>, 'id' | 'currency' | 'createdAt'>
 
-/** Figures of a day of the current range, or of the previous one if `day` is null. Money rows have a currency. */
+/** Figures for a day in the current range, or for the previous range if `day` is null. Money rows have a currency. */
 type PerformanceRow = DatabaseFunctions['read_performance']['row']
 
 /**

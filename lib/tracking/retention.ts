@@ -2,8 +2,8 @@ import { call, type Database, isLockTimeout } from '../database.ts'
 
 /**
  * Deletes customers who only clicked and whose window is over. Reads up to about `limit` click events
- * (migrations/functions/upkeep/retention.sql). Later calls with their click ids get the response for expired ids. `more` says whether
- * others wait.
+ * (migrations/functions/upkeep/retention.sql). Later calls with their click ids get the response for expired ids. `more` says whether more
+ * are waiting.
  */
 export async function deleteExpiredCustomers(db: Database, limit: number): Promise<{ deleted: number; more: boolean }> {
   const [row] = await db.query(call('delete_expired_customers', { max_clicks: limit }))

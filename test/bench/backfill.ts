@@ -96,7 +96,7 @@ async function timed(name: string, run: () => Promise<Backfill | undefined>, rea
   }
 }
 
-/** A year of invoices of 500 buyers. Every fifth is unattributed, and each of the others clicked. */
+/** A year of invoices for 500 buyers. Every fifth buyer is unattributed, and the other buyers clicked a link. */
 async function pastOf({ sql }: BenchDatabase, shop: TestShop): Promise<Record<string, unknown>[]> {
   const clicks = Array.from({ length: buyers }, (_, n) => `cust_1_${n}x${shop.programId}`)
   await sql.query(

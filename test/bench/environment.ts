@@ -165,8 +165,8 @@ function childrenOf(pid: number): number[] {
 }
 
 /**
- * Returns the CPU time of a process and its threads so far in microseconds, and with `children` that of its child
- * processes. Returns NaN if the system has no /proc.
+ * Returns the CPU time of a process and its threads so far in microseconds, including its child processes if `children` is set. Returns NaN
+ * if the system has no /proc.
  */
 export function cpuMicroseconds(pid: number, children = false): number {
   const pids = children ? [pid, ...childrenOf(pid)] : [pid]

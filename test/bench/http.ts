@@ -4,7 +4,7 @@ import type { Carrier } from './driver.ts'
 /** The bytes of a request. */
 export type HttpCall = Buffer
 
-/** A request like those of browsers and integrators' servers. */
+/** A request as browsers and integrators' servers send it. */
 export function httpCall(
   method: string,
   url: string,

@@ -214,7 +214,7 @@ export function booksOf(
       : { partner: code, code }
   }
 
-  /** Records the only click of a buyer who comes through a link. */
+  /** Records the only click of a buyer who came through a link. */
   function click(customer: Customer, buyer: Plan['buyers'][number]): void {
     if (customer.partner !== null) return
     Object.assign(customer, { partner: buyer.partner, byLink: true })
@@ -280,7 +280,7 @@ export function booksOf(
   function sell(sale: Extract<Step, { do: 'sale' }>): void {
     const [customer, buyer] = [customers[sale.customer], plan.buyers[sale.customer]]
     if (!customer || !buyer) throw new Error('a sale without a buyer')
-    // A buyer without a partner has no code, and here the processor's payments have none either.
+    // A buyer without a partner has no code, and the processor's payments don't have codes in this model either.
     const named = buyer.by === 'nobody' || sale.products ? null : (sale.code ?? codeOfFirst(customer, buyer))
     if (buyer.by === 'link') click(customer, buyer)
     if (customer.partner === null && buyer.by === 'code' && named !== null) customer.partner = named

@@ -49,7 +49,7 @@ export interface Ports {
   seen: MessagePort
 }
 
-/** There are no objects to transfer. */
+/** Posts a message to the test. It doesn't transfer objects. */
 const report = (port: MessagePort, message: Seen | Done) => port.postMessage(message, [])
 
 /** The location of this machine's requests, as in lib/local/workers.ts. */

@@ -118,7 +118,7 @@ interface FormProps {
   takesFiles?: true
   /** The size of the parts in which the script sends a larger program archive. */
   partBytes?: number
-  /** A key that presses the button. */
+  /** The keyboard key that presses the button. */
   shortcut?: string
 }
 
@@ -284,7 +284,7 @@ interface ReasonMenuProps {
   id: number
   verb: string
   subject: string
-  /** The label of the reason. It says who reads the reason. */
+  /** The label of the reason field. It says who will see the reason. */
   label: string
   submit: string
 }

@@ -414,7 +414,7 @@ export function Find({ address, query, what, sorts, sortLabel, choices = [] }: F
   )
 }
 
-/** The states of a list's rows with their English names, which the pages translate. */
+/** The states of a list's rows, with English labels that the pages translate. */
 export type States<Status extends string> = Record<Status, { name: string; tone: Tone }>
 
 /** The row's state. */

@@ -46,7 +46,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       `${counted(of(needs.payouts_asked), 'payout was', 'payouts were')} requested`,
       '/payouts?status=requested',
     ],
-    // Held commissions have their own page. The list of commissions marks the others.
+    // Held commissions have their own page. The list of commissions marks the rest.
     unverified === 0
       ? [
           held > 0,

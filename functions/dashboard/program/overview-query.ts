@@ -17,7 +17,7 @@ import { cut, positiveInteger } from '../components/address.ts'
 /** The query of the overview, without unknown values. `refused` is set if the range is invalid. */
 export interface OverviewRequest {
   query: OverviewQuery
-  /** The valid parameters, which every link of the page keeps. An empty parameter selects rows without a value. */
+  /** The valid parameters, which every link on the page keeps. An empty parameter selects rows without a value. */
   kept: Record<string, string>
   refused: boolean
 }

@@ -137,7 +137,7 @@ function Click({ review: { last_click_at: at, link_code: code } }: { review: Com
   )
 }
 
-/** The findings, with evidence for readers who may see visits. */
+/** The findings, with evidence for readers who are allowed to see visits. */
 function Found({ review: { flags }, sees }: { review: CommissionReview; sees: boolean }) {
   return (
     <div class="stack tight">

@@ -186,7 +186,7 @@ function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram })
 
 interface PartProps {
   program: ViewerProgram
-  /** The address of the page for the same days. */
+  /** The page's address, with the same days. */
   here: (more: Record<string, string>) => string
 }
 

@@ -38,7 +38,7 @@ export function partnerRow(
   )
 }
 
-/** Creates the row of a customer. The e-mail address is hashed at once. */
+/** Creates a customer's row. The e-mail address is hashed immediately. */
 export async function customerRow(
   origin: string,
   { hash }: ReadContext,

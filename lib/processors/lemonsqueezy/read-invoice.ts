@@ -19,7 +19,7 @@ const invoice = z.looseObject({
   custom_data: z.optional(z.unknown()),
 })
 
-/** The ids of an invoice's payment. An initial invoice has the payment of its order, as `subscription_created` says. */
+/** The ids of an invoice's payment. An initial invoice has the payment of its order, according to `subscription_created`. */
 function paymentIdsOf({ id, subscription_id, billing_reason }: z.output<typeof invoice>): string[] {
   return billing_reason === 'initial' ? [invoiceId(id), subscriptionId(subscription_id)] : [invoiceId(id)]
 }

@@ -33,7 +33,7 @@ const transaction = z.looseObject({
   }),
 })
 
-/** Reads `transaction.completed`, whose totals are final. Nothing was paid for a trial, or if credit covered everything. */
+/** Reads `transaction.completed`, whose totals are final. Trials, and purchases that credit covered completely, have no payment. */
 export async function readTransaction({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = transaction.parse(object)
   const { total, tax, grand_total, grand_total_tax, fee } = paid.details.totals

@@ -88,7 +88,7 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
   const { id: objectId, livemode = true } = about
-  // The customer's metadata is the current one, not the one at creation.
+  // The customer's metadata is its current metadata, not the metadata at creation.
   const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =

@@ -56,7 +56,7 @@ end $$;
 create or replace function wrote_webhook() returns boolean language sql stable
 return coalesce(current_setting('svc.webhooks', true) = 'on', false);
 
--- The messages that this transaction wrote, for its last statement.
+-- The messages that this transaction wrote. Its last statement returns them.
 create or replace function written_messages(out outbox_ids bigint[], out wrote_webhooks boolean) language sql stable
 as $$ select written_outbox_ids(), wrote_webhook() $$;
 

@@ -168,10 +168,10 @@ begin
     left join lateral lead_terms_of(p.id, p.rules_version, r.id, r.group_id) t on true;
 end $$;
 
--- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. There is
--- one row for each currency (without a partner) and one for each partner, largest changes first. `actual_cents` are the original
--- commissions, `now_cents` the commissions by the current rules, and `then_cents` those with the change. It saves the rules normally, and
--- rolls them back before it ends.
+-- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. Each
+-- currency has one row (without a partner) and each partner has one, largest changes first. `actual_cents` are the original commissions,
+-- `now_cents` the commissions by the current rules, and `then_cents` those with the change. It saves the rules normally, and rolls them
+-- back before it ends.
 create or replace function preview_rules(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
 ) returns table (partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint)
@@ -211,7 +211,7 @@ begin
     limit 100;
 end $$;
 
--- The rows of a partner or product for which one rule ends, another begins, or both.
+-- One row for each partner or product for which one rule ends, another begins, or both.
 create or replace function preview_rule(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb, from_time timestamptz, until timestamptz
 ) returns table (partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint) language sql

@@ -234,8 +234,8 @@ begin
   );
 end $$;
 
--- Holds those of these commissions that are flagged, unless a person decided on them before, and notifies the advertiser. Returns the
--- number of held commissions. The commissions stay locked, in the order of their keys.
+-- Holds the given commissions that are flagged, unless a person decided on them before, and notifies the advertiser. Returns the number of
+-- held commissions. The commissions stay locked, in the order of their keys.
 create or replace function flag_commissions(program_ids bigint[], commission_ids bigint[]) returns integer language plpgsql as $$
 #variable_conflict use_column
 declare

@@ -45,7 +45,7 @@ begin
 end $$;
 
 -- Rejects several commissions. It locks all commissions and then all balances, each in the order of their keys. It skips rejected and fully
--- reversed commissions, and those of other programs. Returns the number of rejected commissions.
+-- reversed commissions, and other programs' commissions. Returns the number of rejected commissions.
 create or replace function reject_commissions(
   of_program_id bigint, commission_ids bigint[], because text, out rejected integer
 ) language plpgsql as $$

@@ -177,7 +177,7 @@ create or replace function moves_of_dispute(event processor_events) returns seto
     and e.fact#>>'{reversals,0,reversal_id}' = (event).fact#>>'{reversals,0,reversal_id}'
 $$;
 
--- Stores a second loss of a dispute that was won before, if its events carry no balance transactions. The latest event decides. If events
+-- Stores a second loss of a dispute that was won before, if its events have no balance transactions. The latest event decides. If events
 -- have the same second, more losses than returns count as a loss. So any order of deliveries has the same result.
 create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
 declare

@@ -75,8 +75,8 @@ return not exists (
   union all select from program_terms t where t.program_id = of_program_id
 );
 
--- Stores a part of an archive, and deletes those of the program's other imports. `outcome` is `stored`, or `complete` for the last missing part,
--- or null if the import does not await this part. `storeArchivePart` in lib/moving/imports.ts is its only caller.
+-- Stores a part of an archive, and deletes the parts of the program's other imports. `outcome` is `stored`, or `complete` for the last
+-- missing part, or null if the import does not await this part. `storeArchivePart` in lib/moving/imports.ts is its only caller.
 create or replace function store_archive_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, out outcome text)
 language plpgsql as $$
 begin

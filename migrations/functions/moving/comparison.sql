@@ -205,8 +205,8 @@ create or replace function compare_sides(
     (select coalesce(jsonb_agg(to_jsonb(d) order by d.at_us desc, d.key desc), '[]') from some_differences d)
 $$;
 
--- Stores commissions of the former service that the API sends, or replaces those with the same id. Refuses all of them if the program does not
--- know a partner.
+-- Stores commissions of the former service that the API sends, or replaces those with the same id. Refuses all of them if a partner doesn't
+-- exist in the program.
 create or replace function store_former_commissions(of_program_id bigint, rows jsonb) returns void language plpgsql as $$
 declare
   given record;

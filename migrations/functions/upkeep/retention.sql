@@ -2,7 +2,8 @@
 
 -- Deletes customers who only clicked, after the program's window since their latest click. Their click id then counts as unknown, like any
 -- expired one. Each customer has an event at their latest click. So this reads each program's events once, in time order, up to the start
--- of the window. Clicks then don't need an index of customers by time. Reads about `max_clicks` events. `more` says whether others wait.
+-- of the window. Clicks then don't need an index of customers by time. Reads about `max_clicks` events. `more` says whether more are
+-- waiting.
 create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
 language plpgsql set enable_seqscan = off as $$
 declare

@@ -35,7 +35,7 @@ export function decideApplications(applications: Command, subcommand: Subcommand
   named(subcommand(applications, 'reject', 'Reject an application. Sends no e-mail without --notify.'))
     .option('--note <text>', 'Reason, only for your workspace.')
     .option('--notify', 'Notify the person by e-mail.')
-    .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A site of coupons" --notify')
+    .addHelpText('after', '\nExamples:\n  $ svc applications reject 7 --note "A coupon site" --notify')
     .action((id: number, flags: Flags & { notify?: boolean }) =>
       decide(id, flags, { status: 'rejected', ...optionValues(flags, ['note']), notify: flags.notify }),
     )

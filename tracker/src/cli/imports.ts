@@ -46,7 +46,7 @@ const fieldsOf = ({ import_id: id, source, state, rows, counts, applied_rows: ap
   ] satisfies Fields
 }
 
-/** The step that a person takes next. */
+/** Returns the user's next step. */
 function nextStep({ import_id: id, source, state, counts }: Import): string {
   if (state === 'planned') {
     const errors = counts.error === 0 ? '' : `Show the errors: svc import rows ${id} --outcome error\n`
