@@ -185,7 +185,7 @@ const pseudo = (text: string) =>
 
 /** Text that is not in the message table: code, names, addresses and abbreviations. */
 const data =
-  /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost)\b|&(amp|#39|quot|lt|gt);/gs
+  /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost|utm_source)\b|&(amp|#39|quot|lt|gt);/gs
 
 /** Finds the words of a page that did not pass through the table: in its text, and in attributes that people read. */
 function wordsOf(html: string): string[] {
@@ -236,7 +236,7 @@ test('every text of the pages for partners comes from the table, in a language f
     for (const [key, message] of Object.entries(messages)) Object.assign(message, { de: pseudo(key) })
   const addresses = `/ /links /campaigns /postbacks /commissions /adjustments /payouts /documents /notifications /invitations
     /applications /nothing /commissions?status=lost /api-keys/${programId} /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
-    /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement`
+    /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement /sales/${programId}/${refunded.id}`
   const portalPages = addresses.split(/\s+/).map((address) => `/partner${address === '/' ? '' : address}`)
   const signIn = ['sign-in', 'sign-up', 'two-factor', 'forgot-password', 'reset-password'].map(
     (page) => `/${page}?next=%2Fpartner`,

@@ -1,23 +1,23 @@
 import * as z from 'zod/mini'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { formatMoney } from '../money.ts'
 import { reasonText } from '../processor-reasons.ts'
 import type { DeliveryOfPayment } from '../processors/webhook-events.ts'
 import { campaignIn } from '../tracking/campaign.ts'
+import { type SaleTexts, englishSale } from './sale-texts.ts'
 import type { Click, Explanation, Step } from './explanation-fields.ts'
 import { type ExplainedSale, readForExplanation, type SaleRequest } from './explanation-read.ts'
-import { day, historyOf, iso, shadowText } from './sale-history.ts'
+import { historyOf, iso, shadowText } from './sale-history.ts'
 
 /**
  * Explains a sale, or a processor payment that is not a sale. `transaction_id` is the sale's id, any of the processor's ids for its payment,
- * or the id of one of its events. A partner sees their own sales, without the customer's data. One database request. Refuses with
- * `not_found`.
+ * or the id of one of its events. A partner sees their own sales, without the customer's data. `texts` chooses the language of the
+ * sentences about a sale. One database request. Refuses with `not_found`.
  */
-export async function explainSale(db: Database, request: SaleRequest): Promise<Explanation> {
+export async function explainSale(db: Database, request: SaleRequest, texts = englishSale): Promise<Explanation> {
   const { sale, deliveries } = await readForExplanation(db, request)
   if (!sale) return explainPayment(request, deliveries)
-  return explain(sale, deliveries, request.withCustomer)
+  return explain(sale, deliveries, request.withCustomer, texts)
 }
 
 const resolutionSchema = z.object({
@@ -118,13 +118,20 @@ const ofCustomer: Record<string, string> = {
   clicked_later: 'Its customer had not clicked yet when the buyer started to buy.',
 }
 
-function stepsOf({ steps }: Resolution): Step[] {
-  return steps.map(([step, found]) => ({ step, found, text: ofPayment[step]?.[found] ?? ofCustomer[found] ?? found }))
+function stepsOf({ steps }: Resolution, { fixed }: SaleTexts): Step[] {
+  return steps.map(([step, found]) => {
+    const text = fixed(ofPayment[step]?.[found] ?? ofCustomer[found] ?? found)
+    return { step, found, text }
+  })
 }
 
-const percent = (bp: number) => `${bp / 100}%`
-
-function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCustomer: boolean): Explanation {
+function explain(
+  read: ExplainedSale,
+  deliveries: DeliveryOfPayment[],
+  withCustomer: boolean,
+  texts: SaleTexts,
+): Explanation {
+  const { fixed } = texts
   // Only the program's members see the names of its groups.
   const sale = withCustomer ? read : { ...read, group_name: read.group_name && '' }
   const resolution = resolutionOf(sale.resolution)
@@ -135,21 +142,22 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
     sale.link_id === null || sale.link_code === null || (wentByCode && !withCustomer)
       ? null
       : { id: sale.link_id, code: sale.link_code }
-  const by =
+  const referred =
     wentByCode || link === null
       ? sale.code === null
-        ? ''
-        : ` with the code ${sale.code}`
-      : ` through the link ${link.code}`
+        ? '{name} referred the buyer.'
+        : '{name} referred the buyer with the code {code}.'
+      : '{name} referred the buyer through the link {code}.'
+  const code = (wentByCode || link === null ? sale.code : link.code) ?? ''
   const attributed = sale.customer_id !== null
-  const steps = stepsOf(resolution)
-  const commission = commissionOf(sale, resolution)
+  const steps = stepsOf(resolution, texts)
+  const commission = commissionOf(sale, resolution, texts)
   return {
     transaction_id: sale.transaction_id,
     is_test: sale.is_test,
     attributed,
     summary: attributed
-      ? `${sale.partner_name} referred the buyer${by}. ${commission?.text ?? ''}`.trim()
+      ? `${fixed(referred, { name: sale.partner_name ?? '', code })} ${commission?.text ?? ''}`.trim()
       : notAttributed(steps),
     sale: {
       sale_date: iso(sale.sale_date),
@@ -172,13 +180,13 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
       ? expiredClickOf(resolution)
       : wentByCode && !withCustomer
         ? null
-        : clickOf(sale, resolution, withCustomer),
+        : clickOf(sale, resolution, withCustomer, texts),
     rule:
       sale.commission_bp === null
         ? null
         : {
             id: sale.commission_rule_id,
-            text: ruleText(sale),
+            text: ruleText(sale, texts),
             commission_bp: sale.commission_bp,
             commission_percent: sale.commission_bp / 100,
             fixed_cents: sale.commission_fixed_cents ?? 0,
@@ -188,9 +196,9 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
             hold_days: resolution.hold_days ?? null,
           },
     commission,
-    lead_commission: leadCommissionOf(sale, withCustomer),
+    lead_commission: leadCommissionOf(sale, withCustomer, texts),
     payout: sale.payout_id === null ? null : { id: sale.payout_id, payout_run_id: sale.payout_run_id },
-    history: historyOf(sale),
+    history: historyOf(sale, texts),
     deliveries: deliveries.map(asDelivery),
   }
 }
@@ -202,6 +210,7 @@ function explain(read: ExplainedSale, deliveries: DeliveryOfPayment[], withCusto
 function leadCommissionOf(
   { lead_commission: lead, partner_id: partner }: ExplainedSale,
   withCustomer: boolean,
+  texts: SaleTexts,
 ): Explanation['lead_commission'] {
   if (!lead || ((lead.partner_id !== partner || lead.is_shadow) && !withCustomer)) return null
   const to = lead.partner_id === partner ? '' : `${lead.partner_name} `
@@ -210,24 +219,30 @@ function leadCommissionOf(
     amount_cents: lead.amount_cents,
     reversed_cents: lead.reversed_cents,
     currency: lead.currency,
-    text: leadText(lead, to),
+    text: leadText(lead, to, texts),
   }
 }
 
 /** Describes how each step ended. */
-function leadText(lead: NonNullable<ExplainedSale['lead_commission']>, to: string): string {
-  const amount = formatMoney(lead.amount_cents, lead.currency)
-  const on = day(lead.created_at)
+function leadText(
+  lead: NonNullable<ExplainedSale['lead_commission']>,
+  to: string,
+  { fixed, money, day }: SaleTexts,
+): string {
+  const earned = money(lead.amount_cents, lead.currency)
+  const on = { day: day(lead.created_at), amount: `${to}${earned}` }
+  const ended = { day: on.day, amount: earned, to: to && `of ${to}` }
   if (lead.rejected_at !== null)
-    return `The commission ${to && `of ${to}`}for the signup on ${on}, ${amount}, was rejected.`
+    return fixed('The commission {to}for the signup on {day}, {amount}, was rejected.', ended)
   if (lead.status === 'reversed')
-    return `The commission ${to && `of ${to}`}for the signup on ${on}, ${amount}, was reversed.`
-  if (lead.paid_at !== null) return `The signup on ${on} paid ${to}${amount} by itself.`
-  const earned = `The signup on ${on} earned ${to}${amount} by itself`
-  if (lead.is_shadow) return `${earned}, ${shadowText}.`
-  if (lead.is_shadow) return `${earned}, ${shadowText}.`
-  if (lead.held_at !== null) return `${earned}, which is held for review and not paid before.`
-  return lead.credited_at === null ? `${earned}, on hold until ${day(lead.hold_until)}.` : `${earned}.`
+    return fixed('The commission {to}for the signup on {day}, {amount}, was reversed.', ended)
+  if (lead.paid_at !== null) return fixed('The signup on {day} paid {amount} by itself.', on)
+  if (lead.is_shadow) return fixed(`The signup on {day} earned {amount} by itself, ${shadowText}.`, on)
+  if (lead.held_at !== null)
+    return fixed('The signup on {day} earned {amount} by itself, which is held for review and not paid before.', on)
+  if (lead.credited_at !== null) return fixed('The signup on {day} earned {amount} by itself.', on)
+  const until = day(lead.hold_until)
+  return fixed('The signup on {day} earned {amount} by itself, on hold until {until}.', { ...on, until })
 }
 
 const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: DeliveryOfPayment) => ({
@@ -277,7 +292,7 @@ function explainPayment(
     )
   }
   const resolution = resolutionOf(delivery.resolution)
-  const steps = stepsOf(resolution)
+  const steps = stepsOf(resolution, englishSale)
   return {
     transaction_id: delivery.payment_id ?? transaction_id,
     is_test: test,
@@ -317,7 +332,7 @@ const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution
 function expiredClickOf({ expired_click: click, window_days: window, model = 'last_click' }: Resolution): Click | null {
   if (click === undefined || window === undefined) return null
   const timing = timingOf(click.clicked_at, click.came_at, click.at, window, model)
-  return { ...timing, text: `${latestText(timing)} It was too old to count.`, event: null, campaign: null }
+  return { ...timing, text: `${latestText(timing, englishSale)} It was too old to count.`, event: null, campaign: null }
 }
 
 function timingOf(clickedAt: string, cameAt: string, at: string, window: number, model: string) {
@@ -334,24 +349,35 @@ function timingOf(clickedAt: string, cameAt: string, at: string, window: number,
   }
 }
 
-const latestText = ({ age_seconds: age, window_days: window }: Pick<Click, 'age_seconds' | 'window_days'>) =>
-  `The latest click was ${ageText(age)} and the window was ${plural(window, 'day')}.`
+const latestText = (
+  { age_seconds: age, window_days: window }: Pick<Click, 'age_seconds' | 'window_days'>,
+  texts: SaleTexts,
+) =>
+  texts.fixed('The latest click was {age} and the window was {count} days.', {
+    age: ageText(age, texts),
+    count: window,
+  })
 
-function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: boolean): Click | null {
+function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: boolean, texts: SaleTexts): Click | null {
   const { clicked_at: clickedAt, came_at: cameAt, window_days: window, at } = resolution
   if (typeof clickedAt !== 'string' || cameAt === undefined || window === undefined || at === undefined) return null
   const model = resolution.model ?? 'last_click'
   const timing = timingOf(clickedAt, cameAt, at, window, model)
   const { click, link_code: code } = sale
+  const { fixed } = texts
+  const stayed =
+    model === 'first_click'
+      ? 'That click came through {other}, and the customer stayed with {code}: the first click decides in this program.'
+      : 'That click came through {other}, and the customer stayed with {code}: they had signed up or bought by then.'
   return {
     ...timing,
     text: [
-      latestText(timing),
+      latestText(timing, texts),
       timing.within_window
         ? ''
-        : 'A customer who signed up or bought is never forgotten, so the window no longer applied.',
+        : fixed('A customer who signed up or bought is never forgotten, so the window no longer applied.'),
       click?.code && code && click.code !== code
-        ? `That click came through ${withCustomer ? click.code : 'another link'}, and the customer stayed with ${code}: ${model === 'first_click' ? 'the first click decides in this program.' : 'they had signed up or bought by then.'}`
+        ? fixed(stayed, { other: withCustomer ? click.code : fixed('another link'), code })
         : '',
     ]
       .filter(Boolean)
@@ -369,17 +395,15 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
   }
 }
 
-const plural = (count: number, unit: string) => `${count} ${unit}${count === 1 ? '' : 's'}`
-
-function ageText(seconds: number): string {
-  if (seconds < 0) return 'after it'
-  if (seconds < 60) return 'less than a minute before'
-  if (seconds < 3600) return `${plural(Math.floor(seconds / 60), 'minute')} before`
-  if (seconds < 2 * 86_400) return `${plural(Math.floor(seconds / 3600), 'hour')} before`
-  return `${plural(Math.floor(seconds / 86_400), 'day')} before`
+function ageText(seconds: number, { fixed }: SaleTexts): string {
+  if (seconds < 0) return fixed('after it')
+  if (seconds < 60) return fixed('less than a minute before')
+  if (seconds < 3600) return fixed('{count} minutes before', { count: Math.floor(seconds / 60) })
+  if (seconds < 2 * 86_400) return fixed('{count} hours before', { count: Math.floor(seconds / 3600) })
+  return fixed('{count} days before', { count: Math.floor(seconds / 86_400) })
 }
 
-function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation['commission'] {
+function commissionOf(sale: ExplainedSale, resolution: Resolution, texts: SaleTexts): Explanation['commission'] {
   const { commission_bp: bp, currency } = sale
   const exact = sale.lines === null ? sale.exact_share : String(sale.commission_cents ?? 0)
   if (bp === null || exact === null) return null
@@ -395,8 +419,8 @@ function commissionOf(sale: ExplainedSale, resolution: Resolution): Explanation[
     currency,
     text:
       sale.lines === null || sale.is_test
-        ? commissionText(sale, resolution, bp, exact, amount)
-        : linesText(sale, sale.lines),
+        ? commissionText(sale, resolution, { bp, exact, amount }, texts)
+        : linesText(sale, sale.lines, texts),
     lines: sale.lines,
   }
 }
@@ -407,90 +431,134 @@ function taxIn(sale: ExplainedSale): number {
 }
 
 /** Explains the difference between the base and the amount. Empty if both are the same. */
-function baseText(sale: ExplainedSale): string {
-  const money = (cents: number) => formatMoney(cents, sale.currency)
+function baseText(sale: ExplainedSale, { fixed, money: format, list }: SaleTexts): string {
+  const money = (cents: number) => format(cents, sale.currency)
   const tax = taxIn(sale)
   const fee = sale.processor_fee_cents ?? 0
   const excluded = [
-    ...(tax > 0 ? [`${money(tax)} of tax`] : []),
-    ...(fee > 0 ? [`${money(fee)} of the processor's fee`] : []),
+    ...(tax > 0 ? [fixed('{amount} of tax', { amount: money(tax) })] : []),
+    ...(fee > 0 ? [fixed("{amount} of the processor's fee", { amount: money(fee) })] : []),
   ]
   if (excluded.length === 0) return ''
-  return `${money(sale.amount_cents)} minus ${excluded.join(' and ')} is ${money(sale.commission_base_cents)}. `
+  const values = { amount: money(sale.amount_cents), excluded: list(excluded), base: money(sale.commission_base_cents) }
+  return `${fixed('{amount} minus {excluded} is {base}.', values)} `
 }
 
 /** Explains the earnings of each part of an invoice. */
-function linesText(sale: ExplainedSale, lines: NonNullable<ExplainedSale['lines']>): string {
-  const money = (cents: number) => formatMoney(cents, sale.currency)
-  const tax = baseText(sale)
-  const parts = lines.map(({ product_id, commission_bp, fixed_cents, base_cents, commission_cents }) => {
-    const fixed = fixed_cents > 0 ? ` and ${money(fixed_cents)}` : ''
-    const of = product_id === null ? 'for the rest' : `for ${product_id}`
-    return `${percent(commission_bp)} of ${money(base_cents)}${fixed} ${of} is ${money(commission_cents)}`
-  })
+function linesText(sale: ExplainedSale, lines: NonNullable<ExplainedSale['lines']>, texts: SaleTexts): string {
+  const { fixed, percent } = texts
+  const money = (cents: number) => texts.money(cents, sale.currency)
+  const parts = lines.map(
+    ({ product_id: product, commission_bp, fixed_cents: added, base_cents, commission_cents }) => {
+      const [ofProduct, ofRest] =
+        added > 0
+          ? [
+              '{percent} of {base} and {fixed} for {product} is {amount}',
+              '{percent} of {base} and {fixed} for the rest is {amount}',
+            ]
+          : ['{percent} of {base} for {product} is {amount}', '{percent} of {base} for the rest is {amount}']
+      return fixed(product === null ? ofRest : ofProduct, {
+        percent: percent(commission_bp),
+        base: money(base_cents),
+        fixed: money(added),
+        product: product ?? '',
+        amount: money(commission_cents),
+      })
+    },
+  )
   const total = lines.reduce((sum, { commission_cents: cents }) => sum + cents, 0)
-  return `${tax}Its products have different rules: ${parts.join('; ')}. Together they earn ${money(total)}.`
+  const together = fixed('Its products have different rules: {parts}. Together they earn {amount}.', {
+    parts: parts.join('; '),
+    amount: money(total),
+  })
+  return `${baseText(sale, texts)}${together}`
 }
 
 function commissionText(
   sale: ExplainedSale,
   resolution: Resolution,
-  bp: number,
-  exact: string,
-  amount: number,
+  { bp, exact, amount }: { bp: number; exact: string; amount: number },
+  texts: SaleTexts,
 ): string {
   const { currency, commission_base_cents: base, commission_months: months } = sale
-  const money = (cents: number) => formatMoney(cents, currency)
-  const ofBase = baseText(sale)
+  const { fixed: say, percent } = texts
+  const money = (cents: number) => texts.money(cents, currency)
   if (sale.is_test) return 'It is a test sale, and earns nothing.'
-  if (sale.amount_cents === 0) return 'No payment was required, so it earns nothing.'
+  if (sale.amount_cents === 0) return say('No payment was required, so it earns nothing.')
   if (resolution.partner_left)
-    return 'The partner had erased their account or the workspace was closed, so it earns nothing.'
+    return say('The partner had erased their account or the workspace was closed, so it earns nothing.')
   const fixed = base > 0 ? (sale.commission_fixed_cents ?? 0) : 0
-  const by = sale.commission_rule_id === null ? '' : ` By ${ruleText(sale).replace(/^The/, 'the')}`
+  const by =
+    sale.commission_rule_id === null
+      ? ''
+      : ` ${say('By {rule}.', { rule: ruleName(sale, texts) })}${otherCurrency(sale, texts)}`
   if (bp === 0 && fixed === 0) {
     return sale.commission_rule_id === null
-      ? 'The program paid 0% at that time, so it earns nothing.'
-      : `It earns nothing.${by}`
+      ? say('The program paid 0% at that time, so it earns nothing.')
+      : `${say('It earns nothing.')}${by}`
   }
   const share = sale.share_cents ?? 0
   const uncapped = share + fixed
   const cap = sale.commission_cap_cents
   const left = Math.max(sale.left_cents ?? 0, 0)
   if (amount === 0 && uncapped > 0 && (cap === null || left > 0)) {
-    return `It is more than ${months} months after the first purchase, and the program only pays for those. It earns nothing.${by}`
+    const late =
+      'It is more than {months} months after the first purchase, and the program only pays for those. It earns nothing.'
+    return `${say(late, { months: months ?? 0 })}${by}`
   }
-  const rounded = exact === String(share) ? '' : `, rounded half up from ${exact} minor units`
-  const ofRate = bp === 0 ? '' : `${percent(bp)} of ${money(base)} is ${money(share)}${rounded}.`
+  const isExact = exact === String(share)
+  const shareValues = { percent: percent(bp), base: money(base), amount: money(share), exact }
+  const ofRate =
+    bp === 0
+      ? ''
+      : say(
+          isExact
+            ? '{percent} of {base} is {amount}.'
+            : '{percent} of {base} is {amount}, rounded half up from {exact} minor units.',
+          shareValues,
+        )
   const withFixed =
     fixed === 0
       ? ofRate
       : bp === 0
-        ? `Each sale earns ${money(fixed)}.`
-        : `${ofRate} With ${money(fixed)} for each sale it is ${money(uncapped)}.`
+        ? say('Each sale earns {amount}.', { amount: money(fixed) })
+        : `${ofRate} ${say('With {fixed} for each sale it is {amount}.', { fixed: money(fixed), amount: money(uncapped) })}`
   const capped =
     cap === null || left >= uncapped
       ? ''
-      : ` All sales to a customer can earn ${money(cap)} together. Earlier sales earned ${money(cap - (sale.left_cents ?? 0))}, so this sale earns ${left === 0 ? 'nothing' : money(left)}.`
-  return `${ofBase}${withFixed}${capped}${by}`
+      : ` ${say(
+          left === 0
+            ? 'All sales to a customer can earn {cap} together. Earlier sales earned {earlier}, so this sale earns nothing.'
+            : 'All sales to a customer can earn {cap} together. Earlier sales earned {earlier}, so this sale earns {left}.',
+          { cap: money(cap), earlier: money(cap - (sale.left_cents ?? 0)), left: money(left) },
+        )}`
+  return `${baseText(sale, texts)}${withFixed}${capped}${by}`
 }
 
 /** Describes the owner and the scope of the sale's rule. */
-function ruleText(sale: ExplainedSale): string {
+function ruleText(sale: ExplainedSale, texts: SaleTexts): string {
   if (sale.commission_rule_id === null) return "The program's own terms."
-  const { rule_product_id: product, rule_sale_type: type } = sale
-  const of =
+  return `${ruleName(sale, texts).replace(/^the/, 'The')}.${otherCurrency(sale, texts)}`
+}
+
+function ruleName(sale: ExplainedSale, { fixed }: SaleTexts): string {
+  const { rule_product_id: product, rule_sale_type: type, group_name: group } = sale
+  const rule =
     sale.rule_partner_id !== null
-      ? "The partner's own rule"
-      : sale.group_name !== null
-        ? `The rule of the ${sale.group_name === '' ? "partner's group" : `group ${sale.group_name}`}`
-        : 'The general rule'
-  const what = product ? ` for the product ${product}` : type ? ` for sales of the type ${type}` : ''
+      ? fixed("the partner's own rule")
+      : group === ''
+        ? fixed("the rule of the partner's group")
+        : group === null
+          ? fixed('the general rule')
+          : `the rule of the group ${group}`
+  if (product) return fixed('{rule} for the product {product}', { rule, product })
+  return type ? fixed('{rule} for sales of the type {type}', { rule, type }) : rule
+}
+
+function otherCurrency(sale: ExplainedSale, { fixed }: SaleTexts): string {
   const isOther =
     (sale.rule_fixed_cents !== 0 && sale.commission_fixed_cents === null) ||
     (sale.rule_cap_cents !== null && sale.commission_cap_cents === null)
-  const other = isOther
-    ? ` Its fixed amount and cap are in another currency than this sale's, which earns only the percentage.`
-    : ''
-  return `${of}${what}.${other}`
+  const text = "Its fixed amount and cap are in another currency than this sale's, which earns only the percentage."
+  return isOther ? ` ${fixed(text)}` : ''
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { commissionReason } from '../commission-reasons.ts'
-import { formatMoney } from '../money.ts'
 import { wordsOfRule } from '../review-rules.ts'
+import { englishSale, type SaleTexts } from './sale-texts.ts'
 import type { ExplainedSale } from './explanation-read.ts'
 
 /** One event in the history of a sale or its commission. Amounts are in minor units of the commission’s currency. */
@@ -40,9 +40,6 @@ const correctionsSchema = z.array(
 
 /** Formats a time for API responses: ISO 8601 in UTC. */
 export const iso = (at: Date | string) => new Date(at).toISOString()
-const dateFormat = new Intl.DateTimeFormat('en-US', { dateStyle: 'medium', timeZone: 'UTC' })
-/** Formats a day for texts: `Jan 1, 2026`, in UTC. */
-export const day = (at: Date | string) => dateFormat.format(new Date(at))
 
 /** Explains why a commission of shadow mode is not credited. */
 export const shadowText = 'in shadow mode and so without any credit'
@@ -74,36 +71,37 @@ type CommissionFacts = Pick<
 >
 
 /** Builds the history of a sale and its commission, oldest first. */
-export function historyOf(sale: ExplainedSale): Happening[] {
+export function historyOf(sale: ExplainedSale, texts = englishSale): Happening[] {
   const recorded: Happening = {
     at: iso(sale.created_at),
     kind: 'recorded',
-    text: `Recorded. The amount is ${formatMoney(sale.amount_cents, sale.currency)}.`,
+    text: texts.fixed('Recorded. The amount is {amount}.', { amount: texts.money(sale.amount_cents, sale.currency) }),
     change_cents: 0,
     entry: null,
   }
-  return inOrder([recorded, ...happeningsOf(sale), ...sale.adjustments.map(byHand)])
+  return inOrder([recorded, ...happeningsOf(sale, texts), ...sale.adjustments.map((one) => byHand(one, texts))])
 }
 
 /** An adjustment has its own balance entry, so it does not change the commission. */
-function byHand({
-  created_at: at,
-  amount_cents: cents,
-  currency,
-  note,
-  name,
-}: ExplainedSale['adjustments'][number]): Happening {
-  const amount = formatMoney(Math.abs(cents), currency)
+function byHand(
+  { created_at: at, amount_cents: cents, currency, note, name }: ExplainedSale['adjustments'][number],
+  { fixed, money }: SaleTexts,
+): Happening {
+  const amount = money(Math.abs(cents), currency)
+  const text =
+    cents < 0
+      ? 'By hand, {amount} was deducted from the balance of {name}.'
+      : 'By hand, {amount} was added to the balance of {name}.'
   return {
     at: iso(at),
     kind: 'adjusted',
-    text: `By hand, ${amount} was ${cents < 0 ? 'deducted from' : 'added to'} the balance of ${name}.${note === null ? '' : ` ${note}`}`,
+    text: `${fixed(text, { amount, name })}${note === null ? '' : ` ${note}`}`,
     change_cents: 0,
     entry: null,
   }
 }
 
-export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission))
+export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission, englishSale))
 
 /** By time, then in the given order. */
 function inOrder(history: Happening[]): Happening[] {
@@ -113,9 +111,9 @@ function inOrder(history: Happening[]): Happening[] {
     .map(({ happening }) => happening)
 }
 
-function happeningsOf(sale: CommissionFacts): Happening[] {
+function happeningsOf(sale: CommissionFacts, { fixed, day, money: format }: SaleTexts): Happening[] {
   const { currency, entries } = sale
-  const money = (cents: number) => formatMoney(cents, currency)
+  const money = (cents: number) => format(cents, currency)
   const corrections = sale.corrections === null ? [] : correctionsSchema.parse(sale.corrections)
   const entryOf = (fits: (entry: ExplainedSale['entries'][number]) => boolean) => {
     const entry = entries.find(fits)
@@ -130,7 +128,15 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(createdAt),
       kind: 'commission',
-      text: `A commission of ${money(first)} was created, ${sale.is_shadow === true ? shadowText : `on hold until ${day(holdUntil)}`}.${sale.review_reason === null ? '' : ' To be reviewed: only a browser identified the customer.'}`,
+      text: [
+        sale.is_shadow === true
+          ? fixed(`A commission of {amount} was created, ${shadowText}.`, { amount: money(first) })
+          : fixed('A commission of {amount} was created, on hold until {day}.', {
+              amount: money(first),
+              day: day(holdUntil),
+            }),
+        ...(sale.review_reason === null ? [] : [fixed('To be reviewed: only a browser identified the customer.')]),
+      ].join(' '),
       change_cents: first,
       entry: null,
     })
@@ -141,20 +147,31 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       kind: 'correction',
       text:
         correction.was_cents === correction.amount_cents
-          ? `Corrected: the processor reported other amounts of the payment or its refunds.`
-          : `Corrected from ${money(correction.was_cents)} to ${money(correction.amount_cents)}: ${money(correction.base_cents)} without tax counts, according to the ${correction.source === 'api' ? 'API' : correction.source}.`,
+          ? fixed('Corrected: the processor reported other amounts of the payment or its refunds.')
+          : fixed('Corrected from {before} to {after}: {base} without tax counts, according to the {source}.', {
+              before: money(correction.was_cents),
+              after: money(correction.amount_cents),
+              base: money(correction.base_cents),
+              source: correction.source === 'api' ? 'API' : correction.source,
+            }),
       change_cents: correction.change_cents,
       entry: entryOf((e) => e.cause === 'commission_corrected' && e.correction_number === index + 1),
     })
   })
   for (const refund of sale.refunds) {
     const isDispute = refund.reason === 'chargeback'
-    const name = isDispute ? 'Chargeback' : 'Refund'
+    const amount = money(refund.applied_cents)
+    const asked = money(refund.requested_cents ?? 0)
     const capped = refund.requested_cents !== null && refund.requested_cents > refund.applied_cents
     history.push({
       at: iso(refund.created_at),
       kind: isDispute ? 'chargeback' : 'refund',
-      text: `${name} of ${money(refund.applied_cents)}${capped ? ` (of ${money(refund.requested_cents ?? 0)}: no more was left)` : ''}${isDispute ? ': the buyer disputed the payment' : ''}.${refund.reason_text === null ? '' : ` ${refund.reason_text}`}`,
+      text: [
+        fixed(isDispute ? 'Chargeback of {amount}: the buyer disputed the payment.' : 'Refund of {amount}.', {
+          amount: capped ? fixed('{amount} (of {asked}: no more was left)', { amount, asked }) : amount,
+        }),
+        ...(refund.reason_text === null ? [] : [refund.reason_text]),
+      ].join(' '),
       change_cents: 0 - refund.deduction_cents,
       entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === refund.id),
     })
@@ -162,18 +179,23 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
       history.push({
         at: iso(refund.returned_at),
         kind: 'returned',
-        text: `The ${name.toLowerCase()} of ${money(refund.applied_cents)} was returned: ${isDispute ? 'the disputed money came back' : 'it failed or was canceled'}.`,
+        text: fixed(
+          isDispute
+            ? 'The chargeback of {amount} was returned: the disputed money came back.'
+            : 'The refund of {amount} was returned: it failed or was canceled.',
+          { amount },
+        ),
         change_cents: refund.returned_cents,
         entry: entryOf((e) => e.cause === 'reversal_returned' && e.refund_id === refund.id),
       })
     }
   }
   if (sale.flagged_at !== null) {
-    const text = `Held for review. ${(sale.flags ?? []).map(wordsOfRule).join(' ')}`
+    const text = `${fixed('Held for review.')} ${(sale.flags ?? []).map((flag) => fixed(wordsOfRule(flag))).join(' ')}`
     history.push({ at: iso(sale.flagged_at), kind: 'held', text, change_cents: 0, entry: null })
   }
   if (sale.decided_at !== null && sale.decision === 'released') {
-    const text = 'Reviewed and released.'
+    const text = fixed('Reviewed and released.')
     history.push({ at: iso(sale.decided_at), kind: 'released', text, change_cents: 0, entry: null })
   }
   if (sale.credited_at !== null) {
@@ -181,9 +203,11 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(sale.credited_at),
       kind: 'approved',
-      text: early
-        ? "Approved before its hold period ended: in the partner's balance."
-        : "Its hold period ended: in the partner's balance.",
+      text: fixed(
+        early
+          ? "Approved before its hold period ended: in the partner's balance."
+          : "Its hold period ended: in the partner's balance.",
+      ),
       change_cents: 0,
       entry: entryOf((e) => e.cause === 'commission_credited'),
     })
@@ -193,7 +217,7 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(sale.rejected_at),
       kind: 'rejected',
-      text: `Rejected.${sale.reason === null ? '' : ` ${commissionReason(sale.reason)}`}`,
+      text: `${fixed('Rejected.')}${sale.reason === null ? '' : ` ${fixed(commissionReason(sale.reason) ?? '')}`}`,
       change_cents: (cents ?? 0) - (sale.reversed_cents ?? 0) - left,
       entry: entryOf((e) => e.cause === 'commission_reversed' && e.refund_id === null),
     })
@@ -202,7 +226,11 @@ function happeningsOf(sale: CommissionFacts): Happening[] {
     history.push({
       at: iso(sale.paid_at),
       kind: 'paid',
-      text: `Paid with payout ${sale.payout_id}, ${sale.reference}, on ${sale.paid_on === null ? '' : day(sale.paid_on)}.`,
+      text: fixed('Paid with payout {id}, {reference}, on {day}.', {
+        id: String(sale.payout_id),
+        reference: String(sale.reference),
+        day: sale.paid_on === null ? '' : day(sale.paid_on),
+      }),
       change_cents: 0,
       entry: null,
     })

@@ -1,11 +1,11 @@
 import { stepName } from '../../../lib/money/explanation.ts'
 import type { Explanation } from '../../../lib/money/explanation-fields.ts'
 import type { Happening } from '../../../lib/money/sale-history.ts'
-import { formatMoney } from '../../../lib/money.ts'
 import { Badge, Card, Heading, Metric, type Tone } from './blocks.tsx'
 import { CampaignText } from './campaign.tsx'
-import { counted, Time } from './format.tsx'
+import { Time } from './format.tsx'
 import { TableCard } from './table.tsx'
+import { Text, useTexts } from './text.tsx'
 
 /** Returns the address of the page that explains a sale. The address accepts any id of the sale. */
 export const saleAddress = (programId: number, transactionId: string, test = false) =>
@@ -26,20 +26,21 @@ interface ExplanationPageProps {
 /** Explains why a sale has its partner and its commission. Programs and partners share this page. */
 export function ExplanationPage({ explanation, related = [] }: ExplanationPageProps) {
   const { transaction_id: id, is_test: isTest, attributed, sale, summary, steps, click } = explanation
+  const { t, fixed } = useTexts()
   return (
     <>
       <Heading
-        title={sale && explanation.commission ? 'Why this partner?' : 'Why no partner?'}
+        title={sale && explanation.commission ? t('Why this partner?') : t('Why no partner?')}
         lead={
           <>
             {isTest && 'Test sale '}
-            <code>{id}</code>. Times are UTC.
+            <Text of="<code>{id}</code>. Times are UTC." id={id} code={(text) => <code>{text}</code>} />
           </>
         }
       />
       <Card
-        title="Summary"
-        aside={<Badge tone={attributed ? 'good' : 'plain'}>{attributed ? 'Attributed' : 'No partner'}</Badge>}
+        title={t('Summary')}
+        aside={<Badge tone={attributed ? 'good' : 'plain'}>{attributed ? t('Attributed') : t('No partner')}</Badge>}
       >
         <p>{summary}</p>
         <Who explanation={explanation} />
@@ -53,18 +54,20 @@ export function ExplanationPage({ explanation, related = [] }: ExplanationPagePr
       </Card>
       <Figures explanation={explanation} />
       <TableCard
-        title="How the customer was identified"
-        caption="Steps, in this order"
+        title={t('How the customer was identified')}
+        caption={t('Steps, in this order')}
         rows={steps}
         columns={[
-          { label: 'Step', cell: ({ step }) => <strong>{stepName(step)}</strong> },
+          { label: 'Step', cell: ({ step }) => <strong>{fixed(stepName(step))}</strong> },
           {
             label: 'Outcome',
-            cell: ({ found }) => <Badge tone={isFound(found) ? 'good' : 'plain'}>{found.replaceAll('_', ' ')}</Badge>,
+            cell: ({ found }) => (
+              <Badge tone={isFound(found) ? 'good' : 'plain'}>{fixed(outcomes[found] ?? found)}</Badge>
+            ),
           },
           { label: 'Meaning', cell: ({ text }) => text },
         ]}
-        none="There is no record. No event about this payment reached the step that identifies the customer."
+        none={t('There is no record. No event about this payment reached the step that identifies the customer.')}
       >
         {click && <ClickText explanation={explanation} />}
         {click && <CampaignText campaign={click.campaign} />}
@@ -74,6 +77,29 @@ export function ExplanationPage({ explanation, related = [] }: ExplanationPagePr
   )
 }
 
+const outcomes: Record<string, string> = {
+  found: 'found',
+  second_customer: 'second customer',
+  named: 'named',
+  by_click: 'by click',
+  by_code: 'by code',
+  nothing: 'nothing',
+  none: 'none',
+  not_given: 'not given',
+  not_tried: 'not needed',
+  not_connected: 'not connected',
+  unknown: 'unknown',
+  off: 'off',
+  revoked: 'revoked',
+  given_later: 'given later',
+  partner_inactive: 'partner inactive',
+  code: 'code',
+  click: 'click',
+  named_code: 'named code',
+  expired: 'expired',
+  unverified: 'unverified',
+  clicked_later: 'clicked later',
+}
 const isFound = (found: string) => ['found', 'second_customer', 'named', 'by_click', 'by_code'].includes(found)
 
 /** The customer and their landing page. Only the program sees them. */
@@ -94,15 +120,15 @@ function ClickText({ explanation: { click } }: { explanation: Explanation }) {
   return (
     <p>
       {isSameMinute(click.first_at, click.latest_at) ? (
-        <>
-          Clicked <Time at={click.latest_at} />.
-        </>
+        <Text of="Clicked {time}." time={<Time at={click.latest_at} />} />
       ) : (
-        <>
-          First click <Time at={click.first_at} />, latest <Time at={click.latest_at} />.
-        </>
+        <Text
+          of="First click {first}, latest {latest}."
+          first={<Time at={click.first_at} />}
+          latest={<Time at={click.latest_at} />}
+        />
       )}{' '}
-      Started to buy <Time at={click.decided_at} />. {click.text}
+      <Text of="Started to buy {time}." time={<Time at={click.decided_at} />} /> {click.text}
     </p>
   )
 }
@@ -111,20 +137,26 @@ const isSameMinute = (a: string, b: string) => a.slice(0, 16) === b.slice(0, 16)
 
 function Figures({ explanation: { sale, rule, commission, lead_commission: lead } }: { explanation: Explanation }) {
   if (!sale) return null
-  const money = (cents: number) => formatMoney(cents, sale.currency)
+  const texts = useTexts()
+  const { t, percent } = texts
+  const money = (cents: number) => texts.money(cents, sale.currency)
   return (
     <>
       <dl class="cards">
-        <Metric label="Paid" value={money(sale.amount_cents)}>
-          {sale.refunded_cents > 0 && <dd class="trend">of which {money(sale.refunded_cents)} went back</dd>}
+        <Metric label={t('Paid')} value={money(sale.amount_cents)}>
+          {sale.refunded_cents > 0 && (
+            <dd class="trend">{t('of which {amount} went back', { amount: money(sale.refunded_cents) })}</dd>
+          )}
         </Metric>
-        <Metric label="Tax included" value={money(sale.tax_cents)} />
-        {sale.processor_fee_cents > 0 && <Metric label="Processor's fee" value={money(sale.processor_fee_cents)} />}
+        <Metric label={t('Tax included')} value={money(sale.tax_cents)} />
+        {sale.processor_fee_cents > 0 && (
+          <Metric label={t("Processor's fee")} value={money(sale.processor_fee_cents)} />
+        )}
         {rule && (
           <Metric
-            label="Rate"
+            label={t('Rate')}
             value={[
-              (rule.commission_percent > 0 || rule.fixed_cents === 0) && `${rule.commission_percent}%`,
+              (rule.commission_percent > 0 || rule.fixed_cents === 0) && percent(rule.commission_bp),
               rule.fixed_cents > 0 && money(rule.fixed_cents),
             ]
               .filter(Boolean)
@@ -132,25 +164,28 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
           >
             <dd class="trend">
               {rule.duration_months === null
-                ? 'every payment'
-                : `for ${counted(rule.duration_months, 'month', 'months')}`}
-              {rule.cap_cents !== null && `, up to ${money(rule.cap_cents)} for a customer`}
-              {rule.hold_days !== null && `, held ${counted(rule.hold_days, 'day', 'days')}`}
+                ? t('every payment')
+                : t('for {count} months', { count: rule.duration_months })}
+              {rule.cap_cents !== null && `, ${t('up to {amount} for a customer', { amount: money(rule.cap_cents) })}`}
+              {rule.hold_days !== null && `, ${t('held {count} days', { count: rule.hold_days })}`}
             </dd>
           </Metric>
         )}
         {commission && (
-          <Metric label="Commission" value={money(commission.left_cents)}>
+          <Metric label={t('Commission')} value={money(commission.left_cents)}>
             {commission.reversed_cents > 0 && (
               <dd class="trend">
-                of {money(commission.amount_cents)}, {money(commission.reversed_cents)} reversed
+                {t('of {amount}, {reversed} reversed', {
+                  amount: money(commission.amount_cents),
+                  reversed: money(commission.reversed_cents),
+                })}
               </dd>
             )}
           </Metric>
         )}
       </dl>
       {lead && (
-        <Card title="Lead commission">
+        <Card title={t('Lead commission')}>
           <p>{lead.text}</p>
         </Card>
       )}
@@ -176,15 +211,16 @@ export const tones: Record<Happening['kind'], Tone> = {
 
 function History({ explanation: { history, sale, commission } }: { explanation: Explanation }) {
   if (!sale || history.length === 0) return null
-  const signed = (cents: number) => `${cents > 0 ? '+' : ''}${formatMoney(cents, sale.currency)}`
+  const { t, fixed, money } = useTexts()
+  const signed = (cents: number) => `${cents > 0 ? '+' : ''}${money(cents, sale.currency)}`
   return (
     <TableCard
-      title="History"
-      caption="History of the sale and its commission, oldest first"
+      title={t('History')}
+      caption={t('History of the sale and its commission, oldest first')}
       rows={history}
       columns={[
         { label: 'When (UTC)', cell: ({ at }) => <Time at={at} /> },
-        { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{kind}</Badge> },
+        { label: 'Event', cell: ({ kind }) => <Badge tone={tones[kind]}>{fixed(kind)}</Badge> },
         { label: 'Details', cell: ({ text }) => text },
         {
           label: 'Commission',
@@ -201,7 +237,10 @@ function History({ explanation: { history, sale, commission } }: { explanation: 
               <div>
                 {signed(entry.amount_cents)}
                 <div class="muted small">
-                  entry {entry.number}, then {formatMoney(entry.balance_cents, sale.currency)}
+                  {t('entry {number}, then {balance}', {
+                    number: String(entry.number),
+                    balance: money(entry.balance_cents, sale.currency),
+                  })}
                 </div>
               </div>
             ),
@@ -210,7 +249,11 @@ function History({ explanation: { history, sale, commission } }: { explanation: 
     >
       {commission && (
         <p>
-          Commission now: <strong>{formatMoney(commission.left_cents, commission.currency)}</strong>.
+          <Text
+            of="Commission now: <strong>{amount}</strong>."
+            amount={money(commission.left_cents, commission.currency)}
+            strong={(text) => <strong>{text}</strong>}
+          />
         </p>
       )}
     </TableCard>

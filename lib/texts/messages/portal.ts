@@ -6,6 +6,7 @@ import { money } from './money.ts'
 import { notifications } from './notifications.ts'
 import { partner } from './partner.ts'
 import { postbacks } from './postbacks.ts'
+import { sale } from './sale.ts'
 import { signIn } from './sign-in.ts'
 import { terms } from './terms.ts'
 
@@ -20,5 +21,6 @@ export const portal = {
   ...apiKeys,
   ...notifications,
   ...embed,
+  ...sale,
   ...signIn,
 }
