@@ -9,7 +9,7 @@ const sentences: Readonly<Record<string, string>> = {
   known_customers_excluded:
     "Its metadata contains no program, and the program does not attribute known customers' payments.",
   setting_on: 'The program attributes such payments now. It will be applied within half an hour.',
-  customer_known: 'Its customer is known now. It will be applied within half an hour.',
+  customer_known: 'Its customer is now known. It will be applied within half an hour.',
   newer_metadata: 'Newer metadata of its customer is known.',
   no_program_named: 'Its metadata contains no program.',
   customer_metadata: "It attributes the customer's payments that have no metadata.",
@@ -26,7 +26,7 @@ const sentences: Readonly<Record<string, string>> = {
   unpaid_and_unattributed: 'Nothing was paid, and no partner referred this customer.',
   payment_under_way: 'Its payment is still processing.',
   lead_settled: 'Nothing was paid. It settled a lead.',
-  customer_known_unpaid: 'Nothing was paid. Its customer is known now.',
+  customer_known_unpaid: 'Nothing was paid. Its customer is now known.',
   session_known: 'It was applied when its session became known.',
   sale_known: 'It was applied when its sale became known.',
   nothing_paid: 'Nothing was paid.',

@@ -386,7 +386,7 @@ export function openApiDocument(baseUrl: string): Json {
         partnerKey: {
           type: 'http',
           scheme: 'bearer',
-          description: 'API key of a partner, `svc_partner_…`. It only reads.',
+          description: 'API key of a partner, `svc_partner_…`. It is read-only.',
         },
         session: { type: 'http', scheme: 'bearer', description: 'Session token of a dashboard user.' },
         sessionCookie: { type: 'apiKey', in: 'cookie', name: sessionCookie, description: 'The dashboard’s cookie.' },

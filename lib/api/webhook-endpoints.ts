@@ -401,7 +401,7 @@ export function webhookEndpointOperations(): Operation[] {
     remove({
       id: 'deleteWebhookEndpoint',
       summary: 'Delete a webhook endpoint',
-      description: 'Deletes the endpoint and its deliveries. It gets no more events.',
+      description: "Deletes the endpoint and its deliveries. It won't get any more events.",
       examples: [answered('deleted', 'It was deleted', { deleted_id: 1 })],
     }),
   ]

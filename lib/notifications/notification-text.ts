@@ -126,7 +126,7 @@ export function textOf(
     case 'dispute_reinstated':
       return `Manual review: you won a dispute, and the commission${sale} of ${partner} is credited again.${why}`
     case 'processor_disconnected':
-      return 'Stripe was disconnected in the Stripe account itself. Payments earn nothing until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect.'
+      return "Stripe was disconnected in the Stripe account itself. Payments don't earn commissions until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect."
     case 'webhook_disabled':
       return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Once it responds again, enable it under Webhooks and replay the missed deliveries.`
     case 'host_disabled':

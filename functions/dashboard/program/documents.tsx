@@ -137,7 +137,7 @@ pages.get('/documents/details', requireProgram('program:update'), async (c) => {
             value={billing?.vat_bp ? String(billing.vat_bp / 100) : ''}
             inputmode="decimal"
             maxlength={5}
-            hint="For partners in your country with a VAT number. Their documents show the VAT that the payout contains. The payout stays the same."
+            hint="For partners in your country with a VAT number. Their documents show the VAT that the payout contains. This doesn't change the payout."
           />
         </Form>
       </Card>

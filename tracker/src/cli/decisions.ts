@@ -94,7 +94,7 @@ export function decideReviews(reviews: Command, subcommand: Subcommand, print: P
   ] as const) {
     subcommand(reviews, verb, what)
       .argument('<id...>', 'Ids of commissions, at most 100.', eachWholeNumber)
-      .requiredOption('--note <text>', 'Reason. The service keeps it; the partner reads the reason of a rejection.')
+      .requiredOption('--note <text>', 'Reason. It is stored, and the partner can see the reason for a rejection.')
       .addHelpText('after', `\nExamples:\n  $ svc reviews ${verb} 12 13 --note "Looked at the orders"`)
       .action(async (ids: number[], flags: Flags) => {
         const body = { commission_ids: ids, decision, note: flags['note'] }
