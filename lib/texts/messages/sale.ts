@@ -734,13 +734,13 @@ export const sale = {
     pt: 'Revisada e liberada.',
   },
   "Approved before its hold period ended: in the partner's balance.": {
-    de: 'Vor dem Ende der Haltefrist freigegeben: im Guthaben des Partners.',
+    de: 'Vor dem Ende der Sperrfrist freigegeben: im Guthaben des Partners.',
     fr: 'Approuvée avant la fin du délai de retenue : dans le solde du partenaire.',
     es: 'Aprobada antes del fin del periodo de espera: en el saldo del afiliado.',
     pt: 'Aprovada antes do fim do período de espera: no saldo do afiliado.',
   },
   "Its hold period ended: in the partner's balance.": {
-    de: 'Die Haltefrist ist zu Ende: im Guthaben des Partners.',
+    de: 'Die Sperrfrist ist zu Ende: im Guthaben des Partners.',
     fr: 'Le délai de retenue est terminé : dans le solde du partenaire.',
     es: 'El periodo de espera terminó: en el saldo del afiliado.',
     pt: 'O período de espera terminou: no saldo do afiliado.',

@@ -53,6 +53,7 @@ export const surfaces = css`
     font-size: var(--large);
   }
   .metric dd.trend {
+    overflow-wrap: anywhere;
     font-size: var(--small);
     color: var(--muted);
   }
