@@ -735,15 +735,15 @@ export const sale = {
   },
   "Approved before its hold period ended: in the partner's balance.": {
     de: 'Vor dem Ende der Sperrfrist freigegeben: im Guthaben des Partners.',
-    fr: 'Approuvée avant la fin du délai de retenue : dans le solde du partenaire.',
-    es: 'Aprobada antes del fin del periodo de espera: en el saldo del afiliado.',
-    pt: 'Aprovada antes do fim do período de espera: no saldo do afiliado.',
+    fr: 'Approuvée avant la fin du délai de validation : dans le solde du partenaire.',
+    es: 'Aprobada antes del fin del periodo de retención: en el saldo del afiliado.',
+    pt: 'Aprovada antes do fim do período de retenção: no saldo do afiliado.',
   },
   "Its hold period ended: in the partner's balance.": {
     de: 'Die Sperrfrist ist zu Ende: im Guthaben des Partners.',
-    fr: 'Le délai de retenue est terminé : dans le solde du partenaire.',
-    es: 'El periodo de espera terminó: en el saldo del afiliado.',
-    pt: 'O período de espera terminou: no saldo do afiliado.',
+    fr: 'Le délai de validation est terminé : dans le solde du partenaire.',
+    es: 'El periodo de retención terminó: en el saldo del afiliado.',
+    pt: 'O período de retenção terminou: no saldo do afiliado.',
   },
   'Rejected.': { de: 'Abgelehnt.', fr: 'Refusée.', es: 'Rechazada.', pt: 'Recusada.' },
   'Paid with payout {id}, {reference}, on {day}.': {
