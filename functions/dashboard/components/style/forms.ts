@@ -97,6 +97,9 @@ export const forms = css`
     form.row.end > .field {
       flex: 1 1 8.25rem;
     }
+    form.row.end.find > .field:has(> select) {
+      flex-basis: auto;
+    }
     form.row.end:has(> button ~ button) > .field {
       flex-basis: 100%;
     }
