@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request as httpRequest } from 'node:http'
+import type { Client } from 'pg'
 import type { Sandbox } from '../../lib/local/sandbox.ts'
-import { type Fields, type Stage, withIds } from './callers.ts'
+import { type Fields, type Stage, stagedSale, withIds } from './callers.ts'
 import { makeDelivery } from './deliveries.ts'
 import { type Random, seeded } from './random.ts'
 
@@ -41,8 +42,8 @@ export interface FuzzResult {
   wrong: string[]
   /** The number of answers by status. 0 means that the connection ended while a large body or address was sent. */
   statuses: Record<number, number>
-  /** Sales that the service acknowledged. */
-  saleIds: Set<number>
+  /** Sales that the service acknowledged, by id. */
+  sales: Map<number, { programId: number; isTest: boolean }>
   slowest_ms: number
 }
 
@@ -451,7 +452,7 @@ export async function fuzz(options: {
   const { baseUrl, document, sandbox, seed, forms, shares = usualShares } = options
   const pages = options.routes.filter((route) => !/ \/(api\/v1|api\/tracking|js|docs|healthz|packages)/.test(route))
   const stages = new Map<number, Promise<Stage>>()
-  const result: FuzzResult = { wrong: [], statuses: {}, saleIds: new Set(), slowest_ms: 0 }
+  const result: FuzzResult = { wrong: [], statuses: {}, sales: new Map(), slowest_ms: 0 }
   let next = 0
   async function send(number: number): Promise<void> {
     const random = seeded(seed, number)
@@ -460,13 +461,18 @@ export async function fuzz(options: {
     const stage = await stages.get(stageNumber)
     if (!stage) throw new Error('The stage is missing.')
     const kind = random.next()
+    let called = stage.sandbox
+    const callApi = () => {
+      // Uses the ids of the stage, with its own or another program's key.
+      called = random.chance(0.6) ? stage.sandbox : sandbox
+      return makeRequest(document, called, stage, random)
+    }
     const request: FuzzRequest =
       kind < shares.deliveries
         ? { method: 'POST', ...makeDelivery(stage.receiver, random, () => oddValue(random)) }
         : kind < shares.deliveries + shares.signedIn
           ? makeSignedInRequest(baseUrl, pages, forms, stage, random)
-          : // Uses the ids of the stage, with its own or another program's key.
-            makeRequest(document, random.chance(0.6) ? stage.sandbox : sandbox, stage, random)
+          : callApi()
     const complain = (what: string) => {
       if (result.wrong.length < 100)
         result.wrong.push(
@@ -481,8 +487,12 @@ export async function fuzz(options: {
       if (status >= 500) complain(`${status} ${text.slice(0, 200)}`)
       if (request.isForged && status < 400) complain('accepts a wrong signature')
       if (status >= 400 && inside.test(text)) complain(`shows its inside: ${text.slice(0, 300)}`)
-      if (request.path.startsWith('/api/v1/track/sale') && status === 200 && request.method === 'POST')
-        result.saleIds.add((JSON.parse(text) as { sale_id: number }).sale_id)
+      if (request.path.startsWith('/api/v1/track/sale') && status === 200 && request.method === 'POST') {
+        const sale = JSON.parse(text) as { sale_id: number; test_mode?: true }
+        if (result.sales.has(sale.sale_id) && !String(request.body).includes('"correct_currency":true'))
+          complain(`records sale ${sale.sale_id} again`)
+        result.sales.set(sale.sale_id, { programId: called.programId, isTest: sale.test_mode === true })
+      }
       if (request.path.startsWith('/api/v1') && status >= 400 && request.method !== 'HEAD') {
         const { success, error } = JSON.parse(text) as { success?: boolean; error?: { code?: string } }
         if (success !== false || !error?.code) complain(`no envelope: ${text.slice(0, 200)}`)
@@ -498,4 +508,26 @@ export async function fuzz(options: {
     }),
   )
   return result
+}
+
+/**
+ * Compares the acknowledged sales with the stored ones. Returns the unexpected differences. Hostile calls of the dashboard can clear a
+ * program's test data, so a test sale can be missing if the audit log says so.
+ */
+export async function compareSales(sql: Client, sales: FuzzResult['sales']): Promise<string[]> {
+  const { rows: stored } = await sql.query<{ id: string }>(
+    `select id from sales where transaction_id not like '${stagedSale}%' and request_id is not null`,
+  )
+  const { rows: cleared } = await sql.query<{ program_id: string }>(
+    "select distinct program_id from audit_log where action = 'data.test_cleared'",
+  )
+  const storedIds = new Set(stored.map(({ id }) => Number(id)))
+  const clearedIds = new Set(cleared.map(({ program_id: id }) => Number(id)))
+  const lost = [...sales].filter(
+    ([id, { programId, isTest }]) => !storedIds.has(id) && !(isTest && clearedIds.has(programId)),
+  )
+  return [
+    ...lost.map(([id]) => `sale ${id} got a success answer and is missing`),
+    ...[...storedIds].filter((id) => !sales.has(id)).map((id) => `sale ${id} is stored without a success answer`),
+  ]
 }
