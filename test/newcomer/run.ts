@@ -2,7 +2,8 @@
  * `npm run newcomer`: plays an integrator from an empty folder to the first tracked sale, with the newest Express and Next.js from the npm
  * registry, and with Flask if Python has it. With Node it runs the command from the dashboard and the code of the instructions. With Flask
  * it runs the code that the documentation shows to this person. A visitor in Chromium signs up, and a call from the documentation records
- * the sale. Prints each step with its time. Exits with 1 if a step fails or if one framework takes over two minutes.
+ * the sale. Then it runs the documentation's calls in every language that this machine has. Prints each step with its time. Exits with 1 if
+ * a step fails or if one framework takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,9 +15,10 @@ import type { Browser, Page } from 'playwright-core'
 import { readOptions } from '../../lib/commands/command.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import { launchChromium } from '../support/chromium.ts'
+import { runLanguages } from './languages.ts'
 
 readOptions(
-  'npm run newcomer    goes from an empty folder to the first tracked sale, with Express, Next.js and Flask',
+  'npm run newcomer    goes from an empty folder to the first tracked sale, with Express, Next.js and Flask, and runs each documented call',
   {},
 )
 
@@ -252,11 +254,9 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
 
 try {
   const port = String(await freePort())
-  const stack = start(`"${process.execPath}" lib/local/start.ts`, path.join(import.meta.dirname, '../..'), {
-    LOCAL_DATA_FOLDER: path.join(temporary, 'data'),
-    PORT: port,
-    NO_COLOR: '1',
-  })
+  const service = path.join(import.meta.dirname, '../..')
+  const settings = { LOCAL_DATA_FOLDER: path.join(temporary, 'data'), PORT: port, NO_COLOR: '1' }
+  const stack = start(`"${process.execPath}" lib/local/start.ts`, service, settings)
   await until(
     () => stack.output.includes('Ctrl-C'),
     'The service does not start.',
@@ -269,6 +269,13 @@ try {
   )
   if (!hasFlask) console.log('Python has no Flask here, so that way is not run.')
   for (const way of ways) if (way.node || hasFlask) await newcomer(way, `http://127.0.0.1:${port}`, { email, password })
+
+  console.log('\nThe calls of the documentation')
+  const { stdout } = await run(process.execPath, ['lib/local/sandbox.ts'], {
+    cwd: service,
+    env: { ...process.env, ...settings },
+  })
+  await runLanguages(JSON.parse(stdout), temporary)
 } catch (error) {
   console.error(error)
   process.exitCode = 1
