@@ -9709,7 +9709,8 @@ declare
   known customers;
   of_cause text;
 begin
-  if event.outcome <> 'ignored' or not event.livemode or payment is null or payment#>>'{sale,amount_cents}' = '0' then
+  if event.outcome <> 'ignored' or not event.livemode or payment is null
+    or event.fact->>'kind' = 'purchase' and coalesce(payment#>>'{sale,amount_cents}', '0') = '0' then
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);

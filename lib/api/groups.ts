@@ -93,7 +93,7 @@ const ruleExample = {
 const example = { id: 1, name: 'Gold', partners: 0, rules: [ruleExample], created_at: '2026-01-01T12:00:00.000Z' }
 
 export const ruleFields = {
-  product_id: 'Only for sales of this Stripe product or price, according to the lines of the invoice.',
+  product_id: 'Only for sales of this product or price of the processor, according to the lines of the payment.',
   sale_type: 'Only for sales of this `sale_type`.',
   commission_bp: 'Hundredths of a percent of the amount without tax: 3000 is 30%.',
   currency: 'The program’s currency. The amounts of the rule are in this currency.',

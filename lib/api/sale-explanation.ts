@@ -95,7 +95,7 @@ export const saleExplanation = (): Operation => ({
       fields: {
         transaction_id: {
           description:
-            'The `transaction_id` of the sale, or any id that Stripe has for the payment or one of its events (`in_`, `pi_`, `ch_`, `cs_`, `evt_`), percent-encoded.',
+            'The `transaction_id` of the sale, or any id that the processor has for the payment or one of its events (at Stripe `in_`, `pi_`, `ch_`, `cs_` or `evt_`), percent-encoded.',
           example: 'order-1001',
         },
       },
@@ -118,7 +118,7 @@ export const saleExplanation = (): Operation => ({
       commission: 'Null for a sale without a customer. `id` is null if the sale earned no commission.',
       history:
         'Oldest first. The values of `change_cents` add up to the remaining commission, and the entries add up to its part of the balance.',
-      deliveries: 'Stripe’s events about the payment in the last 90 days, at most 20.',
+      deliveries: 'The processor’s events about the payment in the last 90 days, at most 20.',
     },
   },
   examples: [answered('explained', 'A sale by a known customer', { explanation: example })],

@@ -96,7 +96,7 @@ export const webhookFields: Record<string, string> = {
   reversed_by_cents: 'The amount of this reversal; negative if it was restored.',
   reversed_cents: 'The reversed total of the commission.',
   sale_id: 'Id of the sale.',
-  sale_type: 'The kind of sale, from the sale call or Stripe’s payment.',
+  sale_type: 'The kind of sale, from the sale call or the processor’s payment.',
   status: 'The current status of the payout.',
   subscription_id: 'Id of the subscription.',
   coupon: 'The coupon of the sale call.',

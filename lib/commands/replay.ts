@@ -3,7 +3,7 @@ import { OperatorError } from './operator-error.ts'
 import { openCommandDatabase, runCommand, stripeEnvironment } from './command.ts'
 
 const usage =
-  'npm run -s replay -- --program 1    applies the waiting Stripe events of a program, or of all programs without --program'
+  'npm run -s replay -- --program 1    applies the waiting processor events of a program, or of all programs without --program'
 
 /**
  * `npm run -s replay -- [--program 1]`: after a fix, applies the processor events that the service could not read. The service keeps their

@@ -103,6 +103,10 @@ export const lemonsqueezyFixtures: ProcessorFixtures = {
     order_created: (story) => lemonEvent(story, 'order_created', lemonOrder(story)),
     'order_created:free': (story) => lemonEvent(story, 'order_created', lemonOrder({ ...story, amount: 0, tax: 0 })),
     order_refunded: (story) => lemonEvent(story, 'order_refunded', lemonOrder(story, story.refunded)),
+    'order_refunded:fraudulent': (story) => {
+      const { attributes, ...order } = lemonOrder(story, story.amount)
+      return lemonEvent(story, 'order_refunded', { ...order, attributes: { ...attributes, status: 'fraudulent' } })
+    },
     subscription_created: (story) => lemonEvent(story, 'subscription_created', lemonSubscription(story)),
     'subscription_payment_success:initial': (story) =>
       lemonEvent(story, 'subscription_payment_success', lemonInvoice(story, initialId(story), 'initial')),

@@ -148,12 +148,19 @@ function renewal(story: Story, custom_data: object | null): object {
   return event(story, 'transaction.completed', { ...data, id: `txn_${story.order}_${story.now.getTime()}` })
 }
 
+/** An invoice of which a credit paid a part before the buyer did. */
+function creditedInvoice(story: Story): object {
+  const invoice = paddleTransaction(story, { origin: 'api', credit: story.refunded })
+  return event(story, 'transaction.completed', { ...invoice, collection_mode: 'manual' })
+}
+
 export const paddleFixtures: ProcessorFixtures = {
   events: {
     'transaction.completed': (story) => transaction(story),
     'transaction.completed:subscription': (story) => transaction(story, { subscription_id: subscriptionOf(story) }),
     'transaction.completed:renewal': (story) => renewal(story, customData(story)),
     'transaction.completed:renewal-without-data': (story) => renewal(story, null),
+    'transaction.completed:credited-invoice': (story) => creditedInvoice(story),
     'transaction.completed:free': (story) => transaction({ ...story, amount: 0, tax: 0, fee: 0 }),
     'adjustment.created': (story) => adjustment(story, 'adjustment.created', 'refund', 'pending_approval'),
     'adjustment.updated': (story) => adjustment(story, 'adjustment.updated', 'refund', 'approved'),

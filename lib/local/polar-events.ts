@@ -86,6 +86,25 @@ export function polarRefund(story: Story, refunded: { id: string; status: string
   }
 }
 
+/** A refund with which Polar prevents a chargeback. */
+function disputed(story: Story): object {
+  const refund = { id: uuidOf(`dispute ${story.order}`), status: 'succeeded', amount: story.amount }
+  const dispute = {
+    id: uuidOf(`dispute of ${story.order}`),
+    created_at: story.now.toISOString(),
+    modified_at: null,
+    status: 'prevented',
+    resolved: true,
+    closed: true,
+    amount: story.amount - story.tax,
+    tax_amount: story.tax,
+    currency: story.currency,
+    order_id: polarOrderId(story),
+    payment_id: uuidOf(`payment ${story.order}`),
+  }
+  return { ...polarRefund(story, refund), reason: 'dispute_prevention', dispute }
+}
+
 const subscriptionOf = (story: Story) => uuidOf(`subscription ${story.order}`)
 
 function renewal(story: Story, metadata?: object): object {
@@ -123,6 +142,7 @@ export const polarFixtures: ProcessorFixtures = {
       }),
     'refund.created': (story) => refund(story, 'refund.created', 'pending'),
     'refund.updated': (story) => refund(story, 'refund.updated', 'succeeded'),
+    'refund.created:dispute': (story) => event(story, 'refund.created', disputed(story)),
     'refund.updated:failed': (story) => refund(story, 'refund.updated', 'failed'),
     'subscription.created': (story) =>
       event(story, 'subscription.created', {

@@ -25,8 +25,9 @@ const usage = `Usage: npm run -s processor:fixture -- <processor> <event> [optio
 Signs an event as the processor would and sends it to the running stack. Events with the same --order are of the same payment.
 
   --order 2                distinguishes payments; 1 by default
-  --amount 4900            the buyer's payment with tax, in the smallest unit; in a refund event, the refunded amount
+  --amount 4900            the buyer's payment with tax, in the smallest unit
   --tax 800 --fee 300      contained in it; 0 by default
+  --refunded 1000          in a refund event, the refunded part of --amount
   --currency usd           ISO 4217
   --click-id <id>          the latest visitor of the program by default
   --customer-key <key>     buyer-<order> by default
@@ -88,6 +89,7 @@ async function main(): Promise<void> {
       amount: { type: 'string' },
       tax: { type: 'string' },
       fee: { type: 'string' },
+      refunded: { type: 'string' },
       currency: { type: 'string', default: 'usd' },
       'click-id': { type: 'string' },
       'customer-key': { type: 'string' },
@@ -121,7 +123,7 @@ async function main(): Promise<void> {
     amount: amountOf('amount', values.amount, paidByDefault),
     tax: amountOf('tax', values.tax, 0),
     fee: amountOf('fee', values.fee, 0),
-    refunded: amountOf('amount', values.amount, refundedByDefault),
+    refunded: amountOf('refunded', values.refunded, refundedByDefault),
     currency: values.currency.toLowerCase(),
     now: new Date(),
     isTest: values['test-mode'],

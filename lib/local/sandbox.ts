@@ -126,7 +126,7 @@ const help = `Creates a workspace with a program, an API key, a partner and peop
   --attribution-model last_click|first_click            which click counts
   --commission-duration-months 12                       from the first purchase on
   --minimum-payout-cents 5000                           the smallest payable amount
-  --attribute-known-customers                           also payments of Stripe without metadata
+  --attribute-known-customers                           also payments without metadata
   ${`--processor ${Object.keys(processors).join('|')}`.padEnd(54)}also connected to it
   --own-account                                         events from Stripe have no account; one sandbox at a time has them`
 

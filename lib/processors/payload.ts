@@ -28,7 +28,7 @@ export const unixTime = z.pipe(
   z.transform((seconds) => new Date(seconds * 1000).toISOString()),
 )
 
-/** An amount in Stripe's unit, which can be a hundredth of ours. The upper limit applies after scaling. */
+/** An amount in the processor's unit, which can be a hundredth of ours. The upper limit applies after scaling. */
 export const amount = z.int().check(z.gte(0))
 export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
 

@@ -31,10 +31,14 @@ export const loggedEventColumns = [
 ] as const
 
 /**
- * Selects the events of this program, and the events of its account that have no program. For a former account, selects only the events
- * that wait for its connection.
+ * Selects the events of this program, and the events of its account and its connections that have no program. For a former account, selects
+ * only the events that wait for its connection.
  */
 function webhookEventsOf(programId: number) {
+  const connections = kysely
+    .selectFrom('processor_connections')
+    .select('account_id')
+    .where('program_id', '=', programId)
   return kysely
     .selectFrom('processor_events as e')
     .innerJoin('programs as p', (join) =>
@@ -45,6 +49,8 @@ function webhookEventsOf(programId: number) {
             eb('e.program_id', 'is', null),
             eb.or([
               eb('p.processor_account_id', '=', eb.ref('e.account_id')),
+              // Looked up once, so that the index finds the events.
+              eb('e.account_id', '=', sql<string>`any (array(${connections}))`),
               eb.and([
                 eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
                 eb('e.waits_for', '=', 'connection'),
@@ -153,7 +159,7 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 }
 
 /**
- * Applies an event of the log as if Stripe delivered it again. A recorded event changes nothing. Other events may succeed now. An
+ * Applies an event of the log as if the processor delivered it again. A recorded event changes nothing. Other events may succeed now. An
  * unreadable payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
@@ -198,13 +204,7 @@ export async function listUnreadEvents(
         eb(
           'p.id',
           '=',
-          eb.fn.coalesce(
-            'e.program_id',
-            eb
-              .selectFrom('programs as connected')
-              .select((inner) => inner.fn.min('connected.id').as('id'))
-              .whereRef('connected.processor_account_id', '=', 'e.account_id'),
-          ),
+          sql<number>`coalesce(e.program_id, (select min(connected.id) from connected_programs(e.account_id) connected))`,
         ),
       ),
     )

@@ -88,8 +88,12 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
   // Credit pays a part of some transactions.
   const credit = random.chance(0.2) ? random.integer(1, story.amount - 1) : 0
   const subscription = random.chance(0.5) ? { subscription_id: `sub_${story.order}` } : {}
-  const { details } = paddleTransaction(story, { credit })
-  const first = of('transaction.completed', { details, ...subscription, ...nobody })
+  const { details, payments } = paddleTransaction(story, { credit })
+  // The credit of an invoice may only be missing in the payment.
+  const { details: uncredited } = paddleTransaction(story)
+  const isInvoice = random.chance(0.5)
+  const figures = { details: isInvoice && random.chance(0.5) ? uncredited : details, payments }
+  const first = of('transaction.completed', { ...figures, ...subscription, ...nobody })
   const arrived = story.amount - credit
   const tax = Number(details.totals.grand_total_tax)
   const refunds = drawAdjustments(story.order, arrived, tax, random)
@@ -114,7 +118,7 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
         : []),
       renewal,
       of('adjustment.created:chargeback_warning'),
-      of('adjustment.created:credit'),
+      of('adjustment.created:credit', { credit_applied_to_balance: !isInvoice }),
       ...refunds.flatMap(({ id, end, ...refund }) => {
         const adjusted = { id, ...withTax(refund.amount, refund.tax) }
         return [

@@ -22,8 +22,8 @@ pages.get('/workspaces/:workspaceId/delete', requireWorkspace('owner:manage'), (
       <Card title="What happens">
         <p>
           All of its programs are closed: their links and API keys stop working, their partnerships and invitations end,
-          Stripe is disconnected, and members can't see it anymore. You can't delete it while a partner has an unsettled
-          balance.
+          Stripe and other processors are disconnected, and members can't see it anymore. You can't delete it while a
+          partner has an unsettled balance.
         </p>
         <Form action={workspacePage(c)} submit="Delete the workspace" danger>
           <Field

@@ -61,6 +61,8 @@ pages.get(route, requireProgram('processor:manage'), async (c) => {
                   </a>
                 ),
               },
+              { label: 'Address', cell: ({ account_id: id }) => <code>…{id.slice(-6)}</code> },
+              { label: 'Added (UTC)', cell: ({ created_at: at }) => <Time at={at} /> },
               { label: 'State', cell: (connection) => <State connection={connection} /> },
               {
                 label: 'Last event (UTC)',

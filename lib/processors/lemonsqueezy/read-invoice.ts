@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { type Fact, ignored } from '../facts.ts'
-import { amount, anyCurrency, freeText, type HashEmail, namesIn, numericId, time } from '../payload.ts'
+import { anyCurrency, freeText, type HashEmail, namesIn, numericId, time } from '../payload.ts'
 import type { ProcessorEvent } from '../processor.ts'
 import { purchaseOf } from '../purchase.ts'
 import { invoiceId, subscriptionId } from './ids.ts'
@@ -13,8 +13,10 @@ const invoice = z.looseObject({
   user_email: freeText(320),
   billing_reason: z.nullish(z.string()),
   currency: anyCurrency,
-  tax: z.nullish(amount),
   ...refundFields,
+  /** The credit of a downgrade can exceed the price, so the amounts can be negative. */
+  total: z.int(),
+  tax: z.nullish(z.int()),
   created_at: time,
   custom_data: z.optional(z.unknown()),
 })
@@ -44,12 +46,12 @@ export async function readInvoice({ object }: ProcessorEvent, hashEmail: HashEma
       startedAt: paid.created_at,
       settlesLead: false,
       sale:
-        paid.total === 0
+        paid.total <= 0
           ? null
           : {
               transaction_id: invoiceId(paid.id),
               amount_cents: paid.total,
-              commission_base_cents: Math.max(0, paid.total - (paid.tax ?? 0)),
+              commission_base_cents: Math.min(paid.total, Math.max(0, paid.total - (paid.tax ?? 0))),
               currency: paid.currency,
               isRenewal: paid.billing_reason !== 'updated',
               paidAt: paid.created_at,
@@ -62,7 +64,7 @@ export async function readInvoice({ object }: ProcessorEvent, hashEmail: HashEma
 /** Reads `subscription_payment_refunded`, which reports the total of all refunds of the invoice. */
 export function readInvoiceRefund({ object }: ProcessorEvent): Fact {
   const refunded = invoice.parse(object)
-  const total_cents = refundedTotalOf(refunded)
+  const total_cents = Math.max(0, refundedTotalOf(refunded))
   if (total_cents === 0) return ignored('Nothing was refunded.')
   return {
     kind: 'refunded_total',

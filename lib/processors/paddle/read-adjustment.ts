@@ -12,8 +12,6 @@ const adjustment = z.looseObject({
   status: z.nullish(z.string()),
   transaction_id: id,
   reason: freeText(1000),
-  /** Only in credits. False if the credit reduces the amount due of an issued invoice. */
-  credit_applied_to_balance: z.nullish(z.boolean()),
   currency_code: anyCurrency,
   totals,
   items: z.nullish(z.array(z.looseObject({ type: z.nullish(z.string()), totals: z.nullish(totals) }))),
@@ -21,30 +19,28 @@ const adjustment = z.looseObject({
 
 /** Actions that don't move any of the sale's money. */
 const withoutMoney: Readonly<Record<string, string>> = {
-  credit_reverse: 'It reverts a credit to the customer’s balance. No money moved.',
+  credit: 'It credits the customer’s balance or an unpaid invoice. No money went back.',
+  credit_reverse: 'It reverts a credit. No money moved.',
   chargeback_warning: "A warning doesn't move money.",
   chargeback_warning_reverse: "A warning doesn't move money.",
 }
 
 /**
  * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is undone if Paddle rejects or reverses
- * it afterwards. The credit of an issued invoice counts like a refund, because its transaction keeps the old totals. A chargeback counts at
- * once. Its reversal is a separate adjustment without a reference to the chargeback. Paddle also marks the chargeback as reversed. Both
- * reports count as one return.
+ * it afterwards. Paddle credits an invoice only before its payment, so the completed transaction already has the lower amount. A chargeback
+ * counts at once. Its reversal is a separate adjustment without a reference to the chargeback. Paddle also marks the chargeback as
+ * reversed. Both reports count as one return.
  */
 export function readAdjustment({ object }: ProcessorEvent): Fact {
   const { action, status, ...moved } = adjustment.parse(object)
   const reason = withoutMoney[action]
   if (reason !== undefined) return ignored(reason)
-  if (action === 'credit' && moved.credit_applied_to_balance !== false) {
-    return ignored('It credits the customer’s balance. No money went back.')
-  }
-  const isRefund = action === 'refund' || action === 'credit'
+  const isRefund = action === 'refund'
   if (!isRefund && action !== 'chargeback' && action !== 'chargeback_reverse') {
     return ignored('Adjustments of this action are not used.')
   }
   if (isRefund && status !== 'approved' && status !== 'rejected' && status !== 'reversed') {
-    return ignored(`Paddle has not approved the ${action} yet.`)
+    return ignored('Paddle has not approved the refund yet.')
   }
   const amount = Math.max(0, moved.totals.total)
   if (amount === 0) return ignored('Nothing was refunded.')

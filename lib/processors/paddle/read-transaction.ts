@@ -31,14 +31,17 @@ const transaction = z.looseObject({
     }),
     line_items: z.nullish(z.array(lineItem)),
   }),
+  payments: z.nullish(z.array(z.looseObject({ amount: z.nullish(paddleAmount), status: z.nullish(z.string()) }))),
 })
 
 /** Reads `transaction.completed`, whose totals are final. Trials, and purchases that credit covered completely, have no payment. */
 export async function readTransaction({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = transaction.parse(object)
   const { total, tax, grand_total, grand_total_tax, fee } = paid.details.totals
-  const amount = Math.max(0, grand_total ?? total)
-  const untaxed = Math.min(amount, Math.max(0, amount - (grand_total_tax ?? shareOf(amount, tax, total))))
+  const due = Math.max(0, grand_total ?? total)
+  const amount = Math.min(due, capturedOf(paid) ?? due)
+  const paidTax = grand_total_tax == null ? shareOf(amount, tax, total) : shareOf(amount, grand_total_tax, due)
+  const untaxed = Math.min(amount, Math.max(0, amount - paidTax))
   return await purchaseOf(
     {
       names: namesIn(paid.custom_data),
@@ -63,6 +66,12 @@ export async function readTransaction({ object, createdAt }: ProcessorEvent, has
     },
     hashEmail,
   )
+}
+
+/** The captured amount. Undefined if the payload has no captured payment. */
+function capturedOf({ payments }: z.output<typeof transaction>): number | undefined {
+  const captured = (payments ?? []).filter(({ status }) => status === 'captured')
+  return captured.reduce((sum, { amount }) => sum + (amount ?? 0), 0) || undefined
 }
 
 /** The lines with a product or price, each with its amount without tax. Null if no line has either. */

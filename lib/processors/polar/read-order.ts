@@ -17,8 +17,7 @@ const order = z.looseObject({
   ...fields,
   created_at: time,
   billing_reason: z.nullish(z.string()),
-  /** After discounts and without tax. An upgrade's credit can exceed its price, so the amounts can be negative. */
-  net_amount: z.nullish(z.int()),
+  /** Also in prices that include tax. An upgrade's credit can exceed its price, so the amounts can be negative. */
   tax_amount: z.int(),
   total_amount: z.int(),
   /** The used part of the customer's balance. Negative if the balance pays a part. */
@@ -35,7 +34,7 @@ const order = z.looseObject({
 /** Reads `order.paid`: a single payment, or a payment of a subscription. */
 export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = order.parse(object)
-  const { total_amount: total, tax_amount: tax, net_amount: net } = paid
+  const { total_amount: total, tax_amount: tax } = paid
   const amountPaid = Math.max(0, total + (paid.applied_balance_amount ?? 0))
   const isRenewal = paid.billing_reason === 'subscription_cycle' || paid.billing_reason === 'subscription_meter_cycle'
   return await purchaseOf(
@@ -53,7 +52,7 @@ export async function readOrder({ object, createdAt }: ProcessorEvent, hashEmail
           : {
               transaction_id: paid.id,
               amount_cents: amountPaid,
-              commission_base_cents: Math.min(amountPaid, shareOf(amountPaid, Math.max(0, net ?? total - tax), total)),
+              commission_base_cents: Math.min(amountPaid, shareOf(amountPaid, Math.max(0, total - tax), total)),
               processor_fee_cents: feeOf(paid),
               currency: paid.currency,
               lines: linesOf(paid),
