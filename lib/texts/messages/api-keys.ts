@@ -5,7 +5,7 @@ export const apiKeys = {
   'API keys': { de: 'API-Schlüssel', fr: 'Clés API', es: 'Claves API', pt: 'Chaves de API' },
   'API key': { de: 'API-Schlüssel', fr: 'Clé API', es: 'Clave API', pt: 'Chave de API' },
   'Your tools read your own links, figures, commissions and payouts at {name}. A key cannot change anything.': {
-    de: 'Ihre Programme lesen Ihre eigenen Links, Zahlen, Provisionen und Auszahlungen bei {name}. Ein Schlüssel kann nichts ändern.',
+    de: 'Ihre Tools lesen Ihre eigenen Links, Zahlen, Provisionen und Auszahlungen bei {name}. Ein Schlüssel kann nichts ändern.',
     fr: 'Vos outils lisent vos propres liens, chiffres, commissions et versements chez {name}. Une clé ne peut rien modifier.',
     es: 'Tus herramientas leen tus propios enlaces, cifras, comisiones y pagos en {name}. Una clave no puede cambiar nada.',
     pt: 'Suas ferramentas leem seus próprios links, números, comissões e pagamentos em {name}. Uma chave não pode alterar nada.',

@@ -146,7 +146,7 @@ export const join = {
   },
   'You are now a partner of {name}. Your link is on the Links page.': {
     de: 'Sie sind jetzt Partner von {name}. Ihr Link steht auf der Seite „Links“.',
-    fr: 'Vous êtes maintenant partenaire de {name}. Votre lien se trouve sur la page Liens.',
+    fr: 'Vous êtes maintenant partenaire de {name}. Votre lien se trouve sur la page « Liens ».',
     es: 'Ya eres afiliado de {name}. Tu enlace está en la página Enlaces.',
     pt: 'Agora você é afiliado de {name}. Seu link está na página Links.',
   },
@@ -407,7 +407,7 @@ export const join = {
   'Median time from a sale to its payout': {
     de: 'Mittlere Zeit (Median) vom Verkauf bis zur Auszahlung',
     fr: 'Délai médian entre une vente et son versement',
-    es: 'Tiempo mediano entre una venta y su pago',
+    es: 'Mediana del tiempo entre una venta y su pago',
     pt: 'Tempo mediano entre uma venda e seu pagamento',
   },
   'Commissions reversed completely or in part': {

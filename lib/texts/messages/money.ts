@@ -68,7 +68,7 @@ export const money = {
   },
   'Held for review': {
     de: 'Zur Prüfung zurückgehalten',
-    fr: 'Retenue pour examen',
+    fr: 'Retenue pour contrôle',
     es: 'Retenida para revisión',
     pt: 'Retida para análise',
   },
@@ -201,10 +201,10 @@ export const money = {
   'In a run': { de: 'In einem Lauf', fr: 'Dans un lot', es: 'En un lote', pt: 'Em um lote' },
   Sent: { de: 'Gesendet', fr: 'Envoyé', es: 'Enviado', pt: 'Enviado' },
   Unclaimed: { de: 'Nicht abgeholt', fr: 'Non réclamé', es: 'Sin reclamar', pt: 'Não resgatado' },
-  Returned: { de: 'Zurückgekommen', fr: 'Retourné', es: 'Devuelto', pt: 'Devolvido' },
+  Returned: { de: 'Zurückgebucht', fr: 'Retourné', es: 'Devuelto', pt: 'Devolvido' },
   Failed: { de: 'Fehlgeschlagen', fr: 'Échoué', es: 'Fallido', pt: 'Falhou' },
   Refused: { de: 'Abgelehnt', fr: 'Refusé', es: 'Rechazado', pt: 'Recusado' },
-  Canceled: { de: 'Storniert', fr: 'Annulé', es: 'Cancelado', pt: 'Cancelado' },
+  Canceled: { de: 'Abgebrochen', fr: 'Annulé', es: 'Cancelado', pt: 'Cancelado' },
   'On hold at the payment provider': {
     de: 'Beim Zahlungsanbieter zurückgehalten',
     fr: 'Retenu chez le prestataire de paiement',
@@ -218,9 +218,9 @@ export const money = {
     pt: 'Devolvido em {day} se ninguém o resgatar',
   },
   'reduced from {amount} by reversals or deductions': {
-    de: 'von {amount} durch Stornierungen oder Abzüge gemindert',
-    fr: 'réduit depuis {amount} par des annulations ou déductions',
-    es: 'reducido desde {amount} por anulaciones o deducciones',
+    de: 'ursprünglich {amount}, durch Stornierungen oder Abzüge gemindert',
+    fr: 'initialement {amount}, réduit par des annulations ou des déductions',
+    es: 'al principio {amount}, reducido por anulaciones o deducciones',
     pt: 'reduzido de {amount} por estornos ou deduções',
   },
   'Cancel the payout of {amount}': {
@@ -397,7 +397,7 @@ export const money = {
     es: 'Esta página muestra las comisiones cuando el pago está hecho.',
     pt: 'Esta página lista as comissões quando o pagamento é feito.',
   },
-  'Came back': { de: 'Zurückgekommen', fr: 'Revenu', es: 'Devuelto', pt: 'Voltou' },
+  'Came back': { de: 'Zurückgebucht', fr: 'Retourné', es: 'Devuelto', pt: 'Devolvido' },
   'part of {amount}': {
     de: 'Teil von {amount}',
     fr: 'partie de {amount}',
@@ -430,10 +430,10 @@ export const money = {
     pt: 'Saldo inicial de outro serviço',
   },
   'Returned payout': {
-    de: 'Zurückgekommene Auszahlung',
-    fr: 'Versement revenu',
+    de: 'Zurückgebuchte Auszahlung',
+    fr: 'Versement retourné',
     es: 'Pago devuelto',
-    pt: 'Pagamento que voltou',
+    pt: 'Pagamento devolvido',
   },
   'Statement of {month}': {
     de: 'Kontoauszug {month}',
@@ -450,7 +450,7 @@ export const money = {
   Statement: { de: 'Kontoauszug', fr: 'Relevé', es: 'Extracto', pt: 'Extrato' },
   Partner: { de: 'Partner', fr: 'Partenaire', es: 'Afiliado', pt: 'Afiliado' },
   'Days are in UTC.': {
-    de: 'Tage sind in UTC.',
+    de: 'Alle Tage in UTC.',
     fr: 'Les jours sont en UTC.',
     es: 'Los días están en UTC.',
     pt: 'Os dias estão em UTC.',
@@ -468,7 +468,7 @@ export const money = {
     pt: 'página {page} de {pages}',
   },
   '{partner}, {program}. Days are UTC.': {
-    de: '{partner}, {program}. Tage sind in UTC.',
+    de: '{partner}, {program}. Alle Tage in UTC.',
     fr: '{partner}, {program}. Les jours sont en UTC.',
     es: '{partner}, {program}. Los días son en UTC.',
     pt: '{partner}, {program}. Os dias são em UTC.',
@@ -534,7 +534,7 @@ export const money = {
     es: 'Guardar datos',
     pt: 'Salvar dados',
   },
-  'Legal name': { de: 'Rechtlicher Name', fr: 'Dénomination légale', es: 'Nombre legal', pt: 'Nome legal' },
+  'Legal name': { de: 'Name oder Firma', fr: 'Dénomination légale', es: 'Nombre legal', pt: 'Nome legal' },
   Address: { de: 'Adresse', fr: 'Adresse', es: 'Dirección', pt: 'Endereço' },
   Country: { de: 'Land', fr: 'Pays', es: 'País', pt: 'País' },
   'Choose a country': { de: 'Land wählen', fr: 'Choisissez un pays', es: 'Elige un país', pt: 'Escolha um país' },

@@ -100,13 +100,13 @@ export const notifications = {
   'You were paid {amount}.': {
     de: 'Sie haben {amount} erhalten.',
     fr: 'Vous avez reçu un versement de {amount}.',
-    es: 'Se te han pagado {amount}.',
+    es: 'Has recibido un pago de {amount}.',
     pt: 'Você recebeu {amount}.',
   },
   'You were paid {amount}, reference {reference}.': {
     de: 'Sie haben {amount} erhalten, Referenz {reference}.',
     fr: 'Vous avez reçu un versement de {amount}, référence {reference}.',
-    es: 'Se te han pagado {amount}, referencia {reference}.',
+    es: 'Has recibido un pago de {amount}, referencia {reference}.',
     pt: 'Você recebeu {amount}, referência {reference}.',
   },
   'Your payout of {amount} was refused. The amount stays in your balance.': {
@@ -141,26 +141,26 @@ export const notifications = {
   },
   '{amount} is due to you, but your payout address is missing. Enter it under Payouts.': {
     de: '{amount} stehen Ihnen zu, aber Ihre Auszahlungsadresse fehlt. Geben Sie sie unter „Auszahlungen“ ein.',
-    fr: '{amount} vous sont dus, mais votre adresse de versement manque. Saisissez-la sous Versements.',
+    fr: '{amount} vous sont dus, mais il manque votre adresse de versement. Saisissez-la dans « Versements ».',
     es: 'Se te deben {amount}, pero falta tu dirección de pago. Escríbela en Pagos.',
     pt: '{amount} são devidos a você, mas falta seu endereço de pagamento. Informe-o em Pagamentos.',
   },
   '{amount} is due to you, but the program pays it only with a valid tax form. File one under Documents.': {
     de: '{amount} stehen Ihnen zu, aber das Programm zahlt nur mit einem gültigen Steuerformular. Reichen Sie eines unter „Dokumente“ ein.',
-    fr: '{amount} vous sont dus, mais le programme ne paie qu’avec un formulaire fiscal valide. Déposez-en un sous Documents.',
+    fr: '{amount} vous sont dus, mais le programme ne paie qu’avec un formulaire fiscal valide. Déposez-en un dans « Documents ».',
     es: 'Se te deben {amount}, pero el programa solo paga con un formulario fiscal válido. Preséntalo en Documentos.',
     pt: '{amount} são devidos a você, mas o programa só paga com um formulário fiscal válido. Envie um em Documentos.',
   },
   'Your statement of {month} is ready. Open it under Payouts.': {
-    de: 'Ihr Kontoauszug für {month} ist fertig. Öffnen Sie ihn unter „Auszahlungen“.',
-    fr: 'Votre relevé de {month} est prêt. Ouvrez-le sous Versements.',
+    de: 'Ihr Kontoauszug für {month} liegt bereit. Öffnen Sie ihn unter „Auszahlungen“.',
+    fr: 'Votre relevé de {month} est prêt. Ouvrez-le dans « Versements ».',
     es: 'Tu extracto de {month} está listo. Ábrelo en Pagos.',
     pt: 'Seu extrato de {month} está pronto. Abra-o em Pagamentos.',
   },
   'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.':
     {
       de: 'Ihre Postbacks an eine Adresse sind fünf Tage lang fehlgeschlagen, deshalb wurde sie deaktiviert. Aktivieren Sie sie unter „Postbacks“, sobald sie wieder antwortet, und senden Sie die verpassten erneut.',
-      fr: 'Vos postbacks vers une adresse échouent depuis cinq jours, elle a donc été désactivée. Quand elle répondra de nouveau, activez-la sous Postbacks et renvoyez ceux qui manquent.',
+      fr: 'Vos postbacks vers une adresse échouent depuis cinq jours, elle a donc été désactivée. Quand elle répondra de nouveau, activez-la dans « Postbacks » et renvoyez ceux qui manquent.',
       es: 'Tus postbacks a una dirección han fallado durante cinco días, así que se ha desactivado. Cuando vuelva a responder, actívala en Postbacks y reenvía los perdidos.',
       pt: 'Seus postbacks para um endereço falharam por cinco dias, por isso ele foi desativado. Quando ele responder de novo, ative-o em Postbacks e reenvie os perdidos.',
     },

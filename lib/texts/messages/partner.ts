@@ -271,7 +271,7 @@ export const partner = {
     pt: 'Você saiu de {name}. Você mantém seus ganhos.',
   },
   'The results of your links, by link and campaign. Days are in UTC.': {
-    de: 'Die Ergebnisse Ihrer Links, nach Link und Kampagne. Tage sind in UTC.',
+    de: 'Die Ergebnisse Ihrer Links, nach Link und Kampagne. Alle Tage in UTC.',
     fr: 'Les résultats de vos liens, par lien et par campagne. Les jours sont en UTC.',
     es: 'Los resultados de tus enlaces, por enlace y campaña. Los días son en UTC.',
     pt: 'Os resultados dos seus links, por link e campanha. Os dias são em UTC.',

@@ -39,9 +39,9 @@ export const postbacks = {
     pt: 'uma comissão foi estornada, ou um estorno foi desfeito',
   },
   'you were paid': {
-    de: 'Sie wurden bezahlt',
-    fr: 'vous avez été payé',
-    es: 'se te ha pagado',
+    de: 'Sie haben eine Auszahlung erhalten',
+    fr: 'vous avez reçu un versement',
+    es: 'has recibido un pago',
     pt: 'você recebeu um pagamento',
   },
   'You have no postback with this id.': {
@@ -167,27 +167,27 @@ export const postbacks = {
     pt: 'Desativado manualmente.',
   },
   'Rotate the secret? The current secret keeps signing for a day.': {
-    de: 'Geheimnis erneuern? Das bisherige signiert noch einen Tag lang mit.',
+    de: 'Secret erneuern? Das bisherige signiert noch einen Tag lang mit.',
     fr: 'Renouveler le secret ? L’actuel signe encore pendant un jour.',
     es: '¿Renovar el secreto? El actual sigue firmando durante un día.',
     pt: 'Trocar o segredo? O atual continua assinando por um dia.',
   },
   'Rotate secret': {
-    de: 'Geheimnis erneuern',
+    de: 'Secret erneuern',
     fr: 'Renouveler le secret',
     es: 'Renovar secreto',
     pt: 'Trocar segredo',
   },
-  Secret: { de: 'Geheimnis', fr: 'Secret', es: 'Secreto', pt: 'Segredo' },
+  Secret: { de: 'Secret', fr: 'Secret', es: 'Secreto', pt: 'Segredo' },
   "Your server verifies each request with this secret. Copy it now: it won't be shown again. The verification is explained in the <a>documentation</a>.":
     {
-      de: 'Ihr Server prüft mit diesem Geheimnis jede Anfrage. Kopieren Sie es jetzt: Es wird nicht noch einmal angezeigt. Die Prüfung ist in der <a>Dokumentation</a> erklärt.',
+      de: 'Ihr Server prüft mit diesem Secret jede Anfrage. Kopieren Sie es jetzt: Es wird nicht noch einmal angezeigt. Die Prüfung ist in der <a>Dokumentation</a> erklärt.',
       fr: 'Votre serveur vérifie chaque requête avec ce secret. Copiez-le maintenant : il ne sera plus affiché. La vérification est expliquée dans la <a>documentation</a>.',
       es: 'Tu servidor comprueba cada petición con este secreto. Cópialo ahora: no se volverá a mostrar. La comprobación se explica en la <a>documentación</a>.',
       pt: 'Seu servidor verifica cada requisição com este segredo. Copie-o agora: ele não será mostrado de novo. A verificação é explicada na <a>documentação</a>.',
     },
   'Webhook secret': {
-    de: 'Webhook-Geheimnis',
+    de: 'Webhook-Secret',
     fr: 'Secret du webhook',
     es: 'Secreto del webhook',
     pt: 'Segredo do webhook',

@@ -94,7 +94,7 @@ export const signIn = {
     de: 'Zurück zur Anmeldung',
     fr: 'Retour à la connexion',
     es: 'Volver al inicio de sesión',
-    pt: 'Voltar para entrar',
+    pt: 'Voltar para o login',
   },
   'Check your e-mail: if {email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.':
     {
@@ -110,7 +110,7 @@ export const signIn = {
     pt: 'Código de dois fatores',
   },
   'From your app, or one of your recovery codes.': {
-    de: 'Aus Ihrer App, oder einer Ihrer Wiederherstellungscodes.',
+    de: 'Der Code aus Ihrer App oder einer Ihrer Wiederherstellungscodes.',
     fr: 'Depuis votre application, ou l’un de vos codes de récupération.',
     es: 'De tu aplicación, o uno de tus códigos de recuperación.',
     pt: 'Do seu aplicativo, ou um dos seus códigos de recuperação.',
@@ -138,7 +138,7 @@ export const signIn = {
     de: 'Dieser Link wurde benutzt oder ist älter als eine Stunde. Fordern Sie auf der Anmeldeseite einen neuen an.',
     fr: 'Ce lien a été utilisé ou date de plus d’une heure. Demandez-en un nouveau sur la page de connexion.',
     es: 'Este enlace ya se ha usado o tiene más de una hora. Pide uno nuevo en la página de inicio de sesión.',
-    pt: 'Este link foi usado ou tem mais de uma hora. Peça um novo na página de entrada.',
+    pt: 'Este link foi usado ou tem mais de uma hora. Peça um novo na página de login.',
   },
   'Your new password was saved. Sign in with it.': {
     de: 'Ihr neues Passwort ist gespeichert. Melden Sie sich damit an.',
@@ -150,7 +150,7 @@ export const signIn = {
     de: 'Zu viele Versuche. Warten Sie 15 Minuten, und versuchen Sie es dann noch einmal.',
     fr: 'Trop de tentatives. Attendez 15 minutes, puis réessayez.',
     es: 'Demasiados intentos. Espera 15 minutos y vuelve a intentarlo.',
-    pt: 'Tentativas demais. Espere 15 minutos e tente de novo.',
+    pt: 'Muitas tentativas. Espere 15 minutos e tente de novo.',
   },
   'Use at most 128 characters.': {
     de: 'Verwenden Sie höchstens 128 Zeichen.',
