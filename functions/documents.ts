@@ -78,7 +78,10 @@ app.get(statementPath, countReader, async (c) => {
     listStatementEntries(db, of, period, { limit: maxStatementEntries + 1 }),
   ])
   const texts = createTexts(portal, chooseLanguage([language]))
-  return pdf(printStatement(range.from, totals, entries, texts), `statement-${programId}-${month}-${totals.currency}`)
+  return pdf(
+    printStatement(range, new Date(), totals, entries, texts),
+    `statement-${programId}-${month}-${totals.currency}`,
+  )
 })
 app.all(statementPath, onlyMethods('GET', 'HEAD'))
 

@@ -3417,6 +3417,8 @@ declare
   due record;
   of_cause text;
 begin
+  -- Two people who ask at the same time ask once.
+  perform from programs p where p.id = of_program_id for no key update;
   for due in
     select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
     join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
@@ -8109,6 +8111,13 @@ CREATE OR REPLACE FUNCTION public.is_in_eu(country text)
 RETURN (country = ANY ('{AT,BE,BG,CY,CZ,DE,DK,EE,ES,FI,FR,GR,HR,HU,IE,IT,LT,LU,LV,MT,NL,PL,PT,RO,SE,SI,SK}'::text[]))
 ;
 
+CREATE OR REPLACE FUNCTION public.is_in_open_month(moment timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (date_trunc('month'::text, moment, 'UTC'::text) >= date_trunc('month'::text, now(), 'UTC'::text))
+;
+
 CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
  RETURNS boolean
  LANGUAGE sql
@@ -11320,7 +11329,8 @@ begin
   end if;
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
-    or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then
+    or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null
+    or new.note is distinct from old.note and new.note is not null then
     raise exception 'adjustments never change' using errcode = 'restrict_violation';
   end if;
   return new;
@@ -11388,7 +11398,8 @@ CREATE OR REPLACE FUNCTION public.refuse_ledger_change()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance' and not exists (
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance'
+    and is_in_open_month(old.created_at) and not exists (
     select from balance_entries e where e.program_id = old.program_id and e.partner_id = old.partner_id and e.currency = old.currency
       and e.entry_number > old.entry_number
   ) then
@@ -13248,7 +13259,7 @@ begin
     return false;
   end if;
   select e.* into entry from balance_entries e where e.program_id = adjustment.program_id and e.adjustment_id = adjustment.id;
-  if entry.entry_number = balance.entry_count then
+  if entry.entry_number = balance.entry_count and is_in_open_month(entry.created_at) then
     update balances b set entry_count = b.entry_count - 1, balance_cents = entry.balance_before_cents
     where b.program_id = balance.program_id and b.partner_id = balance.partner_id and b.currency = balance.currency;
     delete from balance_entries e where e.program_id = entry.program_id and e.partner_id = entry.partner_id

@@ -417,6 +417,7 @@ test('nobody can change entries or paid payouts', async () => {
     "update payouts set payout_address = 'other@example.com' where status = 'paid' and program_id = $1",
     "update payouts set partner_id = partner_id + 1 where status = 'requested' and program_id = $1",
     "delete from payouts where status = 'requested' and program_id = $1",
+    "update adjustments set note = 'Another reason' where program_id = $1",
   ]) {
     await expect(sql.query(statement, [corrupted]), statement).rejects.toMatchObject({ code: '23001' })
   }

@@ -454,6 +454,22 @@ test('a payout without an amount pays the whole available balance', async () => 
   }
   const good = expect.stringContaining('Marked as paid.')
   expect(messages).toEqual([good, expect.stringContaining('already paid with the transfer transfer-1,'), good])
+
+  const back = { reason: 'Account closed' }
+  await post(`/programs/${yen.programId}/payouts/${rows[0]?.id}/return`, back, yen.dashboardToken)
+  const created = await post(
+    `/programs/${yen.programId}/payout-runs`,
+    { request_id: crypto.randomUUID() },
+    yen.dashboardToken,
+  )
+  const runMessages: string[] = []
+  for (const reference of ['transfer-3', 'transfer-4', 'transfer-3']) {
+    const transfer = { amount_cents: '1050', reference, paid_on: '2026-11-20' }
+    const paid = await post(`${created.headers.get('location')}/pay`, transfer, yen.dashboardToken)
+    runMessages.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
+  }
+  const paidRun = expect.stringContaining('The run was paid.')
+  expect(runMessages).toEqual([paidRun, expect.stringContaining('already paid with the transfer transfer-3,'), paidRun])
 })
 
 test('a deactivated partner sees their status on each of their pages', async () => {

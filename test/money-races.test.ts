@@ -14,8 +14,14 @@ import {
 import { ApiError } from '../lib/errors.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { enterShadowMode, leaveShadowMode } from '../lib/programs/shadow-mode.ts'
-import { createPayoutRun } from '../lib/money/payout-runs.ts'
-import { askPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
+import {
+  askForPayoutAddress,
+  createPayoutRun,
+  payByHand,
+  payPayoutRun,
+  reopenPayoutRun,
+} from '../lib/money/payout-runs.ts'
+import { askPayout, cancelPayout, payPayout, refusePayout, returnPayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -35,6 +41,15 @@ const ask = ({ programId, partnerIds }: LedgerProgram, amountCents: number, requ
 async function balanceOf({ programId, partnerIds }: LedgerProgram) {
   const [usd] = await db.query(balancesOf(programId, partnerIds[0] ?? 0))
   return usd
+}
+
+/** Counts the entries of a cause. */
+async function entriesOf({ programId }: LedgerProgram, cause: string) {
+  const { rows } = await sql.query('select from balance_entries where program_id = $1 and cause = $2', [
+    programId,
+    cause,
+  ])
+  return rows.length
 }
 
 const times = <Result>(count: number, call: (index: number) => Promise<Result>) =>
@@ -309,6 +324,95 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       )
       expect(fulfilled(outcomes)).toBe(1)
       expectOnlyConflicts(outcomes)
+      return program
+    },
+  },
+  {
+    name: 'ten refusals and cancellations of a payout free its money once',
+    run: async () => {
+      const { program } = await createCredited()
+      const id = await ask(program, 400)
+      const { programId, partnerIds } = program
+      const outcomes = await times<unknown>(10, (index) =>
+        index % 2
+          ? cancelPayout(db, programId, partnerIds[0] ?? 0, id)
+          : refusePayout(db, programId, id, 'Details are missing'),
+      )
+      expectOnlyConflicts(outcomes)
+      expect(fulfilled(outcomes)).toBeGreaterThan(0)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000, available_cents: 1000 })
+      return program
+    },
+  },
+  {
+    name: 'ten returns of a paid payout return it once',
+    run: async () => {
+      const { program } = await createCredited()
+      const id = await ask(program, 400)
+      await payPayout(db, program.programId, id, 400, transfer)
+      const outcomes = await times(10, (index) =>
+        returnPayout(db, program.programId, id, index % 2 ? 'failed' : 'returned', 'Account closed'),
+      )
+      expectOnlyConflicts(outcomes)
+      expect(await entriesOf(program, 'payout_returned')).toBe(1)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 1000, available_cents: 1000 })
+      return program
+    },
+  },
+  {
+    name: 'ten manual payments by different people pay once',
+    run: async () => {
+      const { program } = await createCredited()
+      const { programId, partnerIds } = program
+      const outcomes = await times(10, () =>
+        payByHand(
+          db,
+          { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents: 1000, requestId: randomUUID() },
+          transfer,
+        ),
+      )
+      expect(fulfilled(outcomes)).toBe(1)
+      expectOnlyConflicts(outcomes)
+      expect(await balanceOf(program)).toMatchObject({ balance_cents: 0, paid_cents: 1000 })
+      return program
+    },
+  },
+  {
+    name: 'people who pay, reopen and return a run at the same time agree on its last state',
+    run: async () => {
+      const { program, sale } = await createCredited()
+      const runId = (await createPayoutRun(db, program.programId, randomUUID())) ?? 0
+      const { rows } = await sql.query('select id from payouts where program_id = $1', [program.programId])
+      const outcomes = await times<unknown>(12, (index) =>
+        index % 4 === 0
+          ? reopenPayoutRun(db, program.programId, runId)
+          : index === 7
+            ? returnPayout(db, program.programId, Number(rows[0].id), 'returned', 'Account closed')
+            : index === 9
+              ? program.refund(sale.id, 500)
+              : payPayoutRun(db, program.programId, runId, { ...transfer, reference: `transfer-${index}` }),
+      )
+      expectOnlyConflicts(outcomes)
+      const { rows: states } = await sql.query<{ status: string }>('select status from payouts where program_id = $1', [
+        program.programId,
+      ])
+      const returns = (await entriesOf(program, 'payout_paid')) - (await entriesOf(program, 'payout_returned'))
+      expect(returns).toBe(states[0]?.status === 'paid' ? 1 : 0)
+      return program
+    },
+  },
+  {
+    name: 'ten people who ask a partner for a payout address notify them once',
+    run: async () => {
+      const { program } = await createCredited()
+      const { programId, partnerIds } = program
+      await sql.query(
+        `with person as (insert into users (id, name, email) values ($2, 'Ann', $2 || '@example.com') returning id)
+        update partners set email = null, user_id = person.id from person where program_id = $1 and partners.id = $3`,
+        [programId, randomUUID(), partnerIds[0]],
+      )
+      const outcomes = await times(10, async () => (await askForPayoutAddress(db, programId)).count)
+      expect(outcomes.reduce((sum, one) => sum + (one.status === 'fulfilled' ? one.value : 100), 0)).toBe(1)
       return program
     },
   },

@@ -410,6 +410,33 @@ test("an undo reverses an opening balance that has later entries, and doesn't de
   expect(await audits(shop)).toEqual([])
 })
 
+test('an undo keeps an opening balance of a closed month, and posts the opposite amount in the open month', async () => {
+  const { shop, call } = await startCaller()
+  const content = 'Partner ID,Name,E-Mail,Balance,Currency\n1,Ada,ada@example.com,5.00,USD'
+  const { import_id: id } = (await call('POST', '', { source: 'csv', files: [{ name: 'partners.csv', content }] })).body
+  await call('POST', `/${id}/apply`)
+  await sql.query('begin')
+  await sql.query('set local session_replication_role = replica')
+  await sql.query(
+    `with moved as (select e.*, date_trunc('month', now(), 'UTC') - interval '1 second' as earlier from balance_entries e where program_id = $1)
+    update balance_entries e set created_at = m.earlier,
+      entry_hash = hash_of_entry(null, jsonb_set(facts_of_entry(e), '{14}', to_jsonb(extract(epoch from m.earlier))))
+    from moved m where e.program_id = m.program_id and e.partner_id = m.partner_id`,
+    [shop.programId],
+  )
+  await sql.query('commit')
+  expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+  const { rows } = await sql.query(
+    'select amount_cents::int as cents, is_in_open_month(created_at) as open from balance_entries where program_id = $1 order by entry_number',
+    [shop.programId],
+  )
+  expect(rows).toEqual([
+    { cents: 500, open: false },
+    { cents: -500, open: true },
+  ])
+  expect(await audits(shop)).toEqual([])
+})
+
 test('deleting an old import keeps the imported data, and erasing a customer empties their row', async () => {
   const { shop, call } = await startCaller()
   const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body

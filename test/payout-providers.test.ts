@@ -146,6 +146,30 @@ describe.each(names)('%s', (provider) => {
     expect(kinds.length).toBeGreaterThan(6)
   })
 
+  test('pays once, even if several people and workers send, read and file the run at the same time', async () => {
+    const { standIns, programId, runId, recipients, send, go, states, balances } = await createSending(provider)
+    const file = () => exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })
+    const outcomes = await Promise.allSettled([
+      send(),
+      file(),
+      send(),
+      file(),
+      payPayoutRun(db, programId, runId, transfer),
+    ])
+    expect(await findDifferences(sql, programId)).toEqual([])
+    const [isFiled, isPaid] = [1, 4].map((place) => outcomes[place]?.status === 'fulfilled')
+    await Promise.allSettled([go(), go(), go(), stopAll(programId, runId)])
+    for (const to of recipients) standIns.setStatus(to, paid)
+    await Promise.allSettled([go(), go(), go()])
+    const sent = recipients.map((to) => standIns.paidTo(to)?.[1] ?? 0)
+    // Each payment has left in a file or through the provider, or it has not left.
+    for (const [place, state] of (await states()).entries())
+      expect(Number(isFiled || isPaid) + (sent[place] ?? 0), state).toBe(['paid', 'sent'].includes(state) ? 1 : 0)
+    const isOut = async () => (await states()).map((state, place) => (state === 'paid' ? 0 : [3000, 1200][place]))
+    expect(await balances()).toEqual(await isOut())
+    expect(await findDifferences(sql, programId)).toEqual([])
+  })
+
   test('can refuse one payment or wait for a person, and payments unknown to it can be taken back', async () => {
     const { standIns, programId, runId, recipients, send, go, states, balances } = await createSending(provider)
     standIns.outage = [403, { name: 'NOT_AUTHORIZED' }]
@@ -268,6 +292,10 @@ test('the keys of a provider are encrypted, and an empty key keeps its value', a
     connectProvider(db, env, programId, { provider: 'wise', livemode: true, keys: { token: 'a' } }),
   ).rejects.toThrow('Enter the profile id.')
 })
+
+async function stopAll(programId: number, runId: number) {
+  for (const { id } of await listRunBatches(db, programId, runId)) await stopBatch(db, programId, id)
+}
 
 /**
  * The fault at a call: the service stops before it (`everything`) or its response is lost (`an answer`). If the call takes too long, another

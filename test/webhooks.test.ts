@@ -290,7 +290,7 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
       void (payout = await askPayout(db, { ...money, amountCents: 500, requestId: crypto.randomUUID() }, outbox)),
     pay: async () => (await payPayout(db, programId, payout, 500, transfer)).outbox,
     run: async (outbox) => void (run = (await createPayoutRun(db, programId, crypto.randomUUID(), outbox)) ?? 0),
-    'pay the run': () => payPayoutRun(db, programId, run, transfer),
+    'pay the run': async () => (await payPayoutRun(db, programId, run, transfer)).outbox,
     'approve another': async () => (await approveCommission(db, programId, rest[1] ?? 0)).outbox,
     'pay by hand': () => payByHand(db, { ...money, amountCents: 2000, requestId: crypto.randomUUID() }, transfer),
     join: () => acceptPartnerInvitation(db, { token }, joins.userId),

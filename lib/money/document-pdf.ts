@@ -5,7 +5,13 @@ import { countryName, type Party, unprintable } from './document-parties.ts'
 import { containedVat, type DocumentLine, type StoredDocument } from './documents.ts'
 import type { portal } from '../texts/messages/portal.ts'
 import type { Texts } from '../texts/texts.ts'
-import { causeTexts, type StatementEntry, type StatementTotals } from './statements.ts'
+import {
+  causeTexts,
+  isOpenMonth,
+  type StatementEntry,
+  type StatementPeriod,
+  type StatementTotals,
+} from './statements.ts'
 
 /** A document as text, in the order in which a PDF prints it. */
 export interface PrintedDocument {
@@ -185,18 +191,20 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
 /** The maximum number of entries that a statement prints. */
 export const maxStatementEntries = 1000
 
-/** Writes a partner's statement of one month in the reader's language, oldest entry first. `from` is the start of the month. */
+/** Writes a partner's statement of one month in the reader's language, oldest entry first. `now` decides whether the month is closed. */
 export function printStatement(
-  from: Date,
+  period: Pick<StatementPeriod, 'from' | 'to'>,
+  now: Date,
   totals: StatementTotals,
   entries: StatementEntry[],
   { t, fixed, money: format, day: dayOf, month }: Texts<typeof portal>,
 ): PrintedDocument {
   const money = (cents: number) => format(cents, totals.currency)
+  const isOpen = isOpenMonth(period, now)
   const printed = entries.slice(0, maxStatementEntries).toReversed()
   return {
     title: t('Statement'),
-    subtitle: month(from),
+    subtitle: isOpen ? t('{month}, so far', { month: month(period.from) }) : month(period.from),
     blocks: [
       [t('Partner'), [totals.partner_name]],
       [t('Program'), [totals.program_name]],
@@ -214,7 +222,7 @@ export function printStatement(
         .join(' · '),
       money(entry.amount_cents),
     ]),
-    total: [t('Closing balance'), money(totals.closing_cents)],
+    total: [isOpen ? t('Balance now') : t('Closing balance'), money(totals.closing_cents)],
     parts: [],
     notes: [
       t('Days are in UTC.'),
@@ -224,6 +232,6 @@ export function printStatement(
     ],
     pageOf: (page, pages) => t('page {page} of {pages}', { page, pages }),
     // The same statement gives the same file.
-    createdAt: from,
+    createdAt: period.from,
   }
 }

@@ -45,8 +45,8 @@ export async function openPayoutRun(
 }
 
 /**
- * Marks a run and its open payouts as paid, posts their entries and notifies the partners. Returns the messages to send. Paying it again
- * changes nothing. Refuses with `conflict` if `transferredCents` is given and differs from the sum of the open payouts, because one of them
+ * Marks a run and its open payouts as paid, posts their entries and notifies the partners. Paying it again changes nothing and keeps the
+ * first reference. Returns the run's reference and the messages to send. Refuses with `conflict` if `transferredCents` is given and differs from the sum of the open payouts, because one of them
  * changed. Refuses with `not_found` if the program has no such run.
  */
 export async function payPayoutRun(
@@ -55,7 +55,7 @@ export async function payPayoutRun(
   runId: number,
   transfer: Transfer,
   transferredCents: number | null = null,
-): Promise<RelayMessage[]> {
+): Promise<{ reference: string | null; outbox: RelayMessage[] }> {
   const statement = call('pay_payout_run', {
     of_program_id: programId,
     of_run_id: runId,
@@ -63,15 +63,22 @@ export async function payPayoutRun(
     of_reference: transfer.reference,
     of_paid_on: transfer.paid_on,
   })
-  const [[row], [written]] = await retryOnce(() => db.batch([statement, writtenMessages()])).catch(refuse)
-  if (!row?.run_id) throw noRun()
+  const readReference = kysely
+    .selectFrom('payout_runs')
+    .select('reference')
+    .where('program_id', '=', programId)
+    .where('id', '=', runId)
+  const [[row], [run], [written]] = await retryOnce(() =>
+    db.batch([statement, readReference, writtenMessages()]),
+  ).catch(refuse)
+  if (!row?.run_id || !run) throw noRun()
   if (!row.was_paid && transferredCents !== null && row.open_cents !== transferredCents) {
     throw new ApiError(
       'conflict',
       'The amounts of this run have changed. Reload the page and pay the amounts that it shows.',
     )
   }
-  return messagesAbout({ program_id: programId, ...written })
+  return { reference: run.reference, outbox: messagesAbout({ program_id: programId, ...written }) }
 }
 
 /**

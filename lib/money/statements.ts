@@ -38,6 +38,13 @@ export function monthRange(text: string | undefined): Pick<StatementPeriod, 'fro
 }
 
 /**
+ * Returns whether a month's statement can still change: until an hour after its end. An entry has the time at which its transaction began,
+ * and is visible only after the commit.
+ */
+export const isOpenMonth = ({ to }: Pick<StatementPeriod, 'to'>, now: Date) =>
+  now.getTime() < to.getTime() + 60 * 60 * 1000
+
+/**
  * Lists the balance entries of a partner in one month and currency, newest first. Entries never change, and a later correction is an entry
  * in its own month. So the statement of a past month never changes. Refuses with `not_found` if there is no such partner.
  */

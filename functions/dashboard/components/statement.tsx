@@ -3,6 +3,7 @@ import { ApiError } from '../../../lib/errors.ts'
 import { isCurrency, decimalAmount } from '../../../lib/money.ts'
 import {
   causeTexts,
+  isOpenMonth,
   listStatementEntries,
   monthRange,
   readStatementTotals,
@@ -70,7 +71,7 @@ export function statementList(
           ]),
         },
       ],
-      above: totals && <Totals totals={totals} month={nameOf(range.from)} isOpen={month === thisMonth} />,
+      above: totals && <Totals totals={totals} month={nameOf(range.from)} isOpen={isOpenMonth(range, new Date())} />,
       caption: t('Balance entries, newest first'),
       columns: [
         { label: 'Posted', cell: ({ created_at: at }) => <Day at={at} />, phone: 'plain' },

@@ -16,6 +16,10 @@ export const transferFields = {
   paid_on: z.pipe(z.string(needsDay), z.pipe(z.transform(transferDay), z.date(needsDay))),
 }
 
+/** The message for a person who records a transfer after somebody else has already recorded one for the same payment. */
+export const paidBefore = (reference: string | null) =>
+  `This was already paid with the transfer ${reference}, so yours was not recorded. Check whether the money was sent twice.`
+
 /** Inputs for a transfer. `id` distinguishes the inputs of one page. */
 export function TransferFields({ id }: { id: string }) {
   const today = new Date().toISOString().slice(0, 10)

@@ -35,7 +35,7 @@ import {
   searchIn,
 } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
+import { paidBefore, shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { Payee, payoutColumns, PayoutDecisions, payoutsOf, SumsByState, totals } from '../components/payout.tsx'
@@ -348,6 +348,8 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
 
 pages.post('/payout-runs/:runId/pay', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
   const { amount_cents: amountCents, ...transfer } = c.req.valid('form')
-  await sendSoon(c.env, await payPayoutRun(c.get('db'), c.get('program').id, runIn(c), transfer, amountCents))
+  const { reference, outbox } = await payPayoutRun(c.get('db'), c.get('program').id, runIn(c), transfer, amountCents)
+  await sendSoon(c.env, outbox)
+  if (reference !== transfer.reference) return redirectWith(c, runPage(c), paidBefore(reference), 'bad')
   return redirectWith(c, runPage(c), 'The run was paid. Its partners are notified.')
 })

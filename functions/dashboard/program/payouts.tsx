@@ -18,7 +18,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, reasonForm } from '../components/form.ts'
 import { asQuery, readListQuery, byId, exportCsv, programList, stateIn } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
-import { shownCents, transferFields } from '../components/transfer.tsx'
+import { paidBefore, shownCents, transferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { statementList } from '../components/statement.tsx'
@@ -142,13 +142,9 @@ pages.post('/payouts/:payoutId/pay', requireProgram('payout:pay'), form(payForm,
   const { payout, outbox } = await payPayout(c.get('db'), programId, payoutId, amountCents, transfer)
   await sendSoon(c.env, outbox)
   const back = backToList(c, payout)
-  if (payout.reference !== transfer.reference) return redirectWith(c, back, paidBefore(payout), 'bad')
+  if (payout.reference !== transfer.reference) return redirectWith(c, back, paidBefore(payout.reference), 'bad')
   return redirectWith(c, back, 'Marked as paid.')
 })
-
-/** The message for a person who records a transfer after somebody else has already recorded one for the same payout. */
-const paidBefore = ({ reference }: { reference: string | null }) =>
-  `This was already paid with the transfer ${reference}, so yours was not recorded. Check whether the money was sent twice.`
 
 for (const [path, status] of [
   ['/payouts/:payoutId/return', 'returned'],

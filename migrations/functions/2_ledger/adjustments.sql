@@ -1,8 +1,8 @@
 -- Manual changes of a partner's balance by the program, and opening balances of imports. An adjustment never changes: another adjustment
 -- corrects a mistake.
 
--- The amount, the partner and the reason never change. The payout that pays it is set until it comes back, and erasing the customer of its
--- sale clears the note.
+-- The amount, the partner and the note never change, except that erasing the customer of its sale clears the note. The payout that pays it
+-- is set until it comes back.
 create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.import_id is not null then
@@ -10,7 +10,8 @@ begin
   end if;
   if tg_op = 'DELETE' or (new.program_id, new.id, new.partner_id, new.currency, new.amount_cents, new.created_at)
       <> (old.program_id, old.id, old.partner_id, old.currency, old.amount_cents, old.created_at)
-    or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null then
+    or old.payout_id is not null and new.payout_id is distinct from old.payout_id and new.payout_id is not null
+    or new.note is distinct from old.note and new.note is not null then
     raise exception 'adjustments never change' using errcode = 'restrict_violation';
   end if;
   return new;

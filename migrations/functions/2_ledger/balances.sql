@@ -1,9 +1,14 @@
--- Entries never change: another entry corrects a mistake. There is one exception. The undo of an import deletes an opening balance that no
--- entry followed. A reversing entry would keep its partner, whom only the import created, forever, and so the program would not be as before.
--- Only the last link of the chain goes, so every other hash holds. The audit log keeps the deleted amounts.
+-- Whether the month (UTC) of this moment is not over, so that its statements can still change.
+create or replace function is_in_open_month(moment timestamptz) returns boolean language sql stable
+return date_trunc('month', moment, 'UTC') >= date_trunc('month', now(), 'UTC');
+
+-- Entries never change: another entry corrects a mistake. There is one exception. The undo of an import deletes an opening balance of this
+-- month that no entry followed. A reversing entry would keep its partner, whom only the import created, forever, and so the program would not
+-- be as before. Only the last link of the chain goes, so every other hash holds. The audit log keeps the deleted amounts.
 create or replace function refuse_ledger_change() returns trigger language plpgsql as $$
 begin
-  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance' and not exists (
+  if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance'
+    and is_in_open_month(old.created_at) and not exists (
     select from balance_entries e where e.program_id = old.program_id and e.partner_id = old.partner_id and e.currency = old.currency
       and e.entry_number > old.entry_number
   ) then

@@ -46,6 +46,8 @@ declare
   due record;
   of_cause text;
 begin
+  -- Two people who ask at the same time ask once.
+  perform from programs p where p.id = of_program_id for no key update;
   for due in
     select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
     join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null

@@ -39,8 +39,8 @@ begin
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 
--- Undoes an opening balance: deletes its entry if it is the last one, or else posts the opposite amount. Returns false if a payout contains
--- it.
+-- Undoes an opening balance: deletes its entry if it is the last one and its month is open, or else posts the opposite amount. Returns false
+-- if a payout contains it.
 create or replace function undo_balance_row(undone import_rows) returns boolean language plpgsql as $$
 declare
   adjustment adjustments;
@@ -55,7 +55,7 @@ begin
     return false;
   end if;
   select e.* into entry from balance_entries e where e.program_id = adjustment.program_id and e.adjustment_id = adjustment.id;
-  if entry.entry_number = balance.entry_count then
+  if entry.entry_number = balance.entry_count and is_in_open_month(entry.created_at) then
     update balances b set entry_count = b.entry_count - 1, balance_cents = entry.balance_before_cents
     where b.program_id = balance.program_id and b.partner_id = balance.partner_id and b.currency = balance.currency;
     delete from balance_entries e where e.program_id = entry.program_id and e.partner_id = entry.partner_id
