@@ -2,8 +2,8 @@ import { sql } from 'kysely'
 
 /**
  * How long each kind of row is kept. The function `apply-retention` deletes older rows. Rows with their own expiry, such as sessions, are
- * deleted when they expire. Individual clicks have CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). Rules of the database need two
- * further terms: `audit_log_begins()` and `notifications_begin()`.
+ * deleted when they expire. Individual clicks have CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). Rules of the database need three
+ * further terms: `audit_log_begins()`, `money_kept()` and `notifications_begin()`.
  */
 export const terms = {
   used_forms: '1 day',
@@ -13,6 +13,7 @@ export const terms = {
   mails: '7 days',
   /** Counted from their expiry. */
   invitations: '1 year',
+  /** Their links can confirm them until then. */
   unconfirmed_applications: '7 days',
   rejected_applications: '1 year',
   webhook_messages: '30 days',

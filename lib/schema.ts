@@ -1502,9 +1502,9 @@ export interface DatabaseFunctions {
     arguments: { at_most: number | null }
     row: { approved: number | null; more: boolean | null }
   }
-  ask_for_payout_address: {
-    arguments: { of_program_id: number | null }
-    row: { ask_for_payout_address: number | null }
+  ask_for_missing: {
+    arguments: { of_program_id: number | null; of_exclusion_reason: string | null }
+    row: { ask_for_missing: number | null }
   }
   ask_payout: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; asked_cents: number | null; request: string | null }
@@ -1583,7 +1583,7 @@ export interface DatabaseFunctions {
     row: { partners: JsonValue | null; differences: JsonValue | null }
   }
   confirm_application: {
-    arguments: { of_program_id: number | null; of_application_id: number | null; code_digits: string | null; invitation_hash: Uint8Array | null }
+    arguments: { of_program_id: number | null; of_application_id: number | null; unconfirmed_kept: string | null; code_digits: string | null; invitation_hash: Uint8Array | null }
     row: { outcome: string | null; is_first: boolean | null; invited: boolean | null }
   }
   connect_processor: {
@@ -1679,7 +1679,7 @@ export interface DatabaseFunctions {
     row: { finish_reading: unknown | null }
   }
   finish_reading_archive: {
-    arguments: { of_program_id: number | null; of_import_id: number | null; why_not: string | null; remark: string | null }
+    arguments: { of_program_id: number | null; of_import_id: number | null; why_not: string | null; if_used: string | null; remark: string | null }
     row: { finish_reading_archive: unknown | null }
   }
   flag_new_commissions: {
@@ -1969,7 +1969,7 @@ export const functionCalls: {
   approve_applications: { text: 'select * from approve_applications($1, $2, $3)', names: ['of_program_id', 'in_group_id', 'given'] },
   approve_commissions: { text: 'select * from approve_commissions($1, $2, $3)', names: ['program_ids', 'commission_ids', 'compares'] },
   approve_due_commissions: { text: 'select * from approve_due_commissions($1)', names: ['at_most'] },
-  ask_for_payout_address: { text: 'select ask_for_payout_address($1)', names: ['of_program_id'] },
+  ask_for_missing: { text: 'select ask_for_missing($1, $2)', names: ['of_program_id', 'of_exclusion_reason'] },
   ask_payout: { text: 'select * from ask_payout($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'asked_cents', 'request'] },
   attribute_known_customers: { text: 'select attribute_known_customers($1)', names: ['of_program_id'] },
   begin_archive: { text: 'select begin_archive($1, $2)', names: ['of_program_id', 'of_import_id'] },
@@ -1989,7 +1989,7 @@ export const functionCalls: {
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
   compare_sides: { text: 'select * from compare_sides($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'from_time', 'until', 'max_partners', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_differences', 'before_us', 'before_key', 'of_partner_id', 'of_reason'] },
-  confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4)', names: ['of_program_id', 'of_application_id', 'code_digits', 'invitation_hash'] },
+  confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_application_id', 'unconfirmed_kept', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
@@ -2013,7 +2013,7 @@ export const functionCalls: {
   expire_webhooks: { text: 'select expire_webhooks($1, $2, $3)', names: ['max_rows', 'kept', 'fetched_kept'] },
   finish_archive: { text: 'select finish_archive($1, $2)', names: ['of_program_id', 'of_import_id'] },
   finish_reading: { text: 'select finish_reading($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'derives_balances', 'of_note'] },
-  finish_reading_archive: { text: 'select finish_reading_archive($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'why_not', 'remark'] },
+  finish_reading_archive: { text: 'select finish_reading_archive($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'why_not', 'if_used', 'remark'] },
   flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },

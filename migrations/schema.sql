@@ -2518,13 +2518,6 @@ CREATE OR REPLACE FUNCTION public.api_payload_of(sale sales)
 RETURN CASE WHEN ((sale).amount_source = 'api'::amount_source) THEN payload_of(sale) ELSE NULL::jsonb END
 ;
 
-CREATE OR REPLACE FUNCTION public.application_confirmed_within()
- RETURNS interval
- LANGUAGE sql
- IMMUTABLE
-RETURN '7 days'::interval
-;
-
 CREATE OR REPLACE FUNCTION public.application_rests_after_rejection()
  RETURNS interval
  LANGUAGE sql
@@ -3258,7 +3251,7 @@ begin
   returning id into application_id;
   outcome := 'applied';
   if of_user_id is not null then
-    select c.outcome into outcome from confirm_application(of_program_id, application_id, code_digits, null) c;
+    select c.outcome into outcome from confirm_application(of_program_id, application_id, null, code_digits, null) c;
   end if;
 end $function$
 ;
@@ -3381,7 +3374,7 @@ begin
   select a.new_id into found_id from archive_rows a
   where a.program_id = row_of.program_id and a.import_id = row_of.import_id and a.kind = of_kind and a.old_id = named;
   if found_id is null then
-    perform refuse_archive(format('%s refers to a row of %s that the archive does not have.', row_of.kind, of_kind));
+    perform refuse_archive('row_missing', format('%s %s', row_of.kind, of_kind));
   end if;
   return found_id;
 end $function$
@@ -3408,11 +3401,12 @@ CREATE OR REPLACE FUNCTION public.archived_terms(row_of archive_rows, terms line
 RETURN (SELECT array_agg(ROW(archived_id(archived_terms.row_of, 'rules'::text, t.rule_id), t.commission_bp, t.commission_months, t.fixed_cents, t.cap_cents, t.weight)::line_terms ORDER BY t.place) AS array_agg FROM unnest(archived_terms.terms) WITH ORDINALITY t(rule_id, commission_bp, commission_months, fixed_cents, cap_cents, weight, place))
 ;
 
-CREATE OR REPLACE FUNCTION public.ask_for_payout_address(of_program_id bigint)
+CREATE OR REPLACE FUNCTION public.ask_for_missing(of_program_id bigint, of_exclusion_reason text)
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 declare
+  missing constant text := case of_exclusion_reason when 'no_payout_address' then 'payout_address' when 'no_tax_form' then 'tax_form' end;
   partner_count integer := 0;
   due record;
   of_cause text;
@@ -3422,40 +3416,14 @@ begin
   for due in
     select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
     join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
-    where d.program_id = of_program_id and d.exclusion_reason = 'no_payout_address' group by d.partner_id order by d.partner_id
+    where d.program_id = of_program_id and d.exclusion_reason = of_exclusion_reason group by d.partner_id order by d.partner_id
   loop
-    of_cause := format('payout_address:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
+    of_cause := format('%s:%s:%s', missing, due.partner_id, (now() at time zone 'UTC')::date);
     if not exists (
-      select from outbox o where o.program_id = of_program_id and o.kind = 'payout_address_needed' and o.audience = 'partner' and o.cause = of_cause
+      select from outbox o
+      where o.program_id = of_program_id and o.kind = missing || '_needed' and o.audience = 'partner' and o.cause = of_cause
     ) then
-      perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
-        jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
-      partner_count := partner_count + 1;
-    end if;
-  end loop;
-  return partner_count;
-end $function$
-;
-
-CREATE OR REPLACE FUNCTION public.ask_for_tax_forms(of_program_id bigint)
- RETURNS integer
- LANGUAGE plpgsql
-AS $function$
-declare
-  partner_count integer := 0;
-  due record;
-  of_cause text;
-begin
-  for due in
-    select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
-    join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
-    where d.program_id = of_program_id and d.exclusion_reason = 'no_tax_form' group by d.partner_id order by d.partner_id
-  loop
-    of_cause := format('tax_form:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
-    if not exists (
-      select from outbox o where o.program_id = of_program_id and o.kind = 'tax_form_needed' and o.audience = 'partner' and o.cause = of_cause
-    ) then
-      perform write_outbox(of_program_id, 'tax_form_needed', 'partner', due.partner_id, of_cause,
+      perform write_outbox(of_program_id, missing || '_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
       partner_count := partner_count + 1;
     end if;
@@ -3865,8 +3833,8 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at',
-    'earlier_shadow_times');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version',
+    'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at', 'earlier_shadow_times');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;
@@ -4026,7 +3994,7 @@ begin
   if not found then
     raise exception 'the archive is not being applied' using errcode = 'program_limit_exceeded', constraint = 'archive_applied';
   elsif not is_unused(of_program_id) then
-    perform refuse_archive('This program already has partners, rules, terms or sales. Create a program and import the archive there.');
+    perform refuse_archive('program_used', null);
   end if;
   perform set_config('svc.restoring', 'on', true);
   delete from minimum_payouts m where m.program_id = of_program_id;
@@ -4091,12 +4059,11 @@ declare
   of_workspace_id text := (select p.workspace_id from programs p where p.id = of_program_id);
 begin
   perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
-  why_not := coalesce(refusal_of_archive(of_program_id), (
-    select 'The archives of a workspace can have ' || pg_size_pretty(most_bytes) || ' a day. Import this one tomorrow.'
-    from imports i join programs p on p.id = i.program_id
+  why_not := case when not is_unused(of_program_id) then 'program_used' else (
+    select 'too_many_bytes' from imports i join programs p on p.id = i.program_id
     where p.workspace_id = of_workspace_id and i.created_at > now() - interval '1 day'
     having sum(i.archive_bytes) + bytes > most_bytes
-  ));
+  ) end;
   if why_not is null then
     update imports i set archive_bytes = bytes where i.program_id = of_program_id and i.id = of_import_id;
   end if;
@@ -5094,7 +5061,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.confirm_application(of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, OUT outcome text, OUT is_first boolean, OUT invited boolean)
+CREATE OR REPLACE FUNCTION public.confirm_application(of_program_id bigint, of_application_id bigint, unconfirmed_kept interval, code_digits text, invitation_hash bytea, OUT outcome text, OUT is_first boolean, OUT invited boolean)
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5111,7 +5078,7 @@ begin
   if application.status <> 'unverified' then
     outcome := application.status;
     return;
-  elsif application.id is null or application.applied_at < now() - application_confirmed_within() then
+  elsif application.id is null or application.applied_at < now() - unconfirmed_kept then
     return;
   end if;
   select s.outcome into outcome from standing_of_applicant(of_program_id, application.email, application.user_id) s;
@@ -5906,7 +5873,7 @@ begin
   ) l;
   select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
   if run_id is null then
-    perform ask_for_tax_forms(of_program_id);
+    perform ask_for_missing(of_program_id, 'no_tax_form');
   end if;
   if run_id is not null or not exists (
     select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)
@@ -7178,7 +7145,7 @@ begin
     select from customers c where c.program_id = of_program_id and c.imported_at is null
       and least(c.signup_date, c.provisional_lead_at) < timestamptz '2020-01-01 00:00+00'
   ) then
-    perform refuse_archive('A lead is older than 2020, when no such service existed.');
+    perform refuse_archive('lead_too_old', null);
   end if;
   perform derive_from_archive(of_program_id, of_import_id);
   update programs p set moved_in_at = now() where p.id = of_program_id;
@@ -7224,12 +7191,12 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, remark text)
+CREATE OR REPLACE FUNCTION public.finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, if_used text, remark text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
-  why_not := coalesce(why_not, refusal_of_archive(of_program_id));
+  why_not := coalesce(why_not, case when not is_unused(of_program_id) then if_used end);
   update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
     state = case when why_not is null then 'planned' else 'failed' end
   where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
@@ -11176,7 +11143,7 @@ begin
       ) f
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
-      if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then
+      if endpoint.failing_since <= now() - webhooks_disabled_after() and endpoint.disabled_at is null then
         perform disable_webhooks(endpoint);
       end if;
     end if;
@@ -11312,13 +11279,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refusal_of_archive(of_program_id bigint)
- RETURNS text
- LANGUAGE sql
- STABLE
-RETURN CASE WHEN (NOT is_unused(of_program_id)) THEN 'This program already has partners, rules, terms or sales. An archive fills a new program only. Create a program and import it there.'::text ELSE NULL::text END
-;
-
 CREATE OR REPLACE FUNCTION public.refuse_adjustment_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -11337,12 +11297,12 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.refuse_archive(why text)
+CREATE OR REPLACE FUNCTION public.refuse_archive(reason text, details text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
-  raise exception '%', why using errcode = 'data_exception', constraint = 'archive_refused';
+  raise exception '%', reason using errcode = 'data_exception', constraint = 'archive_refused', detail = coalesce(details, '');
 end $function$
 ;
 
@@ -13699,6 +13659,13 @@ CREATE OR REPLACE FUNCTION public.webhooks_at_once()
  LANGUAGE sql
  IMMUTABLE
 RETURN 4
+;
+
+CREATE OR REPLACE FUNCTION public.webhooks_disabled_after()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE
+RETURN '5 days'::interval
 ;
 
 CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cookie_window_days integer)

@@ -10,6 +10,7 @@ import { returnPayout } from '../lib/money/payouts.ts'
 import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
 import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { enterShadowMode, leaveShadowMode, readShadowMode } from '../lib/programs/shadow-mode.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
@@ -296,6 +297,18 @@ test('the archives of a workspace store up to 1 GiB of rows in a day, and none f
   await sql.query('update imports set archive_bytes = $2 where program_id = $1', [programId, 2 ** 30])
   expect(await importedInto(other, archive)).toMatchObject({ problem: expect.stringContaining('a day') })
   expect(await stored()).toBe(before)
+})
+
+test('a planned archive is not applied to a program that came into use since', async () => {
+  const other = await newProgram()
+  const importId = await createImport(db, env, other, 'archive')
+  const files = [{ name: 'program.zip', content: archive }]
+  await importFiles(db, env, other, importId, { source: 'archive', files, mappings: {}, seconds: 9 })
+  await addPartner(db, { programId: other, name: 'Early', email: 'early@example.com', code: 'early' })
+  expect(await applyImport(db, env, other, importId, 9)).toMatchObject({
+    state: 'failed',
+    problem: expect.stringMatching(/^This program already has partners.* import it there\.$/),
+  })
 })
 
 test('an instance with a different key for e-mail addresses drops their hashes and reports it', async () => {

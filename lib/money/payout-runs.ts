@@ -186,10 +186,10 @@ export async function askForPayoutAddress(
   db: Database,
   programId: number,
 ): Promise<{ count: number; outbox: RelayMessage[] }> {
-  const ask = call('ask_for_payout_address', { of_program_id: programId })
+  const ask = call('ask_for_missing', { of_program_id: programId, of_exclusion_reason: 'no_payout_address' })
   const [[row], [written]] = await retryOnce(() => db.batch([ask, writtenMessages()]))
   return {
-    count: row?.ask_for_payout_address ?? 0,
+    count: row?.ask_for_missing ?? 0,
     outbox: messagesAbout({ program_id: programId, ...written }),
   }
 }

@@ -4,6 +4,7 @@ import { checks } from '../audit/checks.ts'
 import { type Check, planSettings } from '../audit/run-checks.ts'
 import { call, type Database, statementOf, violatedConstraint } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import { defaultClickMonths } from '../tracking/retention.ts'
 import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archive-kinds.ts'
 import { emailKey, patientMilliseconds } from './exports.ts'
 import {
@@ -50,7 +51,7 @@ export async function planArchive(
         most_bytes: mostBytesOfDay,
       }),
     )
-    if (begun?.why_not) throw new RefusedArchive(begun.why_not)
+    if (begun?.why_not) throw new RefusedArchive(refusalOf(begun.why_not, ''))
     const isOwnKey = manifest.email_key === (await emailKey(emailHashKey))
     if (!isOwnKey) remark = otherKey
     let stored = 0
@@ -71,6 +72,7 @@ export async function planArchive(
     of_program_id: programId,
     of_import_id: importId,
     why_not: problem,
+    if_used: refusalOf('program_used', ''),
     remark,
   })
   await db.waiting(patientMilliseconds).query(finish)
@@ -124,7 +126,9 @@ export async function applyArchive(db: Database, programId: number, importId: nu
     ])
   } catch (error) {
     if (violatedConstraint(error) === 'archive_applied') return
-    await patient.query(call('finish_reading_archive', { ...ids, why_not: problemIn(error), remark: null }))
+    await patient.query(
+      call('finish_reading_archive', { ...ids, why_not: problemIn(error), if_used: null, remark: null }),
+    )
   }
 }
 
@@ -171,13 +175,32 @@ const checksOfRows = checks.filter(({ query }) => !ownTables.test(query))
 /** Refuses the archive if its rows break a rule of the audit. */
 const checkStatement = ({ name, query }: Check, programId: number) =>
   statementOf(
-    `select refuse_archive(left(format('The rows do not add up. Rule: %s. Found: %s. Expected: %s.', $2::text, found, expected), 900))
+    `select refuse_archive('rows_differ', left(format('Rule: %s. Found: %s. Expected: %s.', $2::text, found, expected), 900))
     from (${query}) off limit 1`,
     [programId, name],
   )
 
 /** Older clicks belong to months that are deleted here. */
-const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - interval '25 months')`
+const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - make_interval(months => ${defaultClickMonths}))`
+
+/** Returns the sentence for a reason of the database functions. `details` completes some of them. */
+function refusalOf(reason: string, details: string): string {
+  const again = 'Export the program again.'
+  switch (reason) {
+    case 'program_used':
+      return 'This program already has partners, rules, terms or sales. An archive fills a new program only. Create a program and import it there.'
+    case 'too_many_bytes':
+      return `The archives of a workspace can have ${mostBytesOfDay / 1024 ** 3} GiB of rows a day. Import this one tomorrow.`
+    case 'row_missing': {
+      const [kind = '', of = ''] = details.split(' ')
+      return `${kind} refers to a row of ${of} that the archive does not have. ${again}`
+    }
+    case 'lead_too_old':
+      return `A lead is older than 2020, when no such service existed. ${again}`
+    default:
+      return `The rows do not add up. ${details} ${again}`
+  }
+}
 
 /** Returns the reason for an error in an archive. Throws other errors. */
 function problemIn(error: unknown): string {
@@ -185,6 +208,6 @@ function problemIn(error: unknown): string {
   if (error instanceof RangeError) return 'The archive has a value that is nested too deeply. Export the program again.'
   // A value that the database refuses: of a wrong form, against a constraint, or too large for an index.
   if (!(error instanceof NeonDbError) || !/^(22|23|54)/.test(error.code ?? '')) throw error
-  if (error.constraint === 'archive_refused') return `${error.message} Export the program again.`
+  if (error.constraint === 'archive_refused') return refusalOf(error.message, error.detail ?? '')
   return `The rows of the archive contradict each other or are not valid (${error.constraint ?? error.message.slice(0, 200)}). Export the program again.`
 }

@@ -1,6 +1,7 @@
 import type { Database } from '../database.ts'
 import { chooseLanguage } from '../languages.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
+import { terms } from '../retention.ts'
 import { mails } from '../texts/messages/mails.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
 import { readHost } from './hosts.ts'
@@ -57,8 +58,8 @@ export async function mailConfirmation(
   })
 }
 
-/** The number of days to confirm an application. `application_confirmed_within()` in the database has the same value. */
-const confirmDays = 7
+/** The number of days to confirm an application. */
+const confirmDays = Number.parseInt(terms.unconfirmed_applications)
 
 /** Mails the reason why an application was not accepted. The page itself must not reveal to strangers who is a partner. */
 export async function mailOutcome(

@@ -8,7 +8,7 @@ import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { hasWords, kysely } from '../kysely.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
-import { terms } from '../retention.ts'
+import { keptSince, terms } from '../retention.ts'
 import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
 
@@ -237,7 +237,9 @@ export async function findApplication(db: Database, token: string) {
       ])
       .where('a.token_hash', '=', await hashToken(token))
       .where('g.deleted_at', 'is', null)
-      .where(sql<boolean>`(a.status <> 'unverified' or a.applied_at > now() - application_confirmed_within())`),
+      .where((eb) =>
+        eb.or([eb('a.status', '<>', 'unverified'), eb('a.applied_at', '>', keptSince('unconfirmed_applications'))]),
+      ),
   )
   return application
 }
@@ -255,6 +257,7 @@ export async function confirmApplication(db: Database, { program_id: programId, 
       call('confirm_application', {
         of_program_id: programId,
         of_application_id: id,
+        unconfirmed_kept: terms.unconfirmed_applications,
         code_digits: digits,
         invitation_hash: invitationHash,
       }),

@@ -25,11 +25,12 @@ export async function dropClickMonth(db: Database, months: number): Promise<stri
   }
 }
 
-const defaultMonths = 25
+/** How many months a deployment keeps click events by default. */
+export const defaultClickMonths = 25
 
 /** Returns how many months the deployment keeps click events: CLICK_RETENTION_MONTHS, or 25 if it is empty. */
 export function clickRetentionMonths(value: string | undefined): number {
-  const months = Number(value || defaultMonths)
+  const months = Number(value || defaultClickMonths)
   if (!Number.isInteger(months) || months < 1) {
     throw new Error('CLICK_RETENTION_MONTHS must be a whole number of months, at least 1, or empty for 25.')
   }

@@ -254,8 +254,8 @@ begin
   end if;
   select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
-  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version', 'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at',
-    'earlier_shadow_times');
+  where n.value is distinct from o.value and n.key not like 'processor\_%' and n.key not in ('webhook_types', 'rules_version',
+    'domain_verified_at', 'domain_proven_at', 'shadow_since', 'shadow_ended_at', 'earlier_shadow_times');
   if changed is not null then
     perform write_program_audit(new.id, 'program.changed', null, changed);
   end if;

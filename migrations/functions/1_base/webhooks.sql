@@ -134,14 +134,8 @@ create or replace trigger partners_accepted_webhooks after update on partners
   for each row when (new.user_id is not null and new.ended_at is null and (old.user_id is null or old.ended_at is not null))
   execute function send_webhooks_of_partner();
 
--- The wait before the next attempt, by the number of failed attempts. Null after the last.
-create or replace function webhook_delay(attempt_count integer) returns interval language sql immutable
-return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[attempt_count];
-
--- The number of concurrent requests to one endpoint, and the pause after a failure.
+-- The number of concurrent requests to one endpoint.
 create or replace function webhooks_at_once() returns integer language sql immutable return 4;
-create or replace function webhook_rest(failures integer) returns interval language sql immutable
-return case when failures < 3 then interval '5 s' else interval '1 min' end;
 
 -- The number of concurrent requests of one workspace. It is a quarter of the capacity of one consumer with all its lanes, so that a
 -- workspace with slow endpoints does not delay others.
@@ -290,7 +284,7 @@ begin
       ) f
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
-      if endpoint.failing_since <= now() - interval '5 days' and endpoint.disabled_at is null then
+      if endpoint.failing_since <= now() - webhooks_disabled_after() and endpoint.disabled_at is null then
         perform disable_webhooks(endpoint);
       end if;
     end if;

@@ -39,9 +39,11 @@ join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0 and not in_shadow_mode(p.program_id);
 
--- Asks partners with due money and an account for their missing payout address. A partner is asked once a day. Returns how many it asked.
-create or replace function ask_for_payout_address(of_program_id bigint) returns integer language plpgsql as $$
+-- Asks partners with due money and an account for what their payout still lacks: a payout address or a tax form. A partner is asked once a
+-- day. Returns how many it asked.
+create or replace function ask_for_missing(of_program_id bigint, of_exclusion_reason text) returns integer language plpgsql as $$
 declare
+  missing constant text := case of_exclusion_reason when 'no_payout_address' then 'payout_address' when 'no_tax_form' then 'tax_form' end;
   partner_count integer := 0;
   due record;
   of_cause text;
@@ -51,37 +53,14 @@ begin
   for due in
     select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
     join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
-    where d.program_id = of_program_id and d.exclusion_reason = 'no_payout_address' group by d.partner_id order by d.partner_id
+    where d.program_id = of_program_id and d.exclusion_reason = of_exclusion_reason group by d.partner_id order by d.partner_id
   loop
-    of_cause := format('payout_address:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
+    of_cause := format('%s:%s:%s', missing, due.partner_id, (now() at time zone 'UTC')::date);
     if not exists (
-      select from outbox o where o.program_id = of_program_id and o.kind = 'payout_address_needed' and o.audience = 'partner' and o.cause = of_cause
+      select from outbox o
+      where o.program_id = of_program_id and o.kind = missing || '_needed' and o.audience = 'partner' and o.cause = of_cause
     ) then
-      perform write_outbox(of_program_id, 'payout_address_needed', 'partner', due.partner_id, of_cause,
-        jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
-      partner_count := partner_count + 1;
-    end if;
-  end loop;
-  return partner_count;
-end $$;
-
--- Notifies partners that their payout waits for a tax form, once a day. Returns how many it notified.
-create or replace function ask_for_tax_forms(of_program_id bigint) returns integer language plpgsql as $$
-declare
-  partner_count integer := 0;
-  due record;
-  of_cause text;
-begin
-  for due in
-    select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
-    join partners r on r.program_id = d.program_id and r.id = d.partner_id and r.user_id is not null
-    where d.program_id = of_program_id and d.exclusion_reason = 'no_tax_form' group by d.partner_id order by d.partner_id
-  loop
-    of_cause := format('tax_form:%s:%s', due.partner_id, (now() at time zone 'UTC')::date);
-    if not exists (
-      select from outbox o where o.program_id = of_program_id and o.kind = 'tax_form_needed' and o.audience = 'partner' and o.cause = of_cause
-    ) then
-      perform write_outbox(of_program_id, 'tax_form_needed', 'partner', due.partner_id, of_cause,
+      perform write_outbox(of_program_id, missing || '_needed', 'partner', due.partner_id, of_cause,
         jsonb_build_object('amount_cents', due.payable_cents, 'currency', due.currency));
       partner_count := partner_count + 1;
     end if;

@@ -29,7 +29,7 @@ begin
   ) l;
   select r.id into run_id from payout_runs r where r.program_id = of_program_id and r.request_id = request;
   if run_id is null then
-    perform ask_for_tax_forms(of_program_id);
+    perform ask_for_missing(of_program_id, 'no_tax_form');
   end if;
   if run_id is not null or not exists (
     select from payouts_due d join unnest(locked_partner_ids, locked_currencies) l (partner_id, currency) using (partner_id, currency)

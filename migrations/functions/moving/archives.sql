@@ -17,10 +17,10 @@ begin
   perform write_program_audit(of_program_id, 'program.exported', export_id::text, null);
 end $$;
 
--- Refuses an archive with a message for its owner.
-create or replace function refuse_archive(why text) returns void language plpgsql as $$
+-- Refuses an archive. lib/moving/import-archive.ts has the sentence of each reason.
+create or replace function refuse_archive(reason text, details text) returns void language plpgsql as $$
 begin
-  raise exception '%', why using errcode = 'data_exception', constraint = 'archive_refused';
+  raise exception '%', reason using errcode = 'data_exception', constraint = 'archive_refused', detail = coalesce(details, '');
 end $$;
 
 -- The new id of a row that another row of the archive refers to.
@@ -34,7 +34,7 @@ begin
   select a.new_id into found_id from archive_rows a
   where a.program_id = row_of.program_id and a.import_id = row_of.import_id and a.kind = of_kind and a.old_id = named;
   if found_id is null then
-    perform refuse_archive(format('%s refers to a row of %s that the archive does not have.', row_of.kind, of_kind));
+    perform refuse_archive('row_missing', format('%s %s', row_of.kind, of_kind));
   end if;
   return found_id;
 end $$;
@@ -94,14 +94,8 @@ begin
   outcome := case when found then 'complete' else 'stored' end;
 end $$;
 
--- The reason why an archive cannot fill the program, or null.
-create or replace function refusal_of_archive(of_program_id bigint) returns text language sql stable
-return case when not is_unused(of_program_id) then
-  'This program already has partners, rules, terms or sales. An archive fills a new program only. Create a program and import it there.'
-end;
-
--- Begins to read an archive of this size. Returns the reason why its rows cannot be stored: the program is in use, or the archives of the
--- workspace have too many bytes today. The calls of a workspace run one at a time.
+-- Begins to read an archive of this size. Returns the reason why its rows cannot be stored: the program is in use (`program_used`), or the
+-- archives of the workspace have too many bytes today (`too_many_bytes`). The calls of a workspace run one at a time.
 create or replace function begin_reading_archive(
   of_program_id bigint, of_import_id bigint, bytes bigint, most_bytes bigint, out why_not text
 ) language plpgsql as $$
@@ -109,22 +103,22 @@ declare
   of_workspace_id text := (select p.workspace_id from programs p where p.id = of_program_id);
 begin
   perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
-  why_not := coalesce(refusal_of_archive(of_program_id), (
-    select 'The archives of a workspace can have ' || pg_size_pretty(most_bytes) || ' a day. Import this one tomorrow.'
-    from imports i join programs p on p.id = i.program_id
+  why_not := case when not is_unused(of_program_id) then 'program_used' else (
+    select 'too_many_bytes' from imports i join programs p on p.id = i.program_id
     where p.workspace_id = of_workspace_id and i.created_at > now() - interval '1 day'
     having sum(i.archive_bytes) + bytes > most_bytes
-  ));
+  ) end;
   if why_not is null then
     update imports i set archive_bytes = bytes where i.program_id = of_program_id and i.id = of_import_id;
   end if;
 end $$;
 
--- Ends the reading of an archive. The import is then planned, or failed with this problem.
-create or replace function finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, remark text) returns void
-language plpgsql as $$
+-- Ends the reading of an archive. The import is then planned, or failed with this problem. `if_used` is the problem of a program that is in
+-- use by now.
+create or replace function finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, if_used text, remark text)
+returns void language plpgsql as $$
 begin
-  why_not := coalesce(why_not, refusal_of_archive(of_program_id));
+  why_not := coalesce(why_not, case when not is_unused(of_program_id) then if_used end);
   update imports i set problem = coalesce(why_not, remark), planned_at = case when why_not is null then now() end,
     state = case when why_not is null then 'planned' else 'failed' end
   where i.program_id = of_program_id and i.id = of_import_id and i.state in ('reading', 'planned', 'applying');
@@ -148,7 +142,7 @@ begin
   if not found then
     raise exception 'the archive is not being applied' using errcode = 'program_limit_exceeded', constraint = 'archive_applied';
   elsif not is_unused(of_program_id) then
-    perform refuse_archive('This program already has partners, rules, terms or sales. Create a program and import the archive there.');
+    perform refuse_archive('program_used', null);
   end if;
   perform set_config('svc.restoring', 'on', true);
   delete from minimum_payouts m where m.program_id = of_program_id;
@@ -206,7 +200,7 @@ begin
     select from customers c where c.program_id = of_program_id and c.imported_at is null
       and least(c.signup_date, c.provisional_lead_at) < timestamptz '2020-01-01 00:00+00'
   ) then
-    perform refuse_archive('A lead is older than 2020, when no such service existed.');
+    perform refuse_archive('lead_too_old', null);
   end if;
   perform derive_from_archive(of_program_id, of_import_id);
   update programs p set moved_in_at = now() where p.id = of_program_id;

@@ -1,7 +1,6 @@
 -- Applications to a program through its public page or its own form (lib/programs/join-page.ts, applications.ts).
 
--- How long an application can be confirmed, and how long a rejected person must wait.
-create or replace function application_confirmed_within() returns interval language sql immutable return interval '7 days';
+-- How long a rejected person must wait before they can apply again.
 create or replace function application_rests_after_rejection() returns interval language sql immutable return interval '30 days';
 
 -- Changes the given settings of a program's page. A program permanently keeps up to five addresses. A new text of the terms is a new version.
@@ -127,7 +126,7 @@ begin
   returning id into application_id;
   outcome := 'applied';
   if of_user_id is not null then
-    select c.outcome into outcome from confirm_application(of_program_id, application_id, code_digits, null) c;
+    select c.outcome into outcome from confirm_application(of_program_id, application_id, null, code_digits, null) c;
   end if;
 end $$;
 
@@ -181,7 +180,8 @@ end $$;
 -- `approved`, or the reason why the application no longer counts. `is_first` is true if this call confirmed it. Null if there is no such
 -- application to confirm.
 create or replace function confirm_application(
-  of_program_id bigint, of_application_id bigint, code_digits text, invitation_hash bytea, out outcome text, out is_first boolean, out invited boolean
+  of_program_id bigint, of_application_id bigint, unconfirmed_kept interval, code_digits text, invitation_hash bytea,
+  out outcome text, out is_first boolean, out invited boolean
 ) language plpgsql as $$
 declare
   application applications;
@@ -196,7 +196,7 @@ begin
   if application.status <> 'unverified' then
     outcome := application.status;
     return;
-  elsif application.id is null or application.applied_at < now() - application_confirmed_within() then
+  elsif application.id is null or application.applied_at < now() - unconfirmed_kept then
     return;
   end if;
   select s.outcome into outcome from standing_of_applicant(of_program_id, application.email, application.user_id) s;
