@@ -48,7 +48,6 @@ interface Query {
 }
 
 /** All pools share Postgres' 200 connections. */
-const maxConnectionsPerPool = 24
 const maxPools = 50
 const maxNamedStatements = 500
 
@@ -61,9 +60,10 @@ const maxNamedStatements = 500
  * /control/faults` takes a {@link Fault}, `DELETE /control` resets everything. The header `Inject-Fault` holds a fault for one request, as
  * JSON. All of these need the header `Control-Token`. Web pages are refused.
  *
+ * @param maxConnections of each database
  * @see https://github.com/neondatabase/neon/blob/main/proxy/README.md for the protocol
  */
-export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
+export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoint> {
   const pools = new Map<string, Pool>()
   const statementNames = new Map<string, string>()
   let faults: Required<Fault>[] = []
@@ -78,7 +78,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
   function poolOf(connectionString: string): Pool {
     const known = pools.get(connectionString)
     pools.delete(connectionString)
-    const pool = known ?? openPool(connectionString)
+    const pool = known ?? openPool(connectionString, maxConnections)
     pools.set(connectionString, pool)
     const [oldest] = pools.keys()
     if (pools.size > maxPools && oldest) {
@@ -195,7 +195,7 @@ export async function startNeonEndpoint(port = 0): Promise<NeonEndpoint> {
     })
   })
   server.keepAliveTimeout = 60_000
-  server.listen(port, '127.0.0.1')
+  server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('The endpoint has no port.')
@@ -225,8 +225,9 @@ async function delay(milliseconds: number): Promise<void> {
   while (performance.now() < due) await turn()
 }
 
-function openPool(connectionString: string): Pool {
-  const pool = new Pool({ connectionString, max: maxConnectionsPerPool, pipeline: true })
+function openPool(connectionString: string, max: number): Pool {
+  // A new connection plans everything again, so connections outlive a pause.
+  const pool = new Pool({ connectionString, max, pipeline: true, idleTimeoutMillis: 60_000 })
   // A broken connection fails its statements and the pool replaces it, so these events don't need handling.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))

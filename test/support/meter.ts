@@ -26,6 +26,39 @@ export interface MeteredPostgres extends Postgres, Meter {
   spend(id: number): void
 }
 
+/** How many connections work at once before a statement waits for one, and how long it waits before it takes another one. */
+const workingAtOnce = 3
+const patienceMs = 50
+
+/**
+ * Reuses connections before it opens others. A new connection loads the catalog and plans every statement and function again, which takes
+ * more processor time than most tests. Statements that wait for each other's locks still get a connection each.
+ */
+export function reuseConnections(postgres: Postgres): Postgres {
+  let working = 0
+  const waiting = new Set<() => void>()
+  return {
+    async run(...asked) {
+      if (working >= workingAtOnce) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        waiting.add(resolve)
+        const patience = setTimeout(resolve, patienceMs)
+        await promise
+        clearTimeout(patience)
+        waiting.delete(resolve)
+      }
+      working += 1
+      try {
+        return await postgres.run(...asked)
+      } finally {
+        working -= 1
+        const [next] = waiting
+        next?.()
+      }
+    },
+  }
+}
+
 const backendEnds = { text: 'select pg_terminate_backend(pg_backend_pid())', parameters: [] }
 
 /**

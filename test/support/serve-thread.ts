@@ -11,7 +11,7 @@ import { readSource } from '../../lib/serve/sources.ts'
 import { readTrusted } from '../../lib/serve/settings.ts'
 import { shareClicks } from '../../lib/serve/shared-clicks.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
-import { meter, type SharedFault } from './meter.ts'
+import { meter, reuseConnections, type SharedFault } from './meter.ts'
 
 /** The service that the thread runs for a test file. */
 export interface ThreadOptions {
@@ -101,7 +101,7 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
     environment,
     common,
     rateLimits: openRateLimits(),
-    postgres: countedPostgres(pool, ports),
+    postgres: countedPostgres(reuseConnections(pool), ports),
   }
   const service = await loadFunctions(loaded)
   const answer = (request: Request, context: Context) => {

@@ -11,7 +11,7 @@ import type { Queue } from '../../lib/local/queue.ts'
 import { type LocalStripe, startLocalStripe } from '../../lib/local/stripe.ts'
 import { openPool } from '../../lib/commands/postgres.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
-import { type Meter, meter, type MeteredPostgres } from './meter.ts'
+import { type Meter, meter, type MeteredPostgres, reuseConnections } from './meter.ts'
 
 /**
  * The ways to run the service. `workerd`: functions in workerd with Neon's driver, as on Cloudflare. `serve`: functions
@@ -95,7 +95,7 @@ export async function startEndpoint(on?: RunOn): Promise<TestEndpoint>
 export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
   const database = await createDatabase()
   const { databaseUrl } = database
-  const neon = await startNeonEndpoint()
+  const neon = await startNeonEndpoint(6)
   afterAll(() => neon.close())
   const env: TestEndpoint['env'] = { DATABASE_URL: databaseUrl, NEON_ENDPOINT: neon.url }
   if (on === 'workers') return { ...database, neon, env, db: new Database(env) }
@@ -105,7 +105,7 @@ export async function startEndpoint(on: RunOn = runOn): Promise<TestEndpoint> {
     hashAsElsewhere()
     await pool.end()
   })
-  const metered = meter(pool)
+  const metered = meter(reuseConnections(pool))
   env.POSTGRES = metered
   return { ...database, neon: metered, env, db: new Database(env) }
 }
