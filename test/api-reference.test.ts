@@ -276,12 +276,13 @@ describe('the reference page', async () => {
   await sheet.evaluate(`document.querySelectorAll('details').forEach((one) => (one.open = true))`)
 
   test.for([
-    ['light', 1280],
-    ['dark', 390],
+    ['light', 390],
+    ['dark', 1280],
   ] as const)('%s at %i pixels: axe finds nothing, and the page fits the screen', async ([colorScheme, width]) => {
     await sheet.emulateMedia({ colorScheme })
     await sheet.setViewportSize({ width, height: 900 })
-    expect(await axeFindings(sheet)).toEqual([])
+    // In dark mode, only colors differ.
+    expect(await axeFindings(sheet, { colours: colorScheme === 'dark' })).toEqual([])
     expect(await sheet.evaluate('document.documentElement.scrollWidth')).toBe(width)
   })
 })

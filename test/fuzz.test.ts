@@ -25,8 +25,10 @@ const expectedStatuses = (route: string) =>
       ? [400, 401, 404]
       : [404]
 
+const stage = await open()
+
 test.each(strangeIds)("pages, resources and forms don't accept the id %j", async (strange) => {
-  const { callers, ids, sandbox: own } = await open()
+  const { callers, ids, sandbox: own } = stage
   // A path parameter that isn't a database id can have any value.
   const names = Object.keys(ids).filter((name) => /id$/i.test(name))
   const calls = routes.flatMap((route) => {
@@ -59,7 +61,7 @@ test(
   async () => {
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
     const { baseUrl } = stack
-    const forms = await readForms(baseUrl, routes, await open())
+    const forms = await readForms(baseUrl, routes, stage)
     // Most forms are on the pages, and attempts begin with their fields.
     expect(forms.size).toBeGreaterThan(30)
     const { wrong, statuses, sales } = await fuzz({
