@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import { Client } from 'pg'
 import { afterAll, describe, expect, inject, test, vi } from 'vitest'
 import { migrate, readSqlFiles, requireSchema } from '../lib/commands/migrate.ts'
+import { hazardsOf } from './support/migration-hazards.ts'
 
 const adminUrl = inject('adminUrl')
 const admin = new Client({ connectionString: adminUrl })
@@ -24,6 +25,9 @@ afterAll(async () => {
   for (const name of databases) await admin.query(`drop database ${name} with (force)`)
   await admin.end()
 })
+
+/** The files up to this one create a new database, so they may do anything. Until the first release, this is the newest file. */
+const newestOfFirstRelease = '0014_bulk_jobs.sql'
 
 const file = (name: string, sql: string) => ({ name, sql, checksum: createHash('sha256').update(sql).digest('hex') })
 const first = file('0001_first.sql', 'create table first (id int)')
@@ -104,6 +108,77 @@ test('a version runs on the schema of the next one, with a warning and without c
   expect(await isThere(url, 'next_sum')).toBe(1)
   expect(warn.mock.calls.flat()).toEqual(Array(2).fill(expect.stringContaining('9999_next.sql of a newer version')))
   warn.mockRestore()
+})
+
+describe('a migration that would block or break the running version is found', async () => {
+  const sql = new Client({ connectionString: await emptyDatabase() })
+  await sql.connect()
+  afterAll(() => sql.end())
+  await sql.query(`create table old (id int primary key, kind text, note text not null default '');
+    create table parent (id int primary key); create index old_kind on old (kind);
+    create table parts (at int) partition by range (at); create table parts_1 partition of parts for values from (0) to (9)`)
+  const concurrently = '-- outside a transaction\n'
+
+  test.each<[hazard: string, statements: string, found: RegExp]>([
+    ['a dropped table', 'drop table parent', /^parent is gone/],
+    ['a renamed table', 'alter table parent rename to other', /^parent is gone/],
+    ['a dropped column', 'alter table old drop column kind', /^old\.kind is gone.*\n.*old_kind/],
+    ['a renamed column', 'alter table old rename kind to sort', /^old\.kind is gone/],
+    ['another type', 'alter table old alter id type bigint', /rewritten.*\n.*old\.id gets another type/],
+    ['a smaller change of a type', 'alter table old alter kind type varchar(9)', /old\.kind gets another type/],
+    ['a required column', 'alter table old alter kind set not null', /^old\.kind becomes required/],
+    ['a new required column', 'alter table old add more int not null', /^old\.more is required/],
+    ['a default for each row', 'alter table old add more uuid default gen_random_uuid()', /^old is rewritten/],
+    ['a check', 'alter table old add constraint kinds check (kind > 0::text)', /^old\.kinds checks all rows/],
+    ['a foreign key', 'alter table old add foreign key (id) references parent', /^old\.old_id_fkey checks all rows/],
+    ['a unique constraint', 'alter table old add unique (kind)', /^old_kind_key is built under a lock/],
+    ['an index', 'create index on old (note)', /^old_note_idx is built under a lock/],
+    ['an index of partitions', 'create index on parts (at)', /^parts_1_at_idx is built.*\n?.*parts_at_idx is built/],
+    ['a dropped index', 'drop index old_kind', /^old_kind is dropped under a lock/],
+    ['an emptied table', 'truncate parent', /^parent is rewritten or emptied/],
+    ['an update of all rows', `update old set kind = 'a'`, /^old: its rows are locked/],
+  ])('%s', async (_, statements, found) => {
+    expect((await hazardsOf(sql, file('0002_new.sql', statements))).toSorted().join('\n')).toMatch(found)
+  })
+
+  test.each([
+    [
+      'a new table with everything',
+      'create table new (id int primary key references parent, at int not null); create index on new (at)',
+    ],
+    ['a column', 'alter table old add more int'],
+    ['a required column with a default', 'alter table old add more int not null default 0'],
+    ['a constraint that is not valid', 'alter table old add constraint kinds check (id > 0) not valid'],
+    [
+      'a view, a function and a trigger',
+      `create view seen as select id from old;
+      create function noted() returns trigger language plpgsql as $$ begin return new; end $$;
+      create trigger noted before insert on old for each row execute function noted()`,
+    ],
+    [
+      'an index outside a transaction',
+      `${concurrently}create index concurrently if not exists old_note on old (note);
+      drop index concurrently old_note`,
+    ],
+  ])('but %s is safe', async (_, statements) => {
+    expect(await hazardsOf(sql, file('0002_new.sql', statements))).toEqual([])
+  })
+
+  test('no migration after those of the first release has a hazard', async () => {
+    const numbered = readSqlFiles().filter(({ name }) => /^\d/.test(name))
+    const released = numbered.filter(({ name }) => name <= newestOfFirstRelease)
+    expect(released.at(-1)?.name).toBe(newestOfFirstRelease)
+    const later = numbered.slice(released.length)
+    if (later.length === 0) return
+    const url = await emptyDatabase()
+    const client = new Client({ connectionString: url })
+    await client.connect()
+    for (const [index, next] of later.entries()) {
+      await migrate(url, [...released, ...later.slice(0, index)])
+      expect(await hazardsOf(client, next), next.name).toEqual([])
+    }
+    await client.end()
+  })
 })
 
 test('a file that fails leaves no changes', async () => {

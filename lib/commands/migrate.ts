@@ -40,6 +40,8 @@ const isOfFunctions = ({ name }: SqlFile) => name.startsWith('functions/')
 /** The first line of a numbered file whose statements can't run in a transaction, such as `create index concurrently`. */
 const outsideMark = '-- outside a transaction\n'
 
+export const isOutsideTransaction = ({ sql }: SqlFile): boolean => sql.startsWith(outsideMark)
+
 /**
  * Brings a database to the newest schema and returns the names of the applied files. A second run changes nothing, and two
  * runners wait for each other. There are no down migrations.
@@ -194,8 +196,7 @@ async function isTrue(client: Client, query: string): Promise<boolean> {
 }
 
 async function applyOnce(client: Client, migration: SqlFile, migrations: SqlFile[]): Promise<boolean> {
-  if (!migration.sql.startsWith(outsideMark))
-    return await inTransaction(client, () => apply(client, migration, migrations))
+  if (!isOutsideTransaction(migration)) return await inTransaction(client, () => apply(client, migration, migrations))
   while (!(await isTrue(client, 'select pg_try_advisory_lock($1) as yes'))) await pause(100)
   try {
     return await apply(client, migration, migrations)
@@ -299,21 +300,22 @@ async function drop(client: Client, name: string, file: string): Promise<void> {
 }
 
 /** Runs the statements of a file one by one, so that every error has its line. */
-async function run(client: Client, { name, sql }: SqlFile): Promise<void> {
+async function run(client: Client, file: SqlFile): Promise<void> {
+  const { name, sql } = file
   for (const { start, text } of statementsOf(sql)) {
     try {
       await client.query(text)
     } catch (error) {
       const position = error instanceof DatabaseError && error.position ? Number(error.position) - 1 : 0
       const line = sql.slice(0, start + position).split('\n').length
-      const undone = sql.startsWith(outsideMark) ? '' : ' and was rolled back'
+      const undone = isOutsideTransaction(file) ? '' : ' and was rolled back'
       throw new OperatorError(`${name} failed in line ${line}${undone}: ${describe(error)}`, { cause: error })
     }
   }
 }
 
 /** Splits a text into statements with their offsets. Understands line comments, quotes and dollar quotes. */
-function statementsOf(sql: string): { start: number; text: string }[] {
+export function statementsOf(sql: string): { start: number; text: string }[] {
   const statements: { start: number; text: string }[] = []
   let end = 0
   for (const token of sql.matchAll(/--.*|'[^']*'|"[^"]*"|(\$\w*\$)[^]*?\1|;|$/g)) {
