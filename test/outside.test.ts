@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vit
 import * as publicAddress from '../lib/notifications/public-address.ts'
 import { sendWebhook } from '../lib/notifications/webhook-request.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
-import { selfSigned } from './support/tls-proxy.ts'
+import { selfSigned } from './support/self-signed.ts'
 
 /** The answer of an attacker's name server to this machine's resolver, and whether this machine counts as public. */
 const resolver = { answers: [] as string[], isLoopbackPublic: false }

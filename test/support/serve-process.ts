@@ -21,7 +21,7 @@ export const givenSecrets: Record<string, string> = Object.fromEntries(
   ]),
 )
 
-const startsWithinMilliseconds = 120_000
+const startsWithinMilliseconds = 300_000
 
 /** Starts `npm run serve` with only this environment, and resolves when it answers. The caller must end it. */
 export async function spawnServe(
