@@ -1,3 +1,5 @@
+import { mkdtempSync } from 'node:fs'
+import path from 'node:path'
 import { readOptions } from '../../lib/commands/command.ts'
 import { Pool } from 'pg'
 import color from 'picocolors'
@@ -19,17 +21,18 @@ import { openWorld, type World } from './world.ts'
  * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: runs histories under faults, eight programs with up to twelve concurrent
  * calls each. A twentieth of the seeds use workerd, and the rest run the same apps in this process. Kills Postgres with SIGKILL twice.
  * `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken endpoints. Then two processes of `npm run serve` are killed and
- * replaced, lose their database, and get wrong clocks. `--seeds 0` runs only these parts. The last line gives the result. The exit code is
+ * replaced, lose their database, and get wrong clocks, for at least `--minutes`. `--seeds 0` runs only these parts. The last line gives the result. The exit code is
  * 1 if anything is wrong.
  */
 const usage =
-  'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --nightly]    runs and audits random histories under faults'
+  'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --minutes 0 --nightly]    runs and audits random histories under faults'
 const { values } = readOptions(usage, {
   options: {
     seeds: { type: 'string', default: '500' },
     steps: { type: 'string', default: '40' },
     seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
     faults: { type: 'string', default: '0.1' },
+    minutes: { type: 'string', default: '0' },
     nightly: { type: 'boolean', default: false },
   },
 })
@@ -148,12 +151,15 @@ const served = await runServeChaos({
   killPostgres: () => stand.killPostgres(),
   random: seeded(firstSeed, 6),
   rounds: values.nightly ? 200 : 20,
+  minutes: Number(values.minutes),
+  fillDisk: stand.fillDisk,
+  folder: mkdtempSync(path.join(stand.folder, 'next-')),
 })
 wrong.push(...served.wrong)
 const befallen = Object.entries(served.strokes).map(([stroke, count]) => `${count} × ${stroke}`)
 console.log(
   color.dim(
-    `${served.acknowledged} calls were acknowledged by two processes of npm run serve, ${served.refusals} answered with a request to repeat: ${befallen.join(', ')}; audited in ${(served.audit_ms / 1000).toFixed(1)} s, ${seconds()} s`,
+    `${served.acknowledged} calls were acknowledged by two processes of npm run serve, ${served.refusals} answered with a request to repeat, ${served.restart_refusals} of them while a version replaced the other: ${befallen.join(', ')}; audited in ${(served.audit_ms / 1000).toFixed(1)} s, ${seconds()} s`,
   ),
 )
 const notifications = await world.pool.query<{ count: string }>('select count(*) from notifications')

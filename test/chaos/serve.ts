@@ -1,4 +1,6 @@
 import { randomInt } from 'node:crypto'
+import { cpSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { ClientBase, Pool } from 'pg'
@@ -129,7 +131,30 @@ const strokes = [
   'kill Postgres',
   'a clock jump',
   'a silent network',
+  'rollback',
+  'a full disk',
 ] as const
+
+/**
+ * Copies this checkout into a folder as the next version, with one more migration: columns, an index, and a table. Both versions run the
+ * same code otherwise.
+ */
+export function createNextVersion(folder: string): string {
+  const sources = ['package.json', 'package-lock.json', 'wrangler.toml', 'tracker', 'functions', 'lib', 'migrations']
+  cpSync('node_modules/.package-lock.json', path.join(folder, 'node_modules/.package-lock.json'))
+  for (const source of sources) cpSync(source, path.join(folder, source), { recursive: true })
+  // Each version has its own build, in a folder here.
+  for (const name of readdirSync('node_modules'))
+    if (!name.startsWith('.')) symlinkSync(path.resolve('node_modules', name), path.join(folder, 'node_modules', name))
+  writeFileSync(
+    path.join(folder, 'migrations/9999_next.sql'),
+    `alter table sales add column written_by_next boolean not null default false;
+    alter table customers add column next_score integer;
+    create index customers_next_score_idx on customers (program_id, next_score) where next_score is not null;
+    create table next_sales (program_id bigint not null, transaction_id text not null, primary key (program_id, transaction_id));\n`,
+  )
+  return folder
+}
 
 /** If the database is silent, a call makes two attempts of ten seconds each. */
 const answeredWithinMilliseconds = 25_000
@@ -149,8 +174,9 @@ const isLeader = (served: Served) => served.logs().some(({ leader }) => leader =
 const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
 
 /**
- * Runs two processes of `npm run serve` on one database with callers. Each round kills one, replaces one by a new one, kills Postgres,
- * moves a clock by an hour, or cuts the network to Postgres. Then it checks that one process leads and that all callers get answers again.
+ * Runs two processes of `npm run serve` on one database with callers. Each round kills one, replaces one by the next or the previous
+ * version, kills Postgres, moves a clock by an hour, cuts the network to Postgres, or fills its disk. Then it checks that one process leads
+ * and that all callers get answers again.
  */
 export async function runServeChaos(options: {
   sql: Pool
@@ -158,17 +184,28 @@ export async function runServeChaos(options: {
   environment: Record<string, string>
   programs: Sandbox[]
   killPostgres: () => Promise<void>
+  /** Fills the disk of Postgres until it ends, and then frees it. Undefined if it has no disk of its own. */
+  fillDisk: (() => Promise<void>) | undefined
+  /** An empty folder for the next version. */
+  folder: string
   random: Random
+  /** The run ends after this many rounds, but not before `minutes`. */
   rounds: number
+  minutes: number
 }): Promise<{
   wrong: string[]
   acknowledged: number
   refusals: number
+  /** The refusals while one version replaced the other. */
+  restart_refusals: number
   strokes: Record<string, number>
   /** The time limit for the final check, which is mostly the audit. */
   audit_ms: number
 }> {
-  const { sql, programs, killPostgres, random, rounds } = options
+  const { sql, programs, killPostgres, fillDisk, random, rounds, minutes } = options
+  const next = createNextVersion(options.folder)
+  let restart_refusals = 0
+  let version = process.cwd()
   const wrong: string[] = []
   const counts: Record<string, number> = {}
   const databaseUrl = new URL(options.environment['DATABASE_URL'] ?? '')
@@ -176,7 +213,7 @@ export async function runServeChaos(options: {
   databaseUrl.host = `127.0.0.1:${network.port}`
   async function start(): Promise<Served> {
     const port = await freePort()
-    return await spawnServe({
+    const environment = {
       ...bareEnvironment,
       ...options.environment,
       DATABASE_URL: databaseUrl.href,
@@ -184,7 +221,8 @@ export async function runServeChaos(options: {
       PORT: String(port),
       TRUST_PROXY: '127.0.0.1',
       NODE_OPTIONS: `--import=${clock}`,
-    })
+    }
+    return await spawnServe(environment, [], version)
   }
   let running: Served[] = await Promise.all([start(), start()])
   // An aborted run must not leave these processes behind.
@@ -207,15 +245,20 @@ export async function runServeChaos(options: {
   async function strike(stroke: (typeof strokes)[number]): Promise<void> {
     if (stroke === 'kill Postgres') return await killPostgres()
     if (stroke === 'a silent network') return await silence()
+    if (stroke === 'a full disk') return await fillDisk?.()
     const leader = running.find(isLeader)
     const other = running.find((one) => one !== leader)
     const struck = stroke === 'kill another' ? other : (leader ?? other)
     if (!struck) return
     if (stroke === 'a clock jump') return void struck.process.kill('SIGUSR2')
-    if (stroke === 'upgrade') {
-      const next = await start()
-      replace(struck, next)
+    if (stroke === 'upgrade' || stroke === 'rollback') {
+      version = stroke === 'upgrade' ? next : process.cwd()
+      // Meanwhile the next version migrates the database of the previous one.
+      const replacement = await start()
+      const before = callers.refusals()
+      replace(struck, replacement)
       const code = await struck.end('SIGTERM')
+      restart_refusals += callers.refusals() - before
       if (code !== 0) wrong.push(`a stop ended with ${code}`)
     } else {
       await struck.end('SIGKILL')
@@ -223,8 +266,10 @@ export async function runServeChaos(options: {
     }
   }
 
-  for (let round = 0; round < rounds; round++) {
+  const until = performance.now() + minutes * 60_000
+  for (let round = 0; round < rounds || performance.now() < until; round++) {
     const stroke = strokes[round % strokes.length] ?? 'upgrade'
+    if (stroke === 'a full disk' && !fillDisk) continue
     counts[stroke] = (counts[stroke] ?? 0) + 1
     await sleep(random.integer(200, 1500))
     await strike(stroke)
@@ -251,5 +296,5 @@ export async function runServeChaos(options: {
   }
   const acknowledged = heard.clicks.length + heard.sales.length + heard.refunds.length
   const audit_ms = performance.now() - started
-  return { wrong, acknowledged, refusals: heard.refusals, strokes: counts, audit_ms }
+  return { wrong, acknowledged, refusals: heard.refusals, restart_refusals, strokes: counts, audit_ms }
 }

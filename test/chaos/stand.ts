@@ -1,6 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from 'pg'
 import { generateSecrets, localEnvironment, localOnlyEnvironment } from '../../lib/local/environment.ts'
 import { startNeonEndpoint } from '../../lib/local/neon.ts'
 import { freePort, startPostgres } from '../../lib/serve/embedded-postgres.ts'
@@ -11,15 +14,44 @@ import { readTestFunctions } from '../support/functions.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { emailHashKey, patiently, webhookSecret } from './world.ts'
 
+/** Mounts a disk in memory at a new folder, for the fault of a full disk. Returns whether this succeeded: usually only root may do so. */
+function mountDisk(folder: string): boolean {
+  mkdirSync(folder)
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1500m,mode=755', 'tmpfs', folder], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Makes Postgres begin the next file of its write-ahead log. Does nothing if it is not running. */
+async function switchLogFile(connectionString: string): Promise<void> {
+  const client = new Client({ connectionString, connectionTimeoutMillis: 5000, query_timeout: 5000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query('select txid_current(); select pg_switch_wal()')
+  } catch {
+    // It has ended, or it has no space left.
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
 /** Starts a separate Postgres and its surroundings for the commands, because they must not kill the tests' shared one. */
 export async function startStand() {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
+  const disk = path.join(folder, 'disk')
+  const isMounted = mountDisk(disk)
   const serverOptions = {
-    dataFolder: path.join(folder, 'postgres'),
+    dataFolder: path.join(disk, 'postgres'),
     password: 'chaos',
     // The kernel holds every acknowledged commit, so it survives the death of the process.
     settings: ['fsync=off', 'full_page_writes=off'],
+    onProblem: (sentence: string) => void (sentence.includes('is full') && (diskFulls += 1)),
   }
+  let diskFulls = 0
   let postgres = await startPostgres(serverOptions)
   const databaseUrl = postgres.urlOf('postgres')
   await migrate(databaseUrl)
@@ -35,6 +67,31 @@ export async function startStand() {
       process.kill(postgres.pid, 'SIGKILL')
       postgres = await patiently(() => startPostgres({ ...serverOptions, settings }))
     },
+    /** A folder for files of the run. */
+    folder,
+    /** Fills the disk until Postgres ends, and frees it two seconds later. Undefined if Postgres has no disk of its own. */
+    fillDisk: isMounted
+      ? async (): Promise<void> => {
+          const before = diskFulls
+          const ballast = path.join(disk, 'ballast')
+          const until = performance.now() + 60_000
+          for (let part = 0; diskFulls === before && performance.now() < until; part++) {
+            const { bavail, bsize } = statfsSync(disk)
+            try {
+              writeFileSync(
+                `${ballast}-${part}`,
+                Buffer.alloc(Math.max(bsize, Math.min(bavail * bsize, 64 * 1024 * 1024))),
+              )
+            } catch {
+              // The disk is full. Postgres notices when it needs its next file.
+            }
+            await switchLogFile(databaseUrl)
+          }
+          await sleep(2000)
+          for (const name of readdirSync(disk)) if (name.startsWith('ballast')) rmSync(path.join(disk, name))
+          if (diskFulls === before) throw new Error('Postgres did not notice the full disk.')
+        }
+      : undefined,
     /** Starts functions in workerd without rate limits, with `queueEndpoint` in front of the queue. */
     async startFunctions(queueEndpoint: string, names: string[] | 'all', onLog?: (line: string) => void) {
       const port = await freePort()
@@ -69,6 +126,7 @@ export async function startStand() {
     async close(): Promise<void> {
       await Promise.all([neon.close(), queue.close(), stripe.close()])
       await postgres.stop()
+      if (isMounted) execFileSync('umount', ['--lazy', disk])
       rmSync(folder, { recursive: true })
     },
   }
