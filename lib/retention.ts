@@ -19,6 +19,8 @@ export const terms = {
   webhook_messages: '30 days',
   imports: '2 years',
   bulk_jobs: '2 years',
+  /** Counted from their end. */
+  blocks: '2 years',
   /** Searches and notes in the settings of bulk jobs. */
   bulk_job_texts: '1 day',
   /** Copies of programs for their archives. */

@@ -253,6 +253,15 @@ export interface Balances {
   program_id: Int8;
 }
 
+export interface Blocks {
+  created_at: Generated<Timestamp>;
+  ends_at: Timestamp;
+  id: Generated<Int8>;
+  network: string | null;
+  program_id: Int8 | null;
+  reason: string;
+}
+
 export interface BulkJobRows {
   before: Json;
   is_undone: boolean | null;
@@ -1378,6 +1387,7 @@ export interface DB {
   audits: Audits;
   balance_entries: BalanceEntries;
   balances: Balances;
+  blocks: Blocks;
   bulk_job_rows: BulkJobRows;
   bulk_jobs: BulkJobs;
   clicks_kept: ClicksKept;
@@ -1478,6 +1488,10 @@ export interface DB {
 
 
 export interface DatabaseFunctions {
+  add_block: {
+    arguments: { of_program_id: number | null; of_network: string | null; hours: number | null; because: string | null }
+    row: { add_block: number | null }
+  }
   apply_event: {
     arguments: { received: string | null; answer: string | null; click_id_prefix: string | null }
     row: { outcome: string | null; reason: string | null; program_id: number | null; outbox_ids: (number)[] | null; wrote_webhooks: boolean | null }
@@ -1645,6 +1659,10 @@ export interface DatabaseFunctions {
   drop_click_month: {
     arguments: { months_kept: number | null }
     row: { drop_click_month: string | null }
+  }
+  end_block: {
+    arguments: { of_id: number | null }
+    row: { end_block: boolean | null }
   }
   enter_shadow_mode: {
     arguments: { of_program_id: number | null }
@@ -1963,6 +1981,7 @@ export interface DatabaseFunctions {
 export const functionCalls: {
   [Name in keyof DatabaseFunctions]: { text: string; names: (keyof DatabaseFunctions[Name]['arguments'])[] }
 } = {
+  add_block: { text: 'select add_block($1, $2, $3, $4)', names: ['of_program_id', 'of_network', 'hours', 'because'] },
   apply_event: { text: 'select * from apply_event($1, $2, $3)', names: ['received', 'answer', 'click_id_prefix'] },
   apply_import_rows: { text: 'select apply_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'max_rows'] },
   apply_to_program: { text: 'select * from apply_to_program($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'of_source', 'seen_version', 'seen_terms', 'of_user_id', 'of_email', 'of_name', 'of_answers', 'of_token_hash', 'code_digits', 'of_network', 'bounds'] },
@@ -2005,6 +2024,7 @@ export const functionCalls: {
   delete_expired_customers: { text: 'select * from delete_expired_customers($1)', names: ['max_clicks'] },
   delete_old_notifications: { text: 'select delete_old_notifications($1)', names: ['max_rows'] },
   drop_click_month: { text: 'select drop_click_month($1)', names: ['months_kept'] },
+  end_block: { text: 'select end_block($1)', names: ['of_id'] },
   enter_shadow_mode: { text: 'select * from enter_shadow_mode($1)', names: ['of_program_id'] },
   erase_events: { text: 'select * from erase_events($1, $2, $3, $4)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_click_id'] },
   erase_user: { text: 'select * from erase_user($1, $2)', names: ['of_user_id', 'payees'] },

@@ -360,3 +360,16 @@ create unique index partner_codes_promotion_key on partner_codes (account_id, pr
 create index partner_codes_partner_idx on partner_codes (program_id, partner_id);
 create index partner_codes_to_switch_off_idx on partner_codes (program_id, id)
   where promotion_code_id is not null and revoked_at is not null and disabled_at_processor_at is null;
+
+-- Programs and networks that the operator blocks for a time (`npm run block`). Ended blocks stay as a record for two years.
+create table blocks (
+  id bigint generated always as identity primary key,
+  program_id bigint references programs (id) on delete cascade,
+  network cidr,
+  reason text not null check (length(reason) between 1 and 300),
+  created_at timestamptz not null default now(),
+  ends_at timestamptz not null check (ends_at >= created_at),
+  constraint blocks_one_kind check (num_nonnulls(program_id, network) = 1)
+);
+create index blocks_program_idx on blocks (program_id, ends_at) where program_id is not null;
+create index blocks_network_idx on blocks (ends_at) where network is not null;

@@ -380,6 +380,22 @@ create table balances (
   constraint balances_program_id_partner_id_fkey FOREIGN KEY (program_id, partner_id) REFERENCES partners(program_id, id)
 );
 
+create table blocks (
+  id bigint not null generated always as identity,
+  program_id bigint,
+  network cidr,
+  reason text not null,
+  created_at timestamp with time zone not null default now(),
+  ends_at timestamp with time zone not null,
+  constraint blocks_pkey PRIMARY KEY (id),
+  constraint blocks_check CHECK ((ends_at >= created_at)),
+  constraint blocks_one_kind CHECK ((num_nonnulls(program_id, network) = 1)),
+  constraint blocks_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 300))),
+  constraint blocks_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
+);
+CREATE INDEX blocks_network_idx ON public.blocks USING btree (ends_at) WHERE (network IS NOT NULL);
+CREATE INDEX blocks_program_idx ON public.blocks USING btree (program_id, ends_at) WHERE (program_id IS NOT NULL);
+
 create table bulk_job_rows (
   program_id bigint not null,
   job_id bigint not null,
@@ -2200,6 +2216,24 @@ CREATE OR REPLACE FUNCTION public.acting_user()
  LANGUAGE sql
  STABLE
 AS $function$ select nullif(current_setting('svc.actor', true), '') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.add_block(of_program_id bigint, of_network text, hours integer, because text)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+  block blocks;
+begin
+  if of_program_id is not null and not exists (select from programs p where p.id = of_program_id and p.deleted_at is null) then
+    return null;
+  end if;
+  insert into blocks (program_id, network, reason, ends_at)
+  values (of_program_id, network(of_network::inet)::cidr, because, now() + make_interval(hours => hours))
+  returning * into block;
+  perform write_program_audit(of_program_id, 'program.blocked', because, jsonb_build_object('ends_at', block.ends_at));
+  return block.id;
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.add_customer_of_code(given sales, click_id_prefix text, new_email_hash bytea, new_mailbox_hash bytea, bought_at timestamp with time zone)
@@ -6353,6 +6387,22 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.end_block(of_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  block blocks;
+begin
+  update blocks b set ends_at = now() where b.id = of_id and b.ends_at > now() returning b.* into block;
+  if not found then
+    return false;
+  end if;
+  perform write_program_audit(block.program_id, 'program.unblocked', block.reason, null);
+  return true;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.end_payout(payout payouts, as_status text, because text)
  RETURNS void
  LANGUAGE plpgsql
@@ -8055,6 +8105,13 @@ AS $function$
   cross join generate_series(range.begins, range.ends - interval '1 second', interval '15 minutes') at
   where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = range.begins)
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.is_blocked(of_program_id bigint)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM blocks b WHERE ((b.program_id = is_blocked.of_program_id) AND (b.ends_at > now()))))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
@@ -12807,7 +12864,7 @@ declare
   program programs;
   settled record;
 begin
-  select p.* into program from programs p where p.id = of_program_id and p.deleted_at is null;
+  select p.* into program from programs p where p.id = of_program_id and p.deleted_at is null and not is_blocked(p.id);
   if not exists (
     select from customers c where c.program_id = program.id and c.click_id = of_click_id
       and c.last_click_at > window_start(now(), program.cookie_window_days)
@@ -12868,7 +12925,7 @@ begin
     p.deleted_at is not null as is_deleted, p.domain_verified_at is null as is_unverified into link
   from referral_links l join programs p on p.id = l.program_id
   where l.program_id = of_program_id and lower(l.code) = lower(aff);
-  if link.is_active is not true or link.partner_id is null then
+  if link.is_active is not true or link.partner_id is null or is_blocked(link.program_id) then
     refusal := case
       when is_ambiguous then 'ambiguous_partner_code'
       when link.is_deleted then 'unknown_partner_code'
@@ -13480,6 +13537,8 @@ begin
   elsif key.expires_at <= now() then
     perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';
+  elsif is_blocked(key.program_id) then
+    return 'blocked';
   elsif scope <> all (key.scopes) then
     perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint || ' ' || scope);
     return 'scope';

@@ -210,7 +210,7 @@ function commandsOfNode(): { name: string; args: string[] }[] {
  * The wrapper of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, and this one checks one
  * of each kind.
  */
-test('erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
+test('block, erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
   const { databaseUrl: url, sql: client } = await createDatabase()
   await client.query(
     `with workspace as (insert into workspaces (name) values ('Acme') returning id)
@@ -235,6 +235,10 @@ test('erase, own-account, replay and backfill work on plain PostgreSQL', async (
   }
   const output = async (command: string, ...args: string[]) =>
     (await run(process.execPath, [`lib/commands/${command}.ts`, ...args], { env })).stdout
+  const network = ['--network', '198.51.100.0/24', '--hours', '2', '--reason', 'flood']
+  expect(await output('block', ...network)).toContain('Block 1 ends in 2 h.')
+  expect(await output('block')).toMatch(/^1 {2}198\.51\.100\.0\/24 {2}until .* {2}flood\n$/)
+  expect(await output('block', '--end', '1')).toContain('Block 1 has ended.')
   expect(await output('erase', '--program', '1', '--customer-key', 'user-1')).toContain('Erased: 1 customer.')
   expect(await output('own-account', '1')).toContain('belong to program 1.')
   expect(await output('replay')).toContain('0 events replayed.')

@@ -292,6 +292,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
       port: 0,
       trusted: readTrusted('').trusted,
       placeOf: () => ({}),
+      isBlocked: () => false,
     })
     await hold()
     // Sends nothing until eight statements are held.

@@ -1,7 +1,15 @@
 import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { apiKeyHash, checkApiKey } from '../lib/access/api-keys.ts'
+import { blockNetwork, blockProgram, endBlock } from '../lib/access/blocks.ts'
+import { deleteExpired } from '../lib/access/delete-expired.ts'
+import { findAccess, requireAction } from '../lib/access/program-access.ts'
 import { createPerson } from '../lib/local/people.ts'
-import { createLedgerProgram } from './support/ledger.ts'
+import { createSandbox } from '../lib/local/sandbox.ts'
+import { changeJoinPage, findJoinPage } from '../lib/programs/join-page.ts'
+import { watchBlockedNetworks } from '../lib/serve/blocked-networks.ts'
+import { recordClick } from '../lib/tracking/clicks.ts'
+import { createLedgerProgram, noClick } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const runbook = readFileSync('lib/commands/README.md', 'utf8')
@@ -52,4 +60,62 @@ test('the step after an AUTH_SECRET change disables two-factor codes for account
   await sql.query(step)
   expect((await sql.query('select from two_factors')).rowCount).toBe(0)
   expect((await sql.query('select two_factor_enabled as is_on from users')).rows).toEqual([{ is_on: false }])
+})
+
+test('a block stops a program and a network until it ends, and the audit log of the program shows it', async () => {
+  const { sql, db, env } = await startEndpoint()
+  const people = { ...env, AUTH_SECRET: 'secret' }
+  const sandbox = await createSandbox(db, people)
+  const { programId } = sandbox
+  await changeJoinPage(db, programId, { slug: 'acme' })
+  await sql.query('update join_pages set is_open = true')
+  const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
+  const headers = new Headers({ authorization: `Bearer ${sandbox.dashboardToken}` })
+  const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: sandbox.partnerCode }
+  const attempts = async () => {
+    const results = await Promise.allSettled([
+      recordClick(db, click, null),
+      checkApiKey(db, keyHash),
+      findAccess(db, people, headers, programId).then(({ access }) => requireAction(access, 'program:read')),
+      findJoinPage(db, 'acme').then((page) => page?.slug ?? Promise.reject(new Error('not found'))),
+    ])
+    return results.map((result) => (result.status === 'rejected' ? String(result.reason.code ?? result.reason) : 'ok'))
+  }
+  const refused = ['link_disabled', 'forbidden', 'forbidden', 'Error: not found']
+  expect(await attempts()).toEqual(['ok', 'ok', 'ok', 'ok'])
+  const id = await blockProgram(db, programId, { hours: 1, reason: 'spam' })
+  expect(await attempts()).toEqual(refused)
+  expect(await endBlock(db, id ?? 0)).toBe(true)
+  expect(await attempts()).toEqual(['ok', 'ok', 'ok', 'ok'])
+  await blockProgram(db, programId, { hours: 1, reason: 'again' })
+  expect(await attempts()).toEqual(refused)
+  await sql.query(`update blocks set created_at = now() - interval '1 hour', ends_at = now() where reason = 'again'`)
+  expect(await attempts()).toEqual(['ok', 'ok', 'ok', 'ok'])
+  const log = await sql.query(`select action, subject from audit_log where action like '%blocked' order by id`)
+  expect(log.rows).toEqual([
+    { action: 'program.blocked', subject: 'spam' },
+    { action: 'program.unblocked', subject: 'spam' },
+    { action: 'program.blocked', subject: 'again' },
+  ])
+
+  await blockNetwork(db, '198.51.100.7/24', { hours: 1, reason: 'flood' })
+  await blockNetwork(db, '2001:db8::1', { hours: 1, reason: 'flood' })
+  const blocked = watchBlockedNetworks(db)
+  onTestFinished(() => blocked.stop())
+  await expect.poll(() => blocked.has('198.51.100.200')).toBe(true)
+  expect(['2001:db8::1', '2001:db8::2', '198.51.101.1', ''].map((address) => blocked.has(address))).toEqual([
+    true,
+    false,
+    false,
+    false,
+  ])
+  await sql.query(
+    `update blocks set created_at = now() - interval '3 years', ends_at = now() - interval '3 years' where reason = 'flood'`,
+  )
+  await deleteExpired(db)
+  expect((await sql.query('select distinct reason from blocks order by 1')).rows).toEqual([
+    { reason: 'again' },
+    { reason: 'spam' },
+  ])
+  expect(await blockProgram(db, 999, { hours: 1, reason: 'nobody' })).toBeUndefined()
 })

@@ -97,6 +97,9 @@ export function requireActiveKey<State extends KeyState>(
       'This API key has expired. Create a new one in the dashboard and use it instead.',
     )
   }
+  if (state?.key_refusal === 'blocked') {
+    throw new ApiError('forbidden', 'The operator of this service has blocked this program. Ask them for the reason.')
+  }
   if (state?.key_refusal === 'scope') {
     throw new ApiError(
       'insufficient_scope',

@@ -32,6 +32,7 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('workspace_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('partner_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('idempotency_keys').where('created_at', '<', keptSince('idempotency_keys')),
+    kysely.deleteFrom('blocks').where('ends_at', '<', keptSince('blocks')),
     kysely.deleteFrom('mails').where('created_at', '<', keptSince('mails')),
   ])
 }

@@ -13,6 +13,8 @@ export interface Access {
   roles: Role[]
   /** True if the workspace requires two-factor codes and the person has none. They have no roles until they set them up. */
   isLocked: boolean
+  /** True if the operator blocks the program. */
+  isBlocked: boolean
 }
 
 /**
@@ -51,6 +53,7 @@ function accessStatement(token: string, programId: number | undefined) {
       .select(['users.id as user_id', 'users.name as user_name', 'users.email as user_email'])
       .select(['programs.id as program_id', 'programs.workspace_id', 'programs.name as program_name'])
       .select(['programs.currency', 'programs.created_at as program_created_at'])
+      .select(sql<boolean>`is_blocked(programs.id)`.as('is_blocked'))
       .select((eb) => [eb.ref('program_roles.roles').$castTo<Role[] | null>().as('roles'), 'program_roles.is_locked'])
       .where('sessions.token', '=', token)
       .where('sessions.expires_at', '>', sql<Date>`now()`)
@@ -71,6 +74,7 @@ function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]):
     user: { id: row.user_id, name: row.user_name, email: row.user_email },
     program: id === null ? undefined : { id, workspaceId, name, currency, createdAt },
     isLocked,
+    isBlocked: row.is_blocked,
     roles: isLocked ? [] : (row.roles ?? []),
   }
 }
@@ -78,6 +82,9 @@ function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]):
 /** Throws `not_found` if the program does not exist, and `forbidden` unless a role of the person allows `action`. */
 export function requireAction(access: Access, action: Action): NonNullable<Access['program']> {
   if (!access.program) throw new ApiError('not_found', 'There is no program with this id. Check the id in the address.')
+  if (access.isBlocked) {
+    throw new ApiError('forbidden', 'The operator of this service has blocked this program. Ask them for the reason.')
+  }
   if (access.isLocked) {
     throw new ApiError('forbidden', 'This workspace requires two-factor codes. Set them up in your account first.')
   }

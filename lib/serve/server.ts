@@ -43,8 +43,10 @@ export async function startServer(options: {
   port: number
   trusted: BlockList
   placeOf: (address: string) => Place
+  /** Whether the operator blocks this address. */
+  isBlocked: (address: string) => boolean
 }): Promise<RunningServer> {
-  const { service, baseUrl, trusted, placeOf } = options
+  const { service, baseUrl, trusted, placeOf, isBlocked } = options
   const background = new Set<Promise<unknown>>()
   const context: Context = {
     waitUntil(work) {
@@ -72,6 +74,7 @@ export async function startServer(options: {
       if (address === undefined) return badRequest()
       const asked = hostAskedBy(incoming, new URL(address), trusted)
       if (asked !== undefined) return new Response(null, { status: (await service.isProgramHost(asked)) ? 200 : 404 })
+      if (isBlocked(visitorAddress(incoming.socket.remoteAddress ?? '', incoming.headers, trusted))) return blocked()
       const use = useOf(incoming, address)
       const cf = await prepare(incoming, use, { trusted, placeOf, readBody, budget })
       if (!cf) return errorResponse(rateLimited())
@@ -160,6 +163,10 @@ async function quiet(read: () => number, rounds: number, until: number): Promise
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
 const internalError = () => errorResponse(new ApiError('internal_error', 'Something went wrong on our side.'))
+const blocked = () =>
+  errorResponse(
+    new ApiError('forbidden', 'The operator of this service has blocked your network. Ask them for the reason.'),
+  )
 const badRequest = () =>
   errorResponse(new ApiError('invalid_request', 'The address or method of this request is invalid. Correct it.'))
 

@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { explain, runCommand } from '../commands/command.ts'
 import { migrate, requireSchema } from '../commands/migrate.ts'
 import { OperatorError } from '../commands/operator-error.ts'
+import { watchBlockedNetworks } from './blocked-networks.ts'
 import { startPostgres } from './embedded-postgres.ts'
 import { coordinate } from './coordinator.ts'
 import { loadFunctions, type ReadFunction } from './functions.ts'
@@ -26,7 +27,7 @@ import { gaugesOf, readDatabaseFigures } from '../health.ts'
 import { clickRetentionMonths } from '../tracking/retention.ts'
 
 const usage = `npm run serve                 runs the service on the PostgreSQL 18 of DATABASE_URL
-npm run serve -- --embedded   runs the service on its own PostgreSQL, with data and secrets in the folder data/
+npm run serve -- --embedded   starts PostgreSQL itself, with data and secrets in the folder data/
 
 --data FOLDER   uses a folder other than data/
 --no-migrate    leaves the schema unchanged. Without this option, the service first migrates it to this version
@@ -100,6 +101,8 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   })
   schedules = startSchedules(service)
   coordinateSchedules(databaseUrl, schedules, rateLimits)
+  const blocked = watchBlockedNetworks(db)
+  running.push({ name: 'the blocked networks', stop: () => blocked.stop() })
   const server = await startServer({
     service,
     baseUrl: settings.environment['BASE_URL'] ?? '',
@@ -107,6 +110,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     port: settings.port,
     trusted: settings.trusted,
     placeOf,
+    isBlocked: (address) => blocked.has(address),
   })
   running.push({ name: 'the server', stop: () => server.stop() })
   console.log(
@@ -165,6 +169,7 @@ async function startOwnPostgres({ dataFolder, databasePassword }: Settings): Pro
     password: databasePassword,
     onExit: (message) => void stop(message),
     onProblem: (sentence) => console.error(sentence),
+    prefersSystem: true,
   })
   const url = postgres.urlOf('postgres')
   const file = path.join(dataFolder, 'database-url')

@@ -142,7 +142,15 @@ async function startServed(): Promise<void> {
   if (options.sendsNothing) service.channels.send = (messages) => Promise.resolve(messages)
   const { trusted } = readTrusted('127.0.0.1')
   logAsJson()
-  const server = await startServer({ service, baseUrl, host: '127.0.0.1', port: 0, trusted, placeOf: () => ({}) })
+  const server = await startServer({
+    service,
+    baseUrl,
+    host: '127.0.0.1',
+    port: 0,
+    trusted,
+    placeOf: () => ({}),
+    isBlocked: () => false,
+  })
   process.send?.({ baseUrl: `http://127.0.0.1:${server.port}` })
   await once(process, 'disconnect')
   await server.stop()

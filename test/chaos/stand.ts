@@ -83,13 +83,13 @@ export async function startStand() {
                 Buffer.alloc(Math.max(bsize, Math.min(bavail * bsize, 64 * 1024 * 1024))),
               )
             } catch {
-              // The disk is full. Postgres notices when it needs its next file.
+              // The disk is full. Postgres ends when it needs its next file.
             }
             await switchLogFile(databaseUrl)
           }
           await sleep(2000)
           for (const name of readdirSync(disk)) if (name.startsWith('ballast')) rmSync(path.join(disk, name))
-          if (diskFulls === before) throw new Error('Postgres did not notice the full disk.')
+          if (diskFulls === before) throw new Error('Postgres did not end on the full disk.')
         }
       : undefined,
     /** Starts functions in workerd without rate limits, with `queueEndpoint` in front of the queue. */

@@ -116,6 +116,7 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
     port,
     trusted,
     placeOf: () => place,
+    isBlocked: () => false,
   })
 
   async function follow(order: Order): Promise<unknown> {

@@ -1,5 +1,5 @@
--- Returns why this key's call is refused: `revoked`, `expired`, or `scope` if the key lacks `scope` (null: any key will
--- do). Returns an empty text for a valid key. Records the key's use at most once an hour, without waiting for other
+-- Returns why this key's call is refused: `revoked`, `expired`, `blocked` if the operator blocks the program, or `scope` if the key lacks
+-- `scope` (null: any key will do). Returns an empty text for a valid key. Records the key's use at most once an hour, without waiting for other
 -- calls.
 create or replace function use_key(key api_keys, scope text) returns text language plpgsql as $$
 begin
@@ -9,6 +9,8 @@ begin
   elsif key.expires_at <= now() then
     perform note_refusal(key.program_id, 'key', 'api_key_expired', key.hint);
     return 'expired';
+  elsif is_blocked(key.program_id) then
+    return 'blocked';
   elsif scope <> all (key.scopes) then
     perform note_refusal(key.program_id, 'key', 'insufficient_scope', key.hint || ' ' || scope);
     return 'scope';

@@ -74,7 +74,7 @@ begin
     p.deleted_at is not null as is_deleted, p.domain_verified_at is null as is_unverified into link
   from referral_links l join programs p on p.id = l.program_id
   where l.program_id = of_program_id and lower(l.code) = lower(aff);
-  if link.is_active is not true or link.partner_id is null then
+  if link.is_active is not true or link.partner_id is null or is_blocked(link.program_id) then
     refusal := case
       when is_ambiguous then 'ambiguous_partner_code'
       when link.is_deleted then 'unknown_partner_code'

@@ -47,7 +47,7 @@ declare
   program programs;
   settled record;
 begin
-  select p.* into program from programs p where p.id = of_program_id and p.deleted_at is null;
+  select p.* into program from programs p where p.id = of_program_id and p.deleted_at is null and not is_blocked(p.id);
   if not exists (
     select from customers c where c.program_id = program.id and c.click_id = of_click_id
       and c.last_click_at > window_start(now(), program.cookie_window_days)
