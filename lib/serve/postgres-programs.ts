@@ -6,7 +6,7 @@ import { OperatorError } from '../commands/operator-error.ts'
 /** The oldest major version of PostgreSQL that the service runs on. */
 const oldestMajor = 18
 
-/** Returns the folders where Debian, Red Hat, Alpine and Homebrew install PostgreSQL, and those of `PATH`. */
+/** Returns the folders of PostgreSQL in Debian, Red Hat, Alpine and Homebrew, and those of `PATH`. */
 const systemFolders = (): string[] => [
   ...globSync(['/usr/lib/postgresql/*/bin', '/usr/pgsql-*/bin', '/usr/libexec/postgresql*']),
   ...globSync(['/opt/homebrew/opt/postgresql@*/bin', '/usr/local/opt/postgresql@*/bin']),

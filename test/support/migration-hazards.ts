@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import { isOutsideTransaction, type SqlFile, statementsOf } from '../../lib/commands/migrate.ts'
 
-/** What a statement can change in the catalog. Names identify tables, columns, constraints and indexes. */
+/** The parts of the catalog that a statement can change. Names identify tables, columns, constraints and indexes. */
 interface Catalog {
   tables: Record<string, { file: string }>
   columns: Record<string, { table: string; type: string; is_required: boolean; has_default: boolean }>
