@@ -96,24 +96,28 @@ test("a secret in a variable applies while the variable is set and doesn't repla
   expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(created)
 })
 
+/** A data folder of a major version, or an empty one. */
+const dataOf = (major: string) => {
+  const data = mkdtempSync(path.join(folder, 'pgdata-'))
+  if (major) writeFileSync(path.join(data, 'PG_VERSION'), `${major}\n`)
+  return data
+}
+
+/** A folder with programs that only report a version. */
+const programs = (name: string, version: string) => {
+  const bin = path.join(folder, name)
+  mkdirSync(bin)
+  writeFileSync(path.join(bin, 'initdb'), '')
+  writeFileSync(path.join(bin, 'postgres'), `#!/bin/sh\necho "postgres (PostgreSQL) ${version}"\n`, { mode: 0o755 })
+  return bin
+}
+
 describe('the programs of the embedded PostgreSQL', () => {
-  const programs = (name: string, version: string) => {
-    const bin = path.join(folder, name)
-    mkdirSync(bin)
-    writeFileSync(path.join(bin, 'initdb'), '')
-    writeFileSync(path.join(bin, 'postgres'), `#!/bin/sh\necho "postgres (PostgreSQL) ${version}"\n`, { mode: 0o755 })
-    return bin
-  }
   const [old, current, next] = [
     programs('pg17', '17.9'),
     programs('pg18', '18.4 (Debian)'),
     programs('pg19', '19beta2'),
   ]
-  const dataOf = (major: string) => {
-    const data = mkdtempSync(path.join(folder, 'pgdata-'))
-    if (major) writeFileSync(path.join(data, 'PG_VERSION'), `${major}\n`)
-    return data
-  }
 
   test.each([
     ['new data uses the newest one of the system', '', [old, current, next], next],

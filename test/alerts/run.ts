@@ -42,7 +42,6 @@ async function listen(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   undo.push(() => server.close())
-  // oxlint-disable-next-line no-unsafe-type-assertion -- it listens on a port
   return (server.address() as AddressInfo).port
 }
 

@@ -44,14 +44,15 @@ export async function startStand() {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
   const disk = path.join(folder, 'disk')
   const isMounted = mountDisk(disk)
+  /** The reports of a full disk that ended Postgres. */
+  const ended: string[] = []
   const serverOptions = {
     dataFolder: path.join(disk, 'postgres'),
     password: 'chaos',
     // The kernel holds every acknowledged commit, so it survives the death of the process.
     settings: ['fsync=off', 'full_page_writes=off'],
-    onProblem: (sentence: string) => void (sentence.includes('is full') && (diskFulls += 1)),
+    onProblem: (sentence: string) => void (sentence.includes('is full') && ended.push(sentence)),
   }
-  let diskFulls = 0
   let postgres = await startPostgres(serverOptions)
   const databaseUrl = postgres.urlOf('postgres')
   await migrate(databaseUrl)
@@ -72,10 +73,10 @@ export async function startStand() {
     /** Fills the disk until Postgres ends, and frees it two seconds later. Undefined if Postgres has no disk of its own. */
     fillDisk: isMounted
       ? async (): Promise<void> => {
-          const before = diskFulls
+          const before = ended.length
           const ballast = path.join(disk, 'ballast')
           const until = performance.now() + 60_000
-          for (let part = 0; diskFulls === before && performance.now() < until; part++) {
+          for (let part = 0; ended.length === before && performance.now() < until; part++) {
             const { bavail, bsize } = statfsSync(disk)
             try {
               writeFileSync(
@@ -89,7 +90,7 @@ export async function startStand() {
           }
           await sleep(2000)
           for (const name of readdirSync(disk)) if (name.startsWith('ballast')) rmSync(path.join(disk, name))
-          if (diskFulls === before) throw new Error('Postgres did not end on the full disk.')
+          if (ended.length === before) throw new Error('Postgres did not end on the full disk.')
         }
       : undefined,
     /** Starts functions in workerd without rate limits, with `queueEndpoint` in front of the queue. */
