@@ -12,6 +12,7 @@ import { processorFixtures } from '../lib/local/processor-fixture.ts'
 import { openStripe } from '../lib/processors/stripe/client.ts'
 import { attributeKnownCustomers, countExcludedPayments } from '../lib/processors/known-customers.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
+import { applyImport, createImport, importFiles } from '../lib/moving/imports.ts'
 import { explainSale } from '../lib/money/explanation.ts'
 import { changeSecret, disconnectConnection, isProcessor, listConnections } from '../lib/processors/connections.ts'
 import { type ProcessorName, processors } from '../lib/processors/processors.ts'
@@ -196,6 +197,30 @@ describe.each(names)('%s', (processor) => {
     await changeSecret(db, env, shop.programId, shop.accountId, shop.secret)
     await applyParkedEvents(db, stripe, { limit: 10, accountId: shop.accountId })
     expect(await salesOf(shop)).toMatchObject([earned, { ...earned, is_recurring: true, partner_id: shop.partnerId }])
+  })
+
+  test('the renewal of an imported customer is attributed by the customer id, without buyer data or a setting', async () => {
+    const shop = await connect(processor)
+    const story = storyOf(shop, { now: inSeconds(9) })
+    const renewal = processorFixtures[processor].events[traits[processor].renewal]?.(story) ?? {}
+    const [, customerId = ''] = /"customer_id":"?([\w-]+)/.exec(JSON.stringify(renewal)) ?? []
+    const files = [
+      { name: 'partners.csv', text: 'name,email,link\nAda,ada@example.com,ada' },
+      {
+        name: 'customers.csv',
+        text: `${processors[processor].title} Customer ID,Partner\n${customerId},ada@example.com`,
+      },
+    ].map(({ name, text }) => ({ name, content: new TextEncoder().encode(text) }))
+    const importId = await createImport(db, env, shop.programId, 'csv')
+    await importFiles(db, env, shop.programId, importId, { source: 'csv', files, mappings: {}, seconds: 9 })
+    await applyImport(db, env, shop.programId, importId, 9)
+    expect(await send(shop, renewal)).toMatchObject(recorded)
+    const [ada] = (
+      await sql.query(`select id::int from partners where program_id = $1 and email = 'ada@example.com'`, [
+        shop.programId,
+      ])
+    ).rows
+    expect(await salesOf(shop)).toMatchObject([{ ...earned, is_recurring: true, partner_id: ada.id }])
   })
 
   test("an unreadable delivery is kept encrypted and can be replayed, and strangers don't cause notifications", async () => {

@@ -1,3 +1,5 @@
+import { processors } from '../processors/processors.ts'
+
 /** The tables that files can hold, with the fields of each. `columnsOf` finds the columns. */
 export const tables = {
   groups: ['id', 'name', 'commission_percent', 'commission_amount', 'currency', 'duration_months'],
@@ -52,6 +54,9 @@ export type Field = (typeof tables)[Table][number]
 const partner =
   'partner, partner id, partner key, partnership key, partner email, affiliate, affiliate id, affiliate email, promoter, promoter id, promoter email, referred by, referrer'
 const currency = 'currency, currency code'
+const processorCustomerIds = Object.values(processors)
+  .map(({ title }) => `${title.toLowerCase()} customer id`)
+  .join(', ')
 
 /** Headings that services and people use for each field, most common first. The comparison ignores case, blanks and punctuation. */
 const headings: Record<Table, Partial<Record<Field, string>>> = {
@@ -74,7 +79,8 @@ const headings: Record<Table, Partial<Record<Field, string>>> = {
     status: 'status, state, partner status',
     link: 'link, links, token, tokens, ref token, referral code, ref id, cust ref, ref, via, slug, tracking parameter, referral link, ref link, url, link code, param value, code',
     code: 'coupon, coupons, coupon code, promo code, promotion code, discount code',
-    balance: 'balance, unpaid, unpaid balance, amount owed, owed, due, unpaid commissions, amount due',
+    balance:
+      'balance, unpaid, unpaid balance, amount owed, owed, due, unpaid commissions, amount due, open balance, outstanding balance, balance due',
     currency,
   },
   links: {
@@ -92,8 +98,7 @@ const headings: Record<Table, Partial<Record<Field, string>>> = {
     id: 'id, referral id, lead id, key',
     partner,
     link: 'link, link code, token, ref token, via, ref, slug',
-    processor_customer_id:
-      'stripe customer id, imported id, processor customer id, provider key, stripe id, customer stripe id, paddle customer id, payment provider id',
+    processor_customer_id: `stripe customer id, imported id, processor customer id, provider key, stripe id, customer stripe id, payment provider id, ${processorCustomerIds}`,
     customer_key: 'customer key, customer id, user id, uid, external id, customer external id, external key, username',
     email: 'email, customer email, e mail, email address, user email',
     signup_date: 'signup date, signed up at, became lead at, created at, signup, created, date, lead date',
@@ -106,7 +111,8 @@ const headings: Record<Table, Partial<Record<Field, string>>> = {
   },
   balances: {
     partner: `${partner}, email, e mail, id`,
-    balance: 'balance, unpaid, unpaid balance, amount owed, owed, due, amount, amount due',
+    balance:
+      'balance, unpaid, unpaid balance, amount owed, owed, due, amount, amount due, open balance, outstanding balance, balance due',
     currency,
   },
   commissions: {
@@ -119,7 +125,7 @@ const headings: Record<Table, Partial<Record<Field, string>>> = {
     currency,
     status: 'status, state, commission status, reward status',
     sale_amount: 'sale amount, revenue, transaction amount, total cost, sale',
-    payment_id: 'payment id, charge id, stripe charge id, invoice id, stripe invoice id',
+    payment_id: 'payment id, charge id, stripe charge id, invoice id, stripe invoice id, charge, payment, invoice',
     earned_at: 'created at, earned at, date, created, sale date',
   },
 }

@@ -14,6 +14,8 @@ export interface Processor {
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>
   /** The event in a delivery's body, or undefined if the body is not an event from the processor. */
   eventOf: (body: unknown, deliveryId: string | undefined) => ProcessorEvent | undefined
+  /** The fields of an object that can contain the id of its payment. The service reads them if no reader can read the object. */
+  paymentIdFields: readonly string[]
   /** The readers of the used event types. A reader throws a ZodError if the object has an unknown form. */
   readers: Readonly<Record<string, Reader>>
 }

@@ -44,7 +44,7 @@ export async function readDelivery(
 }
 
 async function readFact(name: ProcessorName, event: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
-  const { title, readers } = processors[name]
+  const { title, readers, paymentIdFields } = processors[name]
   const read = Object.hasOwn(readers, event.type) ? readers[event.type] : undefined
   if (!read) return ignored('Events of this type are not used.')
   try {
@@ -54,7 +54,7 @@ async function readFact(name: ProcessorName, event: ProcessorEvent, hashEmail: H
     if (!(error instanceof $ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
     const reason = `It could not be read: ${fields || 'the object'} has a form that ${title} does not document.`
-    return { ...ignored(reason.slice(0, 1000)), unread: aboutUnread(event.object) }
+    return { ...ignored(reason.slice(0, 1000)), unread: aboutUnread(event.object, paymentIdFields) }
   }
 }
 
@@ -66,10 +66,10 @@ function inProgram(fact: Fact, programId: number): Fact {
 }
 
 /** Finds the ids in an object that no schema reads. If they belong to a known payment or customer, the service notifies the advertiser. */
-function aboutUnread(object: Record<string, unknown>): Unread {
+function aboutUnread(object: Record<string, unknown>, paymentIdFields: readonly string[]): Unread {
   const idAt = (field: string) => numericId.safeParse(object[field]).data ?? null
   return {
-    payment_ids: ['id', 'transaction_id', 'order_id'].map(idAt).filter((one) => one !== null),
+    payment_ids: paymentIdFields.map(idAt).filter((one) => one !== null),
     processor_customer_id: idAt('customer_id'),
     subscription_id: idAt('subscription_id'),
   }

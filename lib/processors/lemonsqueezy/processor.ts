@@ -52,6 +52,8 @@ export const lemonsqueezy: Processor = {
     }
   },
 
+  paymentIdFields: ['id', 'order_id'],
+
   readers: {
     order_created: readOrder,
     order_refunded: readOrderRefund,

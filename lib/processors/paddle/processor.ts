@@ -48,6 +48,8 @@ export const paddle: Processor = {
     )
   },
 
+  paymentIdFields: ['id', 'transaction_id'],
+
   readers: {
     'transaction.completed': readTransaction,
     'adjustment.created': readAdjustment,

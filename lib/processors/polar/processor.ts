@@ -46,6 +46,8 @@ export const polar: Processor = {
     }
   },
 
+  paymentIdFields: ['id', 'order_id'],
+
   readers: {
     'order.paid': readOrder,
     'order.updated': readOrderFee,
