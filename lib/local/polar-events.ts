@@ -88,7 +88,7 @@ export function polarRefund(story: Story, refunded: { id: string; status: string
 
 /** A refund with which Polar prevents a chargeback. */
 function disputed(story: Story): object {
-  const refund = { id: uuidOf(`dispute ${story.order}`), status: 'succeeded', amount: story.amount }
+  const returned = { id: uuidOf(`dispute ${story.order}`), status: 'succeeded', amount: story.amount }
   const dispute = {
     id: uuidOf(`dispute of ${story.order}`),
     created_at: story.now.toISOString(),
@@ -102,7 +102,7 @@ function disputed(story: Story): object {
     order_id: polarOrderId(story),
     payment_id: uuidOf(`payment ${story.order}`),
   }
-  return { ...polarRefund(story, refund), reason: 'dispute_prevention', dispute }
+  return { ...polarRefund(story, returned), reason: 'dispute_prevention', dispute }
 }
 
 const subscriptionOf = (story: Story) => uuidOf(`subscription ${story.order}`)
