@@ -237,6 +237,7 @@ test.each(Object.entries(mistakes))(
       queueUrl: queue.url,
       stripeApiUrl: stripe.url,
       faultRate,
+      keepsBackends: true,
     })
     const found: string[] = []
     const mail = await startFaultyMail(1, 0.3)

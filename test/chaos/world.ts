@@ -26,6 +26,8 @@ export interface WorldOptions {
   baseUrl?: string
   /** The probability of a fault for each database request. */
   faultRate: number
+  /** Drops a request before it runs instead of ending its backend. Nothing is committed either way, but a new backend plans everything again. */
+  keepsBackends?: boolean
 }
 
 /** A call in progress. Its own numbers decide its faults, so a seed repeats them. */
@@ -174,7 +176,8 @@ export function openWorld(options: WorldOptions): World {
       return await never
     }
     if (action !== 'delay') (call.caller ?? call).unsure += 1
-    const fault: Fault = { action: action ?? 'delay', delay_ms: call.random.integer(1, 25) }
+    const kept = action === 'kill-backend' && options.keepsBackends ? 'drop-before' : action
+    const fault: Fault = { action: kept ?? 'delay', delay_ms: call.random.integer(1, 25) }
     return await realFetch(url, {
       ...init,
       headers: { ...(init.headers as Record<string, string>), ...neonControl, 'Inject-Fault': JSON.stringify(fault) },

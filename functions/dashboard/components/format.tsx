@@ -4,7 +4,6 @@ import { useTexts } from './text.tsx'
 const defaultLocale = 'en-US'
 const dateFormat = new Intl.DateTimeFormat(defaultLocale, { dateStyle: 'medium', timeZone: 'UTC' })
 const timeFormat = new Intl.DateTimeFormat(defaultLocale, { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
-const monthFormat = new Intl.DateTimeFormat(defaultLocale, { month: 'long', year: 'numeric', timeZone: 'UTC' })
 const numberFormat = new Intl.NumberFormat(defaultLocale)
 
 export function formatNumber(value: number): string {
@@ -33,9 +32,6 @@ export function formatAxis(cents: number, currency: string, locale = defaultLoca
   if (Math.abs(amount) < 10_000) return formatAmount(amount, currency, 'short', locale)
   return new Intl.NumberFormat(locale, { style: 'currency', currency, notation: 'compact' }).format(amount)
 }
-
-/** Formats the month (UTC) of a moment: `November 2026`. */
-export const formatMonth = (at: Date): string => monthFormat.format(at)
 
 export function formatDate(date: Date | string): string {
   return dateFormat.format(new Date(date))
