@@ -72,6 +72,7 @@ import { pages as payoutRun } from './dashboard/program/payout-run.tsx'
 import { pages as payoutRuns } from './dashboard/program/payout-runs.tsx'
 import { pages as reviews } from './dashboard/program/reviews.tsx'
 import { pages as sale } from './dashboard/program/sale.tsx'
+import { pages as savedViews } from './dashboard/program/saved-views.ts'
 import { pages as search } from './dashboard/program/search.tsx'
 import { pages as settings } from './dashboard/program/settings.tsx'
 import { pages as connections } from './dashboard/program/connections.tsx'
@@ -101,6 +102,18 @@ app.get('/assets/:file', (c) => {
 })
 
 const pages = createPages()
+
+// The script sends forms in the background and stays on its page if the next page is the same one.
+pages.use(async (c, next) => {
+  await next()
+  const location = c.res.headers.get('location')
+  if (c.req.header('x-visit') === undefined || c.res.status !== 303 || location === null) return
+  const headers = new Headers(c.res.headers)
+  headers.delete('location')
+  headers.set('x-location', location)
+  c.res = undefined
+  c.res = new Response(null, { status: 204, headers })
+})
 
 pages.use(async (c, next) => {
   c.setRenderer((page) => renderPage(c, page))
@@ -250,6 +263,7 @@ const allPages = [
   payoutRunProvider,
   reviews,
   sale,
+  savedViews,
   search,
   settings,
   connections,

@@ -29,6 +29,8 @@ export const mailBounds = {
    * `perAccount` changes, the account keeps its address until the next day.
    */
   payoutAddress: { perAccount: 5, perChange: 5, perRecipient: 5 },
+  /** Messages to partners who have an account, in a day. Each one is a notification, which the next bound limits too. */
+  message: { perProgram: 5 },
   /** Immediate notifications. Further ones of the UTC day go into the daily mail. Recipients have an account here and can disable them. */
   notification: { perRecipient: 30 },
 } as const

@@ -43,7 +43,7 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type MailFrequency = "at_once" | "daily" | "never";
 
-export type MailTopic = "application" | "earned" | "paid" | "payout_due" | "postback" | "reversed" | "review" | "statement" | "trouble";
+export type MailTopic = "application" | "earned" | "message" | "paid" | "payout_due" | "postback" | "reversed" | "review" | "statement" | "trouble";
 
 export type Numeric = ColumnType<string, number | string, number | string>;
 
@@ -273,7 +273,7 @@ export interface BulkJobRows {
 export interface BulkJobs {
   finished_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'approve' | 'reject' | 'deactivate' | 'move' | 'rate' | 'invite';
+  kind: 'approve' | 'reject' | 'deactivate' | 'move' | 'rate' | 'invite' | 'message';
   position: Int8;
   program_id: Int8;
   row_count: number;
@@ -658,7 +658,7 @@ export interface Outbox {
   created_at: Generated<Timestamp>;
   delivered_at: Timestamp | null;
   id: Generated<Int8>;
-  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_held' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled' | 'host_disabled';
+  kind: 'commission_earned' | 'commission_flagged' | 'commission_reversed' | 'commission_refunded' | 'commission_corrected' | 'payout_reduced' | 'payout_paid' | 'payout_refused' | 'payout_returned' | 'payout_unclaimed' | 'payout_held' | 'payout_address_needed' | 'tax_form_needed' | 'statement_ready' | 'adjustment_added' | 'adjustment_deducted' | 'payout_due' | 'application_received' | 'paid_commission_reversed' | 'dispute_reinstated' | 'balance_negative' | 'refund_not_converted' | 'sale_currency_corrected' | 'sale_currency_differs' | 'payment_ignored' | 'self_billing_withdrawn' | 'processor_disconnected' | 'webhook_disabled' | 'postback_disabled' | 'host_disabled' | 'program_message';
   partner_id: Int8 | null;
   payload: Json;
   program_id: Int8;
@@ -1173,6 +1173,15 @@ export interface Sales {
   updated_at: Generated<Timestamp>;
 }
 
+export interface SavedViews {
+  list: string;
+  name: string;
+  program_id: Int8;
+  query: string;
+  saved_at: Generated<Timestamp>;
+  user_id: string;
+}
+
 export interface SecretFingerprints {
   fingerprint: Uint8Array;
   name: string;
@@ -1464,6 +1473,7 @@ export interface DB {
   refused_addresses: RefusedAddresses;
   refused_calls: RefusedCalls;
   sales: Sales;
+  saved_views: SavedViews;
   secret_fingerprints: SecretFingerprints;
   sessions: Sessions;
   sign_in_attempts: SignInAttempts;
@@ -1744,6 +1754,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; group_name: string | null; rules: string | null }
     row: { make_group: number | null }
   }
+  message_partners: {
+    arguments: { of_program_id: number | null; partner_ids: (number)[] | null; of_text: string | null }
+    row: { message_partners: number | null }
+  }
   move_partners: {
     arguments: { of_program_id: number | null; partner_ids: (number)[] | null; to_group_id: number | null }
     row: { move_partners: number | null }
@@ -1881,7 +1895,7 @@ export interface DatabaseFunctions {
     row: { send_payouts: boolean | null }
   }
   start_bulk_job: {
-    arguments: { of_program_id: number | null; of_kind: string | null; of_settings: string | null; matching: number | null; from_position: number | null }
+    arguments: { of_program_id: number | null; of_kind: string | null; of_settings: string | null; matching: number | null; from_position: number | null; most_messages: number | null }
     row: { start_bulk_job: number | null }
   }
   stop_payout_batch: {
@@ -2045,6 +2059,7 @@ export const functionCalls: {
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
   make_group: { text: 'select make_group($1, $2, $3)', names: ['of_program_id', 'group_name', 'rules'] },
+  message_partners: { text: 'select message_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'of_text'] },
   move_partners: { text: 'select move_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_group_id'] },
   park_unexplained_payments: { text: 'select park_unexplained_payments($1, $2)', names: ['of_account_id', 'at_most'] },
   partners_to_hash: { text: 'select * from partners_to_hash($1, $2, $3)', names: ['at_most', 'of_program_id', 'commission_ids'] },
@@ -2079,7 +2094,7 @@ export const functionCalls: {
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
-  start_bulk_job: { text: 'select start_bulk_job($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_kind', 'of_settings', 'matching', 'from_position'] },
+  start_bulk_job: { text: 'select start_bulk_job($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_kind', 'of_settings', 'matching', 'from_position', 'most_messages'] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
   store_archive_part: { text: 'select * from store_archive_part($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64'] },
   store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
@@ -2106,4 +2121,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0014_bulk_jobs.sql'
+export const schemaVersion = '0015_saved_views.sql'

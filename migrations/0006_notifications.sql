@@ -4,7 +4,7 @@ create domain notification_kind as text check (value in (
   'payout_refused', 'payout_returned', 'payout_unclaimed', 'payout_held', 'payout_address_needed', 'tax_form_needed', 'statement_ready', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
   'paid_commission_reversed', 'dispute_reinstated', 'balance_negative', 'refund_not_converted',
   'sale_currency_corrected', 'sale_currency_differs', 'payment_ignored', 'self_billing_withdrawn', 'processor_disconnected', 'webhook_disabled', 'postback_disabled',
-  'host_disabled'
+  'host_disabled', 'program_message'
 ));
 create domain notification_audience as text check (value in ('partner', 'advertiser'));
 create domain cause_text as text check (length(value) between 1 and 300);
@@ -58,7 +58,7 @@ create table notification_reads (
 );
 
 -- The topics of mails. functions/1_base/notifications.sql assigns a topic to each notification kind.
-create type mail_topic as enum ('earned', 'reversed', 'paid', 'statement', 'application', 'payout_due', 'review', 'trouble', 'postback');
+create type mail_topic as enum ('earned', 'reversed', 'paid', 'statement', 'message', 'application', 'payout_due', 'review', 'trouble', 'postback');
 create type mail_frequency as enum ('at_once', 'daily', 'never');
 
 -- A person's choices. Topics without a row have their usual frequency.

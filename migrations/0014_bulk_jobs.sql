@@ -4,8 +4,8 @@
 create table bulk_jobs (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
-  kind text not null check (kind in ('approve', 'reject', 'deactivate', 'move', 'rate', 'invite')),
-  -- The filters of the list and the fields of the form. Texts are deleted a day after the start.
+  kind text not null check (kind in ('approve', 'reject', 'deactivate', 'move', 'rate', 'invite', 'message')),
+  -- The filters of the list and the fields of the form. Texts (`q` and `note`) are deleted a day after the start.
   settings jsonb not null,
   -- The number of rows that matched at the start.
   row_count integer not null,

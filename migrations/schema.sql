@@ -30,7 +30,7 @@ create domain name_text as text CHECK ((((length(VALUE) >= 1) AND (length(VALUE)
 
 create domain notification_audience as text CHECK ((VALUE = ANY (ARRAY['partner'::text, 'advertiser'::text])));
 
-create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_held'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text, 'host_disabled'::text])));
+create domain notification_kind as text CHECK ((VALUE = ANY (ARRAY['commission_earned'::text, 'commission_flagged'::text, 'commission_reversed'::text, 'commission_refunded'::text, 'commission_corrected'::text, 'payout_reduced'::text, 'payout_paid'::text, 'payout_refused'::text, 'payout_returned'::text, 'payout_unclaimed'::text, 'payout_held'::text, 'payout_address_needed'::text, 'tax_form_needed'::text, 'statement_ready'::text, 'adjustment_added'::text, 'adjustment_deducted'::text, 'payout_due'::text, 'application_received'::text, 'paid_commission_reversed'::text, 'dispute_reinstated'::text, 'balance_negative'::text, 'refund_not_converted'::text, 'sale_currency_corrected'::text, 'sale_currency_differs'::text, 'payment_ignored'::text, 'self_billing_withdrawn'::text, 'processor_disconnected'::text, 'webhook_disabled'::text, 'postback_disabled'::text, 'host_disabled'::text, 'program_message'::text])));
 
 create domain positive_cents as bigint CHECK (((VALUE >= 1) AND (VALUE <= '9999999999999'::bigint)));
 
@@ -418,7 +418,7 @@ create table bulk_jobs (
   finished_at timestamp with time zone,
   undone_at timestamp with time zone,
   constraint bulk_jobs_pkey PRIMARY KEY (program_id, id),
-  constraint bulk_jobs_kind_check CHECK ((kind = ANY (ARRAY['approve'::text, 'reject'::text, 'deactivate'::text, 'move'::text, 'rate'::text, 'invite'::text]))),
+  constraint bulk_jobs_kind_check CHECK ((kind = ANY (ARRAY['approve'::text, 'reject'::text, 'deactivate'::text, 'move'::text, 'rate'::text, 'invite'::text, 'message'::text]))),
   constraint bulk_jobs_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint bulk_jobs_started_by_fkey FOREIGN KEY (started_by) REFERENCES users(id) ON DELETE SET NULL
 );
@@ -1750,6 +1750,22 @@ CREATE INDEX sales_test_idx ON public.sales USING btree (program_id, id) WHERE i
 CREATE INDEX sales_updated_idx ON public.sales USING btree (program_id, updated_at);
 CREATE TRIGGER sales_changed BEFORE UPDATE ON public.sales FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION note_change();
 CREATE TRIGGER sales_sound AFTER INSERT OR UPDATE ON public.sales FOR EACH ROW EXECUTE FUNCTION refuse_unsound_sale();
+
+create table saved_views (
+  program_id bigint not null,
+  user_id text not null,
+  list text not null,
+  name text not null,
+  query text not null,
+  saved_at timestamp with time zone not null default now(),
+  constraint saved_views_pkey PRIMARY KEY (program_id, user_id, list, name),
+  constraint saved_views_list_check CHECK (((length(list) >= 1) AND (length(list) <= 60))),
+  constraint saved_views_name_check CHECK (((length(name) >= 1) AND (length(name) <= 60))),
+  constraint saved_views_query_check CHECK ((length(query) <= 1000)),
+  constraint saved_views_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
+  constraint saved_views_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX saved_views_user_idx ON public.saved_views USING btree (user_id);
 
 create table secret_fingerprints (
   name text not null,
@@ -4162,7 +4178,7 @@ CREATE OR REPLACE FUNCTION public.bulk_job_action(kind text, is_undo boolean)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'approve'::text THEN 'application.approved_in_bulk'::text WHEN 'reject'::text THEN 'application.rejected_in_bulk'::text WHEN 'deactivate'::text THEN 'partner.deactivated_in_bulk'::text WHEN 'move'::text THEN 'partner.moved_in_bulk'::text WHEN 'rate'::text THEN 'partner.rated_in_bulk'::text WHEN 'invite'::text THEN 'partner.invited_in_bulk'::text ELSE NULL::text END || CASE WHEN is_undo THEN '_undone'::text ELSE ''::text END)
+RETURN (CASE kind WHEN 'approve'::text THEN 'application.approved_in_bulk'::text WHEN 'reject'::text THEN 'application.rejected_in_bulk'::text WHEN 'deactivate'::text THEN 'partner.deactivated_in_bulk'::text WHEN 'move'::text THEN 'partner.moved_in_bulk'::text WHEN 'rate'::text THEN 'partner.rated_in_bulk'::text WHEN 'invite'::text THEN 'partner.invited_in_bulk'::text WHEN 'message'::text THEN 'partner.messaged_in_bulk'::text ELSE NULL::text END || CASE WHEN is_undo THEN '_undone'::text ELSE ''::text END)
 ;
 
 CREATE OR REPLACE FUNCTION public.bulk_jobs_undone_within()
@@ -9130,7 +9146,7 @@ CREATE OR REPLACE FUNCTION public.mail_topic_of(kind text)
  RETURNS mail_topic
  LANGUAGE sql
  IMMUTABLE
-RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_held'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'host_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
+RETURN (CASE kind WHEN 'commission_earned'::text THEN 'earned'::text WHEN 'adjustment_added'::text THEN 'earned'::text WHEN 'adjustment_deducted'::text THEN 'reversed'::text WHEN 'commission_reversed'::text THEN 'reversed'::text WHEN 'commission_refunded'::text THEN 'reversed'::text WHEN 'commission_corrected'::text THEN 'reversed'::text WHEN 'payout_reduced'::text THEN 'reversed'::text WHEN 'payout_paid'::text THEN 'paid'::text WHEN 'payout_refused'::text THEN 'paid'::text WHEN 'payout_returned'::text THEN 'paid'::text WHEN 'payout_unclaimed'::text THEN 'paid'::text WHEN 'payout_held'::text THEN 'paid'::text WHEN 'payout_address_needed'::text THEN 'paid'::text WHEN 'tax_form_needed'::text THEN 'paid'::text WHEN 'statement_ready'::text THEN 'statement'::text WHEN 'program_message'::text THEN 'message'::text WHEN 'payout_due'::text THEN 'payout_due'::text WHEN 'application_received'::text THEN 'application'::text WHEN 'processor_disconnected'::text THEN 'trouble'::text WHEN 'webhook_disabled'::text THEN 'trouble'::text WHEN 'host_disabled'::text THEN 'trouble'::text WHEN 'postback_disabled'::text THEN 'postback'::text ELSE 'review'::text END)::mail_topic
 ;
 
 CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
@@ -9279,6 +9295,26 @@ begin
     perform record_sale(other, true);
     perform move_refunds(sale.program_id, sale.id, reported_refunds);
   end loop;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.message_partners(of_program_id bigint, partner_ids bigint[], of_text text)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  current_job bigint := current_setting('svc.job')::bigint;
+  recipient_ids bigint[] := array(
+    select r.id from partners r
+    where r.program_id = of_program_id and r.id = any (partner_ids) and r.user_id is not null and r.ended_at is null
+      and not exists (select from bulk_job_rows j where j.program_id = r.program_id and j.job_id = current_job and j.row_id = r.id)
+    order by r.id for no key update
+  );
+begin
+  perform note_job_row(of_program_id, id, '{}'),
+    write_outbox(of_program_id, 'program_message', 'partner', id, concat_ws(':', 'message', current_job, id), jsonb_build_object('text', of_text))
+  from unnest(recipient_ids) id;
+  return cardinality(recipient_ids);
 end $function$
 ;
 
@@ -12491,13 +12527,22 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.start_bulk_job(of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint)
+CREATE OR REPLACE FUNCTION public.start_bulk_job(of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint, most_messages integer)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
 declare
   job_id bigint;
 begin
+  if of_kind = 'message' then
+    perform pg_advisory_xact_lock(hashtextextended('messages of ' || of_program_id, 0));
+    if (
+      select count(*) >= most_messages from bulk_jobs j
+      where j.program_id = of_program_id and j.kind = 'message' and j.started_at > now() - interval '1 day'
+    ) then
+      return null;
+    end if;
+  end if;
   insert into bulk_jobs (program_id, kind, settings, row_count, position, started_by)
   values (of_program_id, of_kind, of_settings, matching, from_position, acting_user())
   returning id into job_id;

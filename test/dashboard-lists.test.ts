@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPerson } from '../lib/local/people.ts'
+import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
@@ -495,6 +495,22 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   await finish(`${invitation}/undo`)
   expect((await read(invitation))[1]).toContain('4 of 6 partners are as they were before')
   expect(await invited()).toMatchObject({ invited: 2, queued: 0 })
+
+  // A message reaches each partner with an account once, and can't be undone.
+  const { userId: reader } = await createPerson(stack.db, env, { name: 'Ada', email: 'ada@example.com' })
+  await tiePartner(stack.db, Number(kept[0]?.id), reader)
+  expect((await read(`${program}/bulk/message?q=ada`))[1]).toContain('Send a message to 1 partner')
+  const message = await start('message?q=ada', { note: 'Summer rates start\r\non Monday.' })
+  await finish(message)
+  await finish(message)
+  expect((await read(message))[1]).toMatch(/1 of 1 partners are notified\.(?!.*\/undo)/s)
+  const { rows: messages } = await stack.sql.query(
+    "select partner_id::text, payload->>'text' as text from outbox where program_id = $1 and kind = 'program_message'",
+    [many.programId],
+  )
+  expect(messages).toEqual([{ partner_id: kept[0]?.id, text: 'Summer rates start\r\non Monday.' }])
+  for (let n = 0; n < 4; n++) await start('message?q=ada', { note: 'Again' })
+  expect((await send(`${program}/bulk/message?q=ada`, { note: 'Too many' })).status).toBe(429)
 
   expect((await read(`${program}/bulk/deactivate?status=lost`))[0]).toBe(400)
   expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(6)

@@ -79,7 +79,7 @@ test('each kind of notification has a topic that its recipients can choose', asy
   const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
     `select distinct audience, mail_topic_of(kind) as topic from (values
       ('commission_earned', 'partner'), ('commission_reversed', 'partner'), ('commission_refunded', 'partner'), ('commission_corrected', 'partner'),
-      ('payout_reduced', 'partner'), ('payout_paid', 'partner'), ('payout_refused', 'partner'), ('payout_returned', 'partner'), ('payout_unclaimed', 'partner'), ('payout_held', 'partner'), ('payout_address_needed', 'partner'), ('tax_form_needed', 'partner'), ('statement_ready', 'partner'), ('payout_due', 'advertiser'),
+      ('payout_reduced', 'partner'), ('payout_paid', 'partner'), ('payout_refused', 'partner'), ('payout_returned', 'partner'), ('payout_unclaimed', 'partner'), ('payout_held', 'partner'), ('payout_address_needed', 'partner'), ('tax_form_needed', 'partner'), ('statement_ready', 'partner'), ('program_message', 'partner'), ('payout_due', 'advertiser'),
       ('application_received', 'advertiser'), ('adjustment_added', 'partner'), ('adjustment_deducted', 'partner'),
       ('commission_flagged', 'advertiser'),
       ('paid_commission_reversed', 'advertiser'), ('dispute_reinstated', 'advertiser'), ('balance_negative', 'advertiser'),
@@ -90,7 +90,7 @@ test('each kind of notification has a topic that its recipients can choose', asy
   const { rows: kinds } = await sql.query<{ definition: string }>(
     `select pg_get_constraintdef(c.oid) as definition from pg_constraint c join pg_type t on t.oid = c.contypid where t.typname = 'notification_kind'`,
   )
-  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(30)
+  expect(kinds[0]?.definition.match(/'\w+'::text/g)?.length).toBe(31)
 })
 
 test('a payout mails the partner once, even with repeated events and concurrent senders', async () => {

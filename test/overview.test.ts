@@ -592,6 +592,49 @@ test('one key opens the search on any page, and its results are links', async ()
   await context.close()
 })
 
+test('a list changes without reloading the page, a partner opens beside it, and a view keeps its filters', async () => {
+  const context = await browser.newContext({ baseURL: stack.baseUrl })
+  await context.addCookies([
+    {
+      name: sessionCookie,
+      value: encodeURIComponent(shop.dashboardToken),
+      domain: '127.0.0.1',
+      path: '/',
+      secure: true,
+    },
+  ])
+  const page = await context.newPage()
+  await page.goto(`${address}/partners`)
+  await page.evaluate('window.stays = true')
+  await page.getByPlaceholder('Name, e-mail or code').pressSequentially('Nora')
+  await page.waitForURL('**/partners?q=Nora**')
+  await page.getByRole('link', { name: 'Nora', exact: true }).click()
+  const drawer = page.locator('dialog#drawer')
+  await drawer.getByRole('link', { name: 'Settings', exact: true }).click()
+  await drawer.getByRole('button', { name: 'Save', exact: true }).waitFor()
+  await page.keyboard.press('Escape')
+  await drawer.getByRole('heading', { name: 'Nora' }).waitFor({ state: 'detached' })
+  await page.getByLabel('Actions on Nora').click()
+  await page.getByRole('button', { name: 'Deactivate Nora' }).click()
+  await page.locator('#question').getByRole('button', { name: 'Deactivate' }).click()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('Nora is active again.').waitFor()
+  expect(await page.evaluate('window.stays')).toBe(true)
+
+  await page.getByText('Views', { exact: true }).click()
+  await page.getByLabel('Name of this view').fill('Her')
+  await page.getByRole('button', { name: 'Save view' }).click()
+  await page.getByText('The view Her was saved.').waitFor()
+  await page.goto(`${address}/partners`)
+  await page.getByText('Views', { exact: true }).click()
+  await page.getByRole('link', { name: 'Her', exact: true }).click()
+  await page.waitForURL('**/partners?q=Nora**')
+  await page.getByText('Her', { exact: true }).first().click()
+  await page.getByRole('button', { name: 'Delete the view Her' }).click()
+  await page.getByText('The view Her was deleted.').waitFor()
+  await context.close()
+})
+
 test('amounts of any size and currency fit on a phone, and so does the page of an empty program', async () => {
   const yen = await createSandbox(db, env, { currency: 'jpy' })
   const hash = await apiKeyHash(`Bearer ${yen.apiKey}`)

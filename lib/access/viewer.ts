@@ -2,6 +2,7 @@ import { type Expression, sql } from 'kysely'
 import { jsonArrayFrom, jsonBuildObject, jsonObjectFrom } from 'kysely/helpers/postgres'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
+import type { SavedView } from './saved-views.ts'
 import type { Role } from './roles.ts'
 import { readSessionToken, type SessionEnv } from './sessions.ts'
 
@@ -52,6 +53,8 @@ export interface ViewerProgram {
   inShadowMode: boolean
   /** The number of manual-review notifications that this user has not read. */
   unread: number
+  /** This user's views of the program's lists. */
+  views: SavedView[]
 }
 
 /** Finds the signed-in person with their workspaces and programs in one database query. Undefined without a session. */
@@ -172,6 +175,14 @@ function programsOf(userId: Expression<string>) {
         .$castTo<boolean>()
         .as('inShadowMode'),
       unreadBy(userId, 'advertiser').where('n.program_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
+      jsonArrayFrom(
+        eb
+          .selectFrom('saved_views as v')
+          .select(['v.list', 'v.name', 'v.query'])
+          .whereRef('v.program_id', '=', 'p.id')
+          .where('v.user_id', '=', userId)
+          .orderBy('v.name'),
+      ).as('views'),
     ])
     .where('m.user_id', '=', userId)
     .where('m.is_locked', '=', false)

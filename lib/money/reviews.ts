@@ -1,6 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import { call, type Database, retryOnce } from '../database.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { emailHash } from '../tracking/customers.ts'
 import { approveDueCommissions } from './commissions.ts'
@@ -19,6 +19,13 @@ interface ReviewList extends Part {
 export async function listReviews(db: Database, programId: number, list: ReviewList): Promise<CommissionReview[]> {
   return await db.query(reviewsStatement(programId, list))
 }
+
+/** Counts held commissions and sums them by currency: what is left of waiting ones, and the full amounts of decided ones. */
+export const reviewTotals = (programId: number, list: Filters<ReviewList>) =>
+  totalsOf(
+    reviewsStatement(programId, { ...list, limit: 0 }),
+    list.state === 'decided' ? sql<number>`amount_cents` : sql<number>`amount_cents - reversed_cents`,
+  )
 
 function reviewsStatement(programId: number, { state, partner_id, commissionIds, ...part }: ReviewList) {
   let query = kysely

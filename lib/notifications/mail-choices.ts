@@ -10,6 +10,7 @@ export const mailTopics = [
   'reversed',
   'paid',
   'statement',
+  'message',
   'application',
   'payout_due',
   'review',
@@ -48,6 +49,12 @@ export const topicWords: Record<MailTopic, TopicWords> = {
     name: 'Monthly statements',
     hint: 'At the start of a month: the statement of the previous month.',
     subject: 'Your monthly statement',
+    reader: 'partner',
+  },
+  message: {
+    name: 'Messages',
+    hint: 'A program writes to all of its partners.',
+    subject: 'A message to partners',
     reader: 'partner',
   },
   application: {

@@ -27,6 +27,8 @@ export const notificationPayload = z.object({
   day: z.optional(z.string()),
   /** For statements: the month (UTC), such as 2026-01. */
   month: z.optional(z.string()),
+  /** A program's message, as somebody wrote it. */
+  text: z.optional(z.string()),
   commissions: z.optional(z.number()),
   /** The number of partners with due payouts. */
   partners: z.optional(z.number()),

@@ -109,6 +109,8 @@ export function textOf(
       )
     case 'statement_ready':
       return t('Your statement of {month} is ready. Open it under Payouts.', { month: payload.month ?? '' })
+    case 'program_message':
+      return payload.text ?? ''
     case 'refund_not_converted':
       return `Manual review: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in a different currency from the sale. The commission of ${partner} doesn't change until you reject it or record a refund.`
     case 'sale_currency_corrected':

@@ -5,10 +5,11 @@ import { call, type Database } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
 import { type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
+import { mailBounds } from '../mail-bounds.ts'
 import { keptSince } from '../retention.ts'
 
 /** The actions on many rows. migrations/functions/programs/bulk-jobs.sql undoes them. */
-export const bulkKinds = ['approve', 'reject', 'deactivate', 'move', 'rate', 'invite'] as const
+export const bulkKinds = ['approve', 'reject', 'deactivate', 'move', 'rate', 'invite', 'message'] as const
 export type BulkKind = (typeof bulkKinds)[number]
 
 const stored = z.object({ kind: z.enum(bulkKinds), settings: z.record(z.string(), z.string()) })
@@ -61,7 +62,10 @@ export async function readBulkJob(db: Database, programId: number, jobId: number
   return found((await listBulkJobs(db, programId, { limit: 1, jobId }))[0], 'bulk action')
 }
 
-/** Starts a job on `rows` rows with ids up to `newestId`, and returns its id. */
+/**
+ * Starts a job on `rows` rows with ids up to `newestId`, and returns its id. Throws `rate_limited` after the program's last message of the
+ * day.
+ */
 export async function startBulkJob(
   db: Database,
   programId: number,
@@ -74,8 +78,14 @@ export async function startBulkJob(
       of_settings: JSON.stringify(job.settings),
       matching: job.rows,
       from_position: job.newestId + 1,
+      most_messages: mailBounds.message.perProgram,
     }),
   )
+  if (row?.start_bulk_job === null)
+    throw new ApiError(
+      'rate_limited',
+      `A program can send ${mailBounds.message.perProgram} messages within 24 hours. Send this one later.`,
+    )
   return found(row?.start_bulk_job, 'bulk action')
 }
 

@@ -172,6 +172,8 @@ interface PartnerList extends Part {
   partnerId?: number | undefined
   /** Only partners who can be invited: they have an address, no account, and no open or queued invitation. */
   isUninvited?: boolean | undefined
+  /** Only partners who have an account and whose partnership has not ended. */
+  hasAccount?: boolean | undefined
 }
 
 /**
@@ -219,6 +221,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
     code,
     partnerId,
     isUninvited,
+    hasAccount,
     sort = 'newest',
     ...part
   } = list
@@ -256,6 +259,7 @@ export function partnersStatement(programId: number, list: PartnerList) {
   if (group_id !== undefined) query = query.where('p.group_id', '=', group_id)
   if (email !== undefined) query = query.where((eb) => eb(eb.fn('lower', ['p.email']), '=', lower(email)))
   if (code !== undefined) query = query.where('p.id', '=', partnerOfCode(programId, code))
+  if (hasAccount) query = query.where('p.user_id', 'is not', null).where('p.ended_at', 'is', null)
   if (isUninvited) {
     query = query
       .where('p.email', 'is not', null)

@@ -27,6 +27,8 @@ export const routes = {
     'GET /programs/:programId/jobs/:jobId': 'partner:manage',
     'POST /programs/:programId/jobs/:jobId': 'partner:manage',
     'POST /programs/:programId/jobs/:jobId/undo': 'partner:manage',
+    'POST /programs/:programId/views': 'program:read',
+    'POST /programs/:programId/views/delete': 'program:read',
     'GET /programs/:programId/applications.csv': 'partner:list',
     'GET /programs/:programId/applications/:applicationId': 'partner:list',
     'POST /programs/:programId/applications/approve': 'partner:manage',

@@ -4,10 +4,16 @@ import { encodeQR } from 'qr'
 import { useTexts } from './text.tsx'
 
 /** The heading of a page, with its actions. */
-export function Heading({ title, lead, children }: PropsWithChildren<{ title: string; lead?: Child }>) {
+export function Heading({
+  title,
+  lead,
+  above,
+  children,
+}: PropsWithChildren<{ title: string; lead?: Child; above?: Child }>) {
   return (
     <header class="row apart end">
       <div class="stack tight">
+        {above}
         <h1>{title}</h1>
         {lead && <p class="muted">{lead}</p>}
       </div>

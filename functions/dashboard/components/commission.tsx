@@ -130,13 +130,13 @@ function Cause({
   const { t, money } = useTexts()
   if (kind === 'lead' || transactionId === null) return <span>{t('Signup')}</span>
   return (
-    <div>
+    <div class="name-with-note">
       <span class="number">
         {cents === null ? t('Sale') : t('Sale of {amount}', { amount: money(cents, currency) })}
       </span>
-      <div class="small">
-        <a href={explanationOf({ programId, transactionId })}>{transactionId}</a>
-      </div>
+      <a class="small" href={explanationOf({ programId, transactionId })}>
+        {transactionId}
+      </a>
     </div>
   )
 }

@@ -1,4 +1,3 @@
-import type { Child } from 'hono/jsx'
 import { maxRangeDays } from '../../../lib/api/date-range.ts'
 import { Field, Hidden } from './fields.tsx'
 
@@ -9,12 +8,11 @@ interface DateRangeProps {
   /** True if the requested dates are not a valid range. */
   refused: boolean
   maxDays?: number
-  aside?: Child
   keep?: Record<string, string>
 }
 
 /** Lets the reader choose the first and the last day of a range, both inclusive. */
-export function DateRange({ action, from, to, refused, maxDays = maxRangeDays, aside, keep = {} }: DateRangeProps) {
+export function DateRange({ action, from, to, refused, maxDays = maxRangeDays, keep = {} }: DateRangeProps) {
   return (
     <div class="stack tight">
       <form method="get" action={action} class="row find">
@@ -22,7 +20,6 @@ export function DateRange({ action, from, to, refused, maxDays = maxRangeDays, a
         <Field name="dateFrom" label="From" type="date" value={from} required />
         <Field name="dateTo" label="To" type="date" value={to} required />
         <button type="submit">Show</button>
-        {aside && <div class="far">{aside}</div>}
       </form>
       {refused && (
         <p class="small bad" role="alert">

@@ -190,11 +190,18 @@ export function FormDetails({ summary, open, primary, children, ...props }: Prop
   )
 }
 
-/** The actions on a row, behind one button. Its children are links and forms of one button. */
-export function RowMenu({ label, children }: PropsWithChildren<{ label: string }>) {
+interface RowMenuProps {
+  label: string
+  /** The start of the addresses of its forms with fields. The menu is open after it refused one of them. */
+  posts?: string
+}
+
+/** The actions on a row, behind one button. Its children are links, forms of one button, and menus with a form. */
+export function RowMenu({ label, posts, children }: PropsWithChildren<RowMenuProps>) {
+  const { action } = useForm()
   if (![children].flat().some(Boolean)) return null
   return (
-    <details class="switcher row-menu">
+    <details class="switcher row-menu" open={posts !== undefined && action?.startsWith(posts)}>
       <summary aria-label={label}>
         <Icon name="more" />
       </summary>

@@ -49,8 +49,42 @@ function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<Pa
           </noscript>
         )}
       </head>
-      <body>{children}</body>
+      <body>
+        {children}
+        <Question />
+      </body>
     </html>
+  )
+}
+
+/** The script asks here before it sends a form. */
+function Question() {
+  const { t } = useTexts()
+  return (
+    <dialog id="question" aria-labelledby="question-text">
+      <form method="dialog" class="stack">
+        <p id="question-text"></p>
+        <div class="row">
+          <button value="">{t('Cancel')}</button>
+          <button value="yes"></button>
+        </div>
+      </form>
+    </dialog>
+  )
+}
+
+/** The script shows a partner or a sale here, beside its list. */
+function Drawer() {
+  return (
+    <dialog id="drawer" class="drawer">
+      <header class="bar row apart">
+        <a class="small">Open page</a>
+        <button type="button" data-close class="compact">
+          Close
+        </button>
+      </header>
+      <div class="stack loose" data-content tabindex={-1}></div>
+    </dialog>
   )
 }
 
@@ -188,7 +222,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
           {!viewer.user.emailVerified && <Unverified email={viewer.user.email} canSend={canMail(c.env)} />}
           <FlashMessage flash={takeFlash(c)} />
           {heading !== null && (
-            <Heading title={heading} lead={lead}>
+            <Heading title={heading} lead={lead} above={<Crumb groups={groups} current={current} path={c.req.path} />}>
               {actions}
             </Heading>
           )}
@@ -197,6 +231,18 @@ function Frame(props: PropsWithChildren<FrameProps>) {
       </div>
       {dialog}
     </Document>
+  )
+}
+
+/** Leads from a page below a list or another entry of the navigation back to it. */
+function Crumb({ groups, current, path }: { groups: NavGroup[]; current: string | undefined; path: string }) {
+  const entry = groups.flatMap(({ items }) => items).find(({ href }) => href === current)
+  if (!entry || path === entry.href) return null
+  return (
+    <a class="crumb" href={entry.href}>
+      <span aria-hidden="true">‹ </span>
+      {entry.label}
+    </a>
   )
 }
 
@@ -224,7 +270,12 @@ export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>
           <DocsValues program={program} />
         </>
       }
-      dialog={<SearchDialog programId={program.id} />}
+      dialog={
+        <>
+          <SearchDialog programId={program.id} />
+          <Drawer />
+        </>
+      }
       banner={isTest ? <TestBanner /> : program.inShadowMode && <ShadowBanner program={program} />}
       title={isTest ? `Test data: ${title}` : title}
       heading={heading}

@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { noteExport, noteWorkspaceExport } from '../../../lib/access/audit-log.ts'
 import type { Action } from '../../../lib/access/roles.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import type { Part, Totals } from '../../../lib/keyset.ts'
 import { addressOf, cut, positiveInteger } from './address.ts'
@@ -19,7 +20,8 @@ import {
   requireWorkspace,
   type WorkspaceContext,
 } from './page.ts'
-import { type Column, type Sorting, Table } from './table.tsx'
+import { SavedViews } from './saved-views.tsx'
+import { type Column, selectLabel, type Sorting, Table } from './table.tsx'
 import { english, type PageTexts, useTexts } from './text.tsx'
 
 const pageSize = 50
@@ -173,8 +175,8 @@ async function renderList<Row, Cursor, More>(
   Page: typeof ProgramPage | typeof PartnerPage | typeof AccountPage,
 ) {
   const { title, heading, current, states } = list
-  const hidden = (c.req.query('hide') ?? '').split(',').filter(Boolean)
-  const query: Query = { ...list.query, ...(hidden.length > 0 && { hide: cut(hidden.join(','), 200) }) }
+  const toggled = (c.req.query('columns') ?? '').split(',').filter(Boolean)
+  const query: Query = { ...list.query, ...(toggled.length > 0 && { columns: cut(toggled.join(','), 200) }) }
   let totals: Totals[] = []
   const read = async (part: Part<Cursor>) => {
     if (!list.readWithTotals) return await list.read(part)
@@ -189,12 +191,19 @@ async function renderList<Row, Cursor, More>(
     countOf(totals),
   )
   const address = c.req.path
+  const program: ViewerProgram | undefined = Page === ProgramPage ? c.get('program') : undefined
   const unknown = unknownFilters(c, query)
   const isFiltered = Object.entries(list.query ?? {}).some(([name, value]) => value && name !== 'sort')
   const besideHeading = (
     <>
-      {views}
-      {page.rows.length > 0 && <ColumnChoice address={address} query={query} columns={columns} hidden={hidden} />}
+      {program && (
+        <SavedViews
+          program={program}
+          list={address.split('/').slice(3).join('/')}
+          query={addressOf('', query).slice(1)}
+        />
+      )}
+      {page.rows.length > 0 && <ColumnChoice address={address} query={query} columns={columns} toggled={toggled} />}
       {page.rows.length > 0 && <ExportLink href={addressOf(`${address}.csv`, query)} />}
       {actions}
     </>
@@ -202,6 +211,7 @@ async function renderList<Row, Cursor, More>(
   const texts: PageTexts = c.get('texts') ?? english
   return c.render(
     <Page title={title} heading={heading ?? title} current={current} lead={lead} actions={besideHeading}>
+      {views && <div data-visits>{views}</div>}
       {unknown.length > 0 && (
         <p class="message warn" role="alert">
           {texts.t('The filter {filter} is unknown here and not applied.', { filter: unknown.join(', ') })}{' '}
@@ -222,7 +232,7 @@ async function renderList<Row, Cursor, More>(
         sorting={
           sorts && { sort: query['sort'] ?? 'newest', addressBy: (sort) => addressOf(address, { ...query, sort }) }
         }
-        columns={columns.filter((column) => column && !(column.label && hidden.includes(column.label)))}
+        columns={columns.filter((column) => column && isShown(column, toggled))}
         {...shown}
       />
       {below}
@@ -234,24 +244,30 @@ interface ColumnChoiceProps<Row> {
   address: string
   query: Query
   columns: (Column<Row> | false)[]
-  hidden: string[]
+  /** The labels of the columns that differ from the default. */
+  toggled: string[]
 }
 
+const isShown = <Row,>({ label, isOptional = false }: Column<Row>, toggled: string[]) =>
+  isOptional === (label !== undefined && toggled.includes(label))
+
 /** Hides columns and shows them again. The first column always stays visible. */
-function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProps<Row>) {
-  const labels = columns.flatMap((column) =>
-    column && column.label && column.label !== 'Select' ? [column.label] : [],
-  )
+function ColumnChoice<Row>({ address, query, columns, toggled }: ColumnChoiceProps<Row>) {
+  const choices = columns.flatMap((column) => (column && column.label && column.label !== selectLabel ? [column] : []))
   const { t, fixed } = useTexts()
   return (
-    <details class="switcher">
+    <details class="switcher phone-off">
       <summary class="button">{t('Columns')}</summary>
       <div class="menu">
-        {labels.slice(1).map((label) => {
-          const isHidden = hidden.includes(label)
-          const next = isHidden ? hidden.filter((one) => one !== label) : [...hidden, label]
+        {choices.slice(1).map((column) => {
+          const { label = '' } = column
+          const next = toggled.includes(label) ? toggled.filter((one) => one !== label) : [...toggled, label]
           return (
-            <a href={addressOf(address, { ...query, hide: next.join(',') })} class="check" aria-current={!isHidden}>
+            <a
+              href={addressOf(address, { ...query, columns: next.join(',') })}
+              class="check"
+              aria-current={isShown(column, toggled)}
+            >
               {fixed(label)}
             </a>
           )
@@ -264,7 +280,7 @@ function ColumnChoice<Row>({ address, query, columns, hidden }: ColumnChoiceProp
 const countOf = (totals: Totals[]) => totals.reduce((all, { rows }) => all + rows, 0)
 
 /** The number of all rows of a list, and the sum of their amounts in each currency. */
-function Sums({ totals, rows }: { totals: Totals[]; rows: ListOf<never>['rows'] }) {
+export function Sums({ totals, rows }: { totals: Totals[]; rows: ListOf<never>['rows'] }) {
   const { money, number } = useTexts()
   const count = countOf(totals)
   const sums = totals.flatMap(({ cents, currency }) => (currency === null ? [] : [money(cents, currency)]))

@@ -2,7 +2,7 @@ import { toCsv } from '../../../lib/csv.ts'
 import { formatMoney, decimalAmount } from '../../../lib/money.ts'
 import { isOpenStatus, type Payout, type PayoutStatus } from '../../../lib/money/payouts.ts'
 import { Badge } from './blocks.tsx'
-import { ReasonMenu } from './fields.tsx'
+import { ReasonMenu, RowMenu } from './fields.tsx'
 import { counted, Day, Time } from './format.tsx'
 import { StateBadge, type States } from './list.tsx'
 import type { Column } from './table.tsx'
@@ -120,18 +120,30 @@ export function PayoutDecisions({ payout, address }: DecisionsProps) {
       {isOpenStatus(status) && (
         <PayMenu action={`${address}/${id}/pay`} id={String(id)} subject={subject} amountCents={amountCents} />
       )}
-      {status === 'requested' && (
-        <ReasonMenu action={`${address}/${id}/refuse`} verb="Refuse" submit="Refuse payout" {...reason} />
-      )}
-      {status === 'in_run' && (
-        <ReasonMenu action={`${address}/${id}/refuse`} verb="Exclude" submit={`Exclude from run ${run}`} {...reason} />
-      )}
-      {wasSent && (
-        <ReasonMenu action={`${address}/${id}/fail`} verb="Mark as failed" submit="Mark as failed" {...reason} />
-      )}
-      {(wasSent || status === 'paid') && (
-        <ReasonMenu action={`${address}/${id}/return`} verb="Mark as returned" submit="Mark as returned" {...reason} />
-      )}
+      <RowMenu label={`Actions on ${subject}`} posts={`${address}/${id}/`}>
+        {status === 'requested' && (
+          <ReasonMenu action={`${address}/${id}/refuse`} verb="Refuse" submit="Refuse payout" {...reason} />
+        )}
+        {status === 'in_run' && (
+          <ReasonMenu
+            action={`${address}/${id}/refuse`}
+            verb="Exclude"
+            submit={`Exclude from run ${run}`}
+            {...reason}
+          />
+        )}
+        {wasSent && (
+          <ReasonMenu action={`${address}/${id}/fail`} verb="Mark as failed" submit="Mark as failed" {...reason} />
+        )}
+        {(wasSent || status === 'paid') && (
+          <ReasonMenu
+            action={`${address}/${id}/return`}
+            verb="Mark as returned"
+            submit="Mark as returned"
+            {...reason}
+          />
+        )}
+      </RowMenu>
     </div>
   )
 }
@@ -147,11 +159,11 @@ interface PayeeProps {
 /** The payee with their payout address. */
 export function Payee({ href, name, address, waitsUntil }: PayeeProps) {
   return (
-    <div>
-      <a href={href}>
+    <div class="name-with-note">
+      <a href={href} data-drawer>
         <strong>{name}</strong>
       </a>
-      {address && <div class="muted small">{address}</div>}
+      {address && <span class="muted small">{address}</span>}
       {waitsUntil && waitsUntil > new Date() && (
         <div class="small">
           <Badge tone="warn">New address</Badge> Do not pay until <Time at={waitsUntil} />.
@@ -175,9 +187,9 @@ function State({ payout }: { payout: Payout }) {
             <Day at={since} />
           </span>
         )}
+        {payout.reference && <span class="muted small"> · {payout.reference}</span>}
       </span>
       <AtProvider payout={payout} />
-      {payout.reference && <span class="muted small">{payout.reference}</span>}
       {payout.reason && <span class="small">{payout.reason}</span>}
     </div>
   )

@@ -1,6 +1,5 @@
 import type { PropsWithChildren } from 'hono/jsx'
 import * as z from 'zod/mini'
-import { LinkButton } from './blocks.tsx'
 import { Hidden, NoDefault, Problem } from './fields.tsx'
 import { FormContext, optionalText, useForm, useFormOf } from './form.ts'
 
@@ -28,6 +27,7 @@ export function SelectionForm({ action, ids, children }: PropsWithChildren<{ act
       <form method="post" action={action} id={formId} class="row bulk">
         <NoDefault />
         <Hidden fields={{ shown: ids.join(' ') }} />
+        <output class="number" data-selected></output>
         {children}
       </form>
     </FormContext.Provider>
@@ -39,12 +39,10 @@ interface SelectionButtonsProps {
   /** The number of rows on the page. */
   count: number
   confirm: string
-  /** The page that acts on all rows that match, on all pages. */
-  all?: string | undefined
 }
 
 /** `which` is `chosen` or `shown`. The required fields of another button don't block these buttons. */
-export function SelectionButtons({ verb, count, confirm, all }: SelectionButtonsProps) {
+export function SelectionButtons({ verb, count, confirm }: SelectionButtonsProps) {
   return (
     <>
       <button type="submit" name="which" value="chosen" formnovalidate>
@@ -53,7 +51,6 @@ export function SelectionButtons({ verb, count, confirm, all }: SelectionButtons
       <button type="submit" name="which" value="shown" formnovalidate data-confirm={confirm}>
         {verb} all {count} on this page
       </button>
-      {all !== undefined && <LinkButton href={all} text={`${verb} all that match…`} />}
     </>
   )
 }

@@ -7,6 +7,8 @@ export interface Column<Row> {
   label?: string
   cell: (row: Row) => Child
   right?: boolean
+  /** Whether the list hides the column until the reader chooses it. */
+  isOptional?: boolean
   /** The orders of the list that use this column. */
   sorts?: { ascending?: string; descending?: string }
   /**
@@ -22,8 +24,12 @@ export interface Sorting {
   addressBy: (sort: string) => string
 }
 
+/** The label of the column with the checkboxes of `SelectRow`. */
+export const selectLabel = 'Select'
+
 const classOf = <Row,>({ label, right = !label, phone }: Column<Row>) =>
-  [right && 'right', phone && `phone-${phone}`].filter(Boolean).join(' ') || undefined
+  [label === selectLabel && 'select', right && 'right', phone && `phone-${phone}`].filter(Boolean).join(' ') ||
+  undefined
 
 /**
  * A table. On a phone, each row has two lines if one of the columns is the title. Otherwise it has a line for each column. `caption` is its
@@ -55,7 +61,9 @@ export function Table<Row>({
               class={classOf({ label, ...column })}
               aria-sort={sorts && sorting && directionOf(sorts, sorting)}
             >
-              {sorts && sorting ? (
+              {label === selectLabel ? (
+                <SelectAll label={fixed(selectLabel)} />
+              ) : sorts && sorting ? (
                 <SortLink sorts={sorts} sorting={sorting} label={labelOf(label)} />
               ) : (
                 (labelOf(label) ?? <span class="hidden">{t('Actions')}</span>)
@@ -76,6 +84,16 @@ export function Table<Row>({
         ))}
       </tbody>
     </table>
+  )
+}
+
+/** A checkbox of the script that selects all rows of the page. */
+function SelectAll({ label }: { label: string }) {
+  return (
+    <>
+      <span class="hidden">{label}</span>
+      <input type="checkbox" data-select-all aria-label="Select all on this page" hidden />
+    </>
   )
 }
 

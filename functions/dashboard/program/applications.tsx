@@ -22,14 +22,15 @@ import { Card, Facts, LinkButton } from '../components/blocks.tsx'
 import { Field, Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
-import { Day, Time } from '../components/format.tsx'
+import { Day, formatNumber, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { byId, programList, searchIn, StateBadge, stateIn, type States } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { selectLabel } from '../components/table.tsx'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { Answers, PlainText } from '../join/plain-text.tsx'
 import { approveAndMail } from './application-approval.ts'
-import { bulkAddress } from './bulk-kinds.tsx'
+import { AllThatMatch } from './bulk-kinds.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
 /** Lists applications to a program, and approves or rejects them. */
@@ -66,13 +67,22 @@ programList(pages, '/applications', 'partner:list', (c) => {
         .batch([applicationsStatement(programId, { ...part, ...filters }), applicationTotals(programId, filters)]),
     show: (rows, _, count) => {
       const isCut = count > rows.length
-      const allOf = (kind: 'approve' | 'reject') => bulkAddress(programId, kind, { q: search })
       const waiting = manages ? rows.filter((row) => row.status === 'waiting') : []
       return {
         lead: 'People who want to become your partners.',
         what: seesEmail ? 'Name or e-mail' : 'Name',
-        actions: may(roles, 'program:update') && (
-          <LinkButton href={`/programs/${programId}/join-page`} text="Join page" />
+        actions: (
+          <>
+            {isCut && waiting.length > 0 && (
+              <AllThatMatch
+                programId={programId}
+                text={status === 'waiting' ? `All ${formatNumber(count)} that match` : 'All waiting ones that match'}
+                kinds={['approve', 'reject']}
+                query={{ q: search }}
+              />
+            )}
+            {may(roles, 'program:update') && <LinkButton href={`/programs/${programId}/join-page`} text="Join page" />}
+          </>
         ),
         above: waiting.length > 0 && (
           <SelectionForm action={`${address}/approve`} ids={waiting.map(({ id }) => id)}>
@@ -80,28 +90,26 @@ programList(pages, '/applications', 'partner:list', (c) => {
               verb="Approve"
               count={waiting.length}
               confirm={`Approve all ${waiting.length} waiting applications on this page?`}
-              all={isCut ? allOf('approve') : undefined}
             />
-            {isCut && <LinkButton href={allOf('reject')} text="Reject all that match…" />}
           </SelectionForm>
         ),
         caption: 'Applications, newest first',
         columns: [
           waiting.length > 0 && {
-            label: 'Select',
+            label: selectLabel,
             cell: (row) => row.status === 'waiting' && <SelectRow id={row.id} label={row.name} />,
           },
           { label: 'Applied', cell: ({ applied_at: at }) => <Day at={at} /> },
           {
             label: 'Name',
             cell: ({ id, name, email }) => (
-              <div>
+              <div class="name-with-note">
                 <a href={`${address}/${id}`}>
                   <strong>
                     <bdi>{name}</bdi>
                   </strong>
                 </a>
-                {seesEmail && email !== null && <div class="muted small">{email}</div>}
+                {seesEmail && email !== null && <span class="muted small">{email}</span>}
               </div>
             ),
           },
@@ -164,7 +172,7 @@ pages.get('/applications/:applicationId', requireProgram('partner:list'), async 
         </>
       }
     >
-      <div class="split">
+      <div class="split" data-visits>
         <Queue waiting={waiting} current={application.id} next={next?.id} list={list} />
         <div class="stack">
           <Sent application={application} program={program} />

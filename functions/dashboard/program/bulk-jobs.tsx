@@ -16,7 +16,7 @@ import { Card, LinkButton } from '../components/blocks.tsx'
 import { Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form } from '../components/form.ts'
-import { formatNumber, Time } from '../components/format.tsx'
+import { counted, formatNumber, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
 import { byId, programList, refuseUnknownFilters } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
@@ -52,10 +52,10 @@ async function readPreview(c: ProgramContext) {
 }
 
 pages.get('/bulk/:kind', requireProgram('partner:manage'), async (c) => {
-  const { action, query, rows, count, list } = await readPreview(c)
+  const { kind, action, query, rows, count, list } = await readPreview(c)
   const others = count - rows.length
   return c.render(
-    <BulkPage title={`${action.verb} ${formatNumber(count)} ${action.list.rows}`} of={action}>
+    <BulkPage title={titleOf({ kind, row_count: count })} of={action}>
       {count === 0 ? (
         <p>{`No ${action.list.rows} match anymore.`}</p>
       ) : (
@@ -99,7 +99,7 @@ programList(pages, '/jobs', 'partner:manage', (c) => ({
   cursor: byId,
   read: (part) => listBulkJobs(c.get('db'), c.get('program').id, part),
   show: () => ({
-    lead: 'Actions on all partners or applications that matched. You can undo them for seven days.',
+    lead: 'Actions on all partners or applications that matched. You can undo most of them for seven days.',
     caption: 'Bulk actions, newest first',
     columns: [
       { label: 'Started', cell: ({ started_at: at }) => <Time at={at} /> },
@@ -127,8 +127,10 @@ programList(pages, '/jobs', 'partner:manage', (c) => ({
     }),
 }))
 
-const titleOf = ({ kind, row_count: count }: BulkJob) =>
-  `${bulkActions[kind].verb} ${formatNumber(count)} ${bulkActions[kind].list.rows}`
+const titleOf = ({ kind, row_count: count }: Pick<BulkJob, 'kind' | 'row_count'>) => {
+  const { verb, list } = bulkActions[kind]
+  return `${verb} ${counted(count, list.rows.slice(0, -1), list.rows)}`
+}
 
 function stateOf({ kind, rows, row_count: count, finished_at: finishedAt, undone_at: undoneAt }: BulkJob): string {
   const { done, list } = bulkActions[kind]
@@ -140,7 +142,8 @@ function stateOf({ kind, rows, row_count: count, finished_at: finishedAt, undone
   return finishedAt ? changed : `${changed} Not finished.`
 }
 
-const mayUndo = ({ rows, is_recent: isRecent }: BulkJob) => isRecent && rows.changed > rows.undone + rows.kept
+const mayUndo = ({ kind, rows, is_recent: isRecent }: BulkJob) =>
+  !bulkActions[kind].isFinal && isRecent && rows.changed > rows.undone + rows.kept
 
 function Undo({ c, job }: { c: ProgramContext; job: BulkJob }) {
   if (!mayUndo(job)) return null

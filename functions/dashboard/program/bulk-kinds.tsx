@@ -13,9 +13,11 @@ import {
   partnerTotals,
   ratePartners,
 } from '../../../lib/programs/partners.ts'
+import { messagePartners } from '../../../lib/programs/messages.ts'
+import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { planInvitations, queueInvitations, sendQueuedInvitations } from '../../../lib/programs/queued-invitations.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
-import { addressOf, positiveInteger } from '../components/address.ts'
+import { addressOf, cut, positiveInteger } from '../components/address.ts'
 import { Field, optionsOf } from '../components/fields.tsx'
 import { FormRefusal } from '../components/form.ts'
 import { formatDate, formatNumber } from '../components/format.tsx'
@@ -46,6 +48,8 @@ interface Kind {
   text: Child
   /** Rows per request. */
   partSize: number
+  /** Whether the effect stays forever. */
+  isFinal?: true
   /** Filters that the kind needs, such as the state of its rows. */
   filters?: BulkSettings
   /** Describes the schedule for this many rows. */
@@ -70,8 +74,9 @@ const applications: BulkList = {
   next: (c, filters, part) => listApplications(c.get('db'), c.get('program').id, { ...part, ...waiting(c, filters) }),
 }
 
-const partnersIn = (c: ProgramContext, { q, group, status, uninvited }: BulkSettings) => ({
+const partnersIn = (c: ProgramContext, { q, group, status, uninvited, joined }: BulkSettings) => ({
   isUninvited: uninvited !== undefined,
+  hasAccount: joined !== undefined,
   search: q,
   group_id: positiveInteger(group),
   status: partnerStates.find((known) => known === status),
@@ -126,7 +131,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     text: "This rejects everybody who is waiting. They don't get an e-mail, and can apply again after 30 days.",
     partSize: 500,
     fields: () => <Field name="note" label="Note" hint="Only your workspace sees it." maxlength={1000} />,
-    parse: ({ note }) => ({ note: textOf(note).slice(0, 1000) }),
+    parse: ({ note }) => ({ note: cut(textOf(note), 1000) }),
     act: (c, ids, { note }) => rejectApplications(c.get('db'), c.get('program').id, ids, note || null),
   },
   deactivate: {
@@ -182,8 +187,50 @@ export const bulkActions: Record<BulkKind, Kind> = {
       c.executionCtx.waitUntil(sendQueuedInvitations(openDatabase(c.env), c.env, soon))
     },
   },
+  message: {
+    list: partners,
+    verb: 'Send a message to',
+    done: 'notified',
+    text: "Everybody with an account reads it under Notifications and gets it by e-mail, unless they disabled that. You can't take it back.",
+    partSize: 500,
+    isFinal: true,
+    filters: { status: 'active', joined: 'yes' },
+    check: requireSender,
+    fields: () => <Field name="note" label="Message" rows={5} maxlength={1000} required />,
+    parse: ({ note: typed }) => {
+      const note = cut(textOf(typed), 1000)
+      if (note === '') throw new FormRefusal({ note: 'Enter the message.' })
+      return { note }
+    },
+    act: async (c, ids, { note = '' }) => {
+      const outbox: RelayMessage[] = []
+      await messagePartners(c.get('db'), c.get('program').id, ids, note, outbox)
+      c.executionCtx.waitUntil(sendSoon(c.env, outbox))
+    },
+  },
 }
 
-/** Returns the address of the page that acts on all rows with these filters. */
-export const bulkAddress = (programId: number, kind: BulkKind, query: Query) =>
-  addressOf(`/programs/${programId}/bulk/${kind}`, query)
+interface AllThatMatchProps {
+  programId: number
+  /** The rows of the actions, such as `All 1,949 that match`. */
+  text: string
+  kinds: readonly BulkKind[]
+  query: Query
+}
+
+/** Leads to the actions on all rows that match the filters. */
+export function AllThatMatch({ programId, text, kinds, query }: AllThatMatchProps) {
+  const base = `/programs/${programId}`
+  return (
+    <details class="switcher">
+      <summary class="button">{text}</summary>
+      <div class="menu">
+        {kinds.map((kind) => (
+          <a href={addressOf(`${base}/bulk/${kind}`, query)}>{`${bulkActions[kind].verb} all…`}</a>
+        ))}
+        <hr />
+        <a href={`${base}/jobs`}>Bulk actions</a>
+      </div>
+    </details>
+  )
+}

@@ -18,7 +18,7 @@ import { backTo, idInPath } from '../components/address.ts'
 import { Badge, LinkButton } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
 import { saleAddress } from '../components/explanation.tsx'
-import { Field, PostButton, ReasonMenu } from '../components/fields.tsx'
+import { Field, PostButton, ReasonMenu, RowMenu } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, reasonForm, refuseForm, shortText, useFormOf } from '../components/form.ts'
 import {
@@ -33,6 +33,7 @@ import {
   stateIn,
 } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
+import { selectLabel } from '../components/table.tsx'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { adjustmentsAddress } from './adjustments.tsx'
 import { partnerColumn } from './partner-columns.tsx'
@@ -109,7 +110,7 @@ programList(pages, '/commissions', 'commission:list', (c) => {
         caption: 'Commissions, newest first',
         columns: [
           open.length > 0 && {
-            label: 'Select',
+            label: selectLabel,
             cell: (row) =>
               isOpen(row) && <SelectRow id={row.id} label={`commission ${row.id} of ${row.partner_name}`} />,
           },
@@ -204,14 +205,16 @@ function Decisions({ commission, address }: { commission: ListedCommission; addr
           text="Approve"
         />
       )}
-      <ReasonMenu
-        action={`${address}/${commission.id}/reject`}
-        id={commission.id}
-        verb="Reject"
-        subject={subject}
-        label="Reason, shown to the partner"
-        submit="Reject commission"
-      />
+      <RowMenu label={`Actions on ${subject}`} posts={`${address}/${commission.id}/`}>
+        <ReasonMenu
+          action={`${address}/${commission.id}/reject`}
+          id={commission.id}
+          verb="Reject"
+          subject={subject}
+          label="Reason, shown to the partner"
+          submit="Reject commission"
+        />
+      </RowMenu>
     </div>
   )
 }

@@ -111,6 +111,16 @@ function Range({ program, request, performance: { meta }, overview, parameters }
           </>
         }
       >
+        {!isFiltered(request) && <ExportLink href={`${address}/performance.csv${search && `?${search}`}`} />}
+      </Heading>
+      <div class="toolbar">
+        <DateRange
+          action={address}
+          from={(refused && parameters['dateFrom']) || meta.dateFrom.slice(0, 10)}
+          to={(refused && parameters['dateTo']) || meta.dateTo.slice(0, 10)}
+          refused={refused}
+          keep={others}
+        />
         <Segments
           label="Period"
           items={periods.map(([period, text]) => ({
@@ -119,15 +129,7 @@ function Range({ program, request, performance: { meta }, overview, parameters }
             current: !isCustom && meta.period === period,
           }))}
         />
-      </Heading>
-      <DateRange
-        action={address}
-        from={(refused && parameters['dateFrom']) || meta.dateFrom.slice(0, 10)}
-        to={(refused && parameters['dateTo']) || meta.dateTo.slice(0, 10)}
-        refused={refused}
-        keep={others}
-        aside={!isFiltered(request) && <ExportLink href={`${address}/performance.csv${search && `?${search}`}`} />}
-      />
+      </div>
     </>
   )
 }

@@ -24,6 +24,10 @@ export function partnerColumns(program: ViewerProgram): Column<PartnerWithCodes>
       sorts: { ascending: 'name' },
       cell: (partner) => <PartnerName program={program} partner={partner} />,
     },
+    { label: 'Status', phone: 'plain', cell: (partner) => <PartnerStatus partner={partner} /> },
+    ...(may(program.roles, 'payout-address:read')
+      ? [{ label: 'E-mail', isOptional: true, cell: ({ email }: PartnerOfProgram) => email }]
+      : []),
     {
       label: 'Group',
       phone: 'hidden',
@@ -107,7 +111,7 @@ const ends = { paused: 'Deactivated', program: 'Ended', partner: 'Left' }
 export const partnerColumn = (programId: number) => ({
   label: 'Partner',
   cell: ({ partner_id: id, partner_name: name }: { partner_id: number; partner_name: string }) => (
-    <a href={partnerAddress(programId, id)}>
+    <a href={partnerAddress(programId, id)} data-drawer>
       <strong>{name}</strong>
     </a>
   ),
@@ -157,16 +161,17 @@ export const partnerTabOf = (tab: PartnerTab) => (c: { req: ProgramContext['req'
   partnerTabAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')), tab)
 
 function PartnerName({ program, partner }: { program: ViewerProgram; partner: PartnerOfProgram }) {
-  const email = emailOf(program, partner)
   return (
-    <div>
-      <a href={partnerAddress(program.id, partner.id)}>
-        <strong>{partner.name}</strong>
-      </a>{' '}
-      <PartnerState partner={partner} />
-      {email && <div class="muted small">{email}</div>}
-    </div>
+    <a href={partnerAddress(program.id, partner.id)} title={emailOf(program, partner) ?? undefined} data-drawer>
+      <strong>{partner.name}</strong>
+    </a>
   )
+}
+
+/** Active partners without an account may have an open invitation. */
+function PartnerStatus({ partner }: { partner: PartnerOfProgram }) {
+  if (!partner.is_active || partner.invited) return <PartnerState partner={partner} />
+  return <Badge tone="good">Active</Badge>
 }
 
 /** Marks deactivated partners and open invitations. */

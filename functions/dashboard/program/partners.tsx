@@ -23,11 +23,12 @@ import { CountingHelp } from '../components/counting.tsx'
 import { Field, FormDetails, optionsOf } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm } from '../components/form.ts'
-import { readListQuery, byId, programList, type Query, stateIn, type States } from '../components/list.tsx'
+import { readListQuery, byId, programList, stateIn, type States } from '../components/list.tsx'
 import { formatNumber } from '../components/format.tsx'
 import { createProgramPages, type ProgramContext, requireProgram, requireVerified } from '../components/page.ts'
+import { selectLabel } from '../components/table.tsx'
 import { idsOf, SelectionButtons, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
-import { bulkActions, bulkAddress } from './bulk-kinds.tsx'
+import { AllThatMatch } from './bulk-kinds.tsx'
 import {
   optionalEmail,
   PartnerActions,
@@ -75,6 +76,7 @@ programList(pages, '/partners', 'partner:list', (c) => {
   const { sort } = readListQuery(c, sorts)
   const manages = may(program.roles, 'partner:manage')
   const address = addressIn(program.id)
+  let groups: GroupName[] = []
   const read = (part: Part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...filters, sort })
   return {
     title: 'Partners',
@@ -84,9 +86,13 @@ programList(pages, '/partners', 'partner:list', (c) => {
     states,
     cursor: byId,
     read,
-    readWithTotals: (part) => Promise.all([read(part), c.get('db').query(partnerTotals(program.id, filters))]),
-    more: () => c.get('db').query(groupNamesStatement(program.id)),
-    show: (rows, groups: GroupName[] = [], count) => {
+    readWithTotals: async (part) => {
+      const statements = [partnerTotals(program.id, filters), groupNamesStatement(program.id)] as const
+      const [rows, [totals, names]] = await Promise.all([read(part), c.get('db').batch(statements)])
+      groups = names
+      return [rows, totals]
+    },
+    show: (rows, _, count) => {
       const moves = manages && groups.length > 0 && rows.length > 0
       const isFiltered = Object.values(query).some(Boolean)
       return {
@@ -96,13 +102,20 @@ programList(pages, '/partners', 'partner:list', (c) => {
         ...(groups.length > 0 && {
           choices: [{ name: 'group', label: 'Group', options: [['', 'Any'], ...optionsOf(groups)] }],
         }),
-        actions: manages && <AddPartner address={address} open={rows.length === 0 && !isFiltered} />,
-        above: (
+        actions: manages && (
           <>
-            {moves && <MoveSome address={address} partners={rows} groups={groups} />}
-            {manages && count > 1 && <AllThatMatch programId={program.id} count={count} query={query} />}
+            {count > 1 && (
+              <AllThatMatch
+                programId={program.id}
+                text={`All ${formatNumber(count)} that match`}
+                kinds={kindsFor(filters.status)}
+                query={query}
+              />
+            )}
+            <AddPartner address={address} open={rows.length === 0 && !isFiltered} />
           </>
         ),
+        above: moves && <MoveSome address={address} partners={rows} groups={groups} />,
         below: (
           <CountingHelp
             names={['Clicks', 'Sales', 'Revenue', 'Commission']}
@@ -111,7 +124,7 @@ programList(pages, '/partners', 'partner:list', (c) => {
         ),
         caption: 'Partners of this program',
         columns: [
-          moves && { label: 'Select', cell: ({ id, name }) => <SelectRow id={id} label={name} /> },
+          moves && { label: selectLabel, cell: ({ id, name }) => <SelectRow id={id} label={name} /> },
           ...partnerColumns(program),
           manages && { cell: (partner) => <PartnerActions partner={partner} address={address} program={program} /> },
         ],
@@ -152,25 +165,11 @@ function MoveSome({ address, partners, groups }: MoveSomeProps) {
   )
 }
 
-/** Leads to the actions on all partners that match the filters. */
-function AllThatMatch({ programId, count, query }: { programId: number; count: number; query: Query }) {
-  const isActive = (query['status'] ?? 'active') === 'active'
-  const kinds = isActive ? (['move', 'rate', 'invite', 'deactivate'] as const) : (['move', 'rate'] as const)
-  return (
-    <div class="row">
-      <details class="switcher">
-        <summary class="button">{`All ${formatNumber(count)} that match`}</summary>
-        <div class="menu">
-          {kinds.map((kind) => (
-            <a href={bulkAddress(programId, kind, query)}>{`${bulkActions[kind].verb} all…`}</a>
-          ))}
-          <hr />
-          <a href={`/programs/${programId}/jobs`}>Bulk actions</a>
-        </div>
-      </details>
-    </div>
-  )
-}
+/** The actions on all partners that match. Inactive partners can't be deactivated, invited or written to. */
+const kindsFor = (status: string | undefined) =>
+  (status ?? 'active') === 'active'
+    ? (['message', 'move', 'rate', 'invite', 'deactivate'] as const)
+    : (['move', 'rate'] as const)
 
 const moveForm = z.looseObject({
   which: z.enum(['chosen', 'shown'], 'Select which partners to move.'),

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
-import { type CommissionReview, decideReviews, listReviews } from '../../../lib/money/reviews.ts'
+import { type CommissionReview, decideReviews, listReviews, reviewTotals } from '../../../lib/money/reviews.ts'
 import { formatMoney } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { wordsOfRule } from '../../../lib/review-rules.ts'
@@ -13,8 +13,9 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
-import { List, readPage } from '../components/list.tsx'
+import { List, readPage, Sums } from '../components/list.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
+import { selectLabel } from '../components/table.tsx'
 import { idsOf, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
 import { TimelineLink } from './customer.tsx'
 import { partnerColumn } from './partner-columns.tsx'
@@ -29,9 +30,12 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
   const isDecided = c.req.query('state') === 'decided'
   const state = isDecided ? 'decided' : 'waiting'
   const cursor = { of: ({ commission_id: id }: CommissionReview) => id, parse: positiveInteger }
-  const page = await readPage(c, cursor, (part) => listReviews(c.get('db'), programId, { ...part, state }), {
-    state: isDecided ? state : undefined,
-  })
+  const [page, totals] = await Promise.all([
+    readPage(c, cursor, (part) => listReviews(c.get('db'), programId, { ...part, state }), {
+      state: isDecided ? state : undefined,
+    }),
+    c.get('db').query(reviewTotals(programId, { state })),
+  ])
   const address = reviewsAddress(programId)
   const decides = may(roles, 'commission:decide') && !isDecided && page.rows.length > 0
   const sees = may(roles, 'tracking:list')
@@ -54,9 +58,10 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
       <List
         page={page}
         caption="Held commissions, newest first"
+        position={<Sums totals={totals} rows="commissions" />}
         columns={[
           decides && {
-            label: 'Select',
+            label: selectLabel,
             cell: ({ commission_id: id, partner_name: name }) => (
               <SelectRow id={id} label={`commission ${id} of ${name}`} />
             ),

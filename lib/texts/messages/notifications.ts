@@ -195,6 +195,19 @@ export const notifications = {
     es: 'Extractos mensuales',
     pt: 'Extratos mensais',
   },
+  Messages: { de: 'Nachrichten', fr: 'Messages', es: 'Mensajes', pt: 'Mensagens' },
+  'A program writes to all of its partners.': {
+    de: 'Ein Programm schreibt allen seinen Partnern.',
+    fr: 'Un programme écrit à tous ses partenaires.',
+    es: 'Un programa escribe a todos sus socios.',
+    pt: 'Um programa escreve a todos os seus parceiros.',
+  },
+  'A message to partners': {
+    de: 'Eine Nachricht an Partner',
+    fr: 'Un message aux partenaires',
+    es: 'Un mensaje a los socios',
+    pt: 'Uma mensagem aos parceiros',
+  },
   'Your monthly statement': {
     de: 'Ihr monatlicher Kontoauszug',
     fr: 'Votre relevé mensuel',

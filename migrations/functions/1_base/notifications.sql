@@ -16,6 +16,7 @@ return (case kind
   when 'payout_address_needed' then 'paid'
   when 'tax_form_needed' then 'paid'
   when 'statement_ready' then 'statement'
+  when 'program_message' then 'message'
   when 'payout_due' then 'payout_due'
   when 'application_received' then 'application'
   when 'processor_disconnected' then 'trouble'

@@ -8,15 +8,26 @@ create or replace function bulk_job_action(kind text, is_undo boolean) returns t
 return case kind
   when 'approve' then 'application.approved_in_bulk' when 'reject' then 'application.rejected_in_bulk'
   when 'deactivate' then 'partner.deactivated_in_bulk' when 'move' then 'partner.moved_in_bulk' when 'rate' then 'partner.rated_in_bulk'
-  when 'invite' then 'partner.invited_in_bulk'
+  when 'invite' then 'partner.invited_in_bulk' when 'message' then 'partner.messaged_in_bulk'
 end || case when is_undo then '_undone' else '' end;
 
--- Starts a job on the rows below `from_position` and returns its id. Writes its entry in the audit log, without texts.
-create or replace function start_bulk_job(of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint)
-returns bigint language plpgsql as $$
+-- Starts a job on the rows below `from_position` and returns its id. Writes its entry in the audit log, without texts. Returns null if the
+-- program has already sent `most_messages` messages within a day.
+create or replace function start_bulk_job(
+  of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint, most_messages integer
+) returns bigint language plpgsql as $$
 declare
   job_id bigint;
 begin
+  if of_kind = 'message' then
+    perform pg_advisory_xact_lock(hashtextextended('messages of ' || of_program_id, 0));
+    if (
+      select count(*) >= most_messages from bulk_jobs j
+      where j.program_id = of_program_id and j.kind = 'message' and j.started_at > now() - interval '1 day'
+    ) then
+      return null;
+    end if;
+  end if;
   insert into bulk_jobs (program_id, kind, settings, row_count, position, started_by)
   values (of_program_id, of_kind, of_settings, matching, from_position, acting_user())
   returning id into job_id;
@@ -163,6 +174,23 @@ begin
     tried := tried + 1;
   end loop;
   return tried;
+end $$;
+
+-- Sends a message of the current job to partners who have an account, once to each, and returns their number.
+create or replace function message_partners(of_program_id bigint, partner_ids bigint[], of_text text) returns integer language plpgsql as $$
+declare
+  current_job bigint := current_setting('svc.job')::bigint;
+  recipient_ids bigint[] := array(
+    select r.id from partners r
+    where r.program_id = of_program_id and r.id = any (partner_ids) and r.user_id is not null and r.ended_at is null
+      and not exists (select from bulk_job_rows j where j.program_id = r.program_id and j.job_id = current_job and j.row_id = r.id)
+    order by r.id for no key update
+  );
+begin
+  perform note_job_row(of_program_id, id, '{}'),
+    write_outbox(of_program_id, 'program_message', 'partner', id, concat_ws(':', 'message', current_job, id), jsonb_build_object('text', of_text))
+  from unnest(recipient_ids) id;
+  return cardinality(recipient_ids);
 end $$;
 
 -- Queues invitations of the current job to partners who have an address but no account. Returns their number.

@@ -115,9 +115,9 @@ export const forms = css`
       max-width: none;
     }
   }
-  /* Filters apply when they change. Dates are typed digit by digit, so they keep the button. */
+  /* Filters apply when they change. */
   @media (scripting: enabled) {
-    .find:not(:has([type='date'])) > button {
+    .find > button {
       display: none;
     }
   }
@@ -161,6 +161,46 @@ export const forms = css`
   @media (max-width: 44rem) {
     form.find .field:has(> [type='search']) {
       flex: 1 1 100%;
+    }
+  }
+  /* The actions on selected rows float above the page while a row is selected. */
+  .bulk {
+    position: fixed;
+    z-index: 2;
+    inset: auto 2rem 1rem;
+    width: fit-content;
+    margin-inline: auto;
+    padding: 0.5rem 0.75rem;
+    border: 1px solid var(--line);
+    border-radius: var(--radius);
+    background: var(--surface);
+    box-shadow: var(--shadow);
+  }
+  main:not(:has(td.select > input:checked)) .bulk {
+    display: none;
+  }
+  .bulk output {
+    padding-inline: 0.25rem;
+    font-size: var(--small);
+    font-weight: 550;
+  }
+  .bulk output:empty {
+    display: none;
+  }
+  .bulk .menu {
+    inset-block: auto calc(100% + 0.25rem);
+  }
+  @media (min-width: 60rem) {
+    .bulk {
+      inset-inline-start: 16rem;
+    }
+  }
+  @media (max-width: 60rem) {
+    .bulk {
+      inset: auto 0.5rem 4.25rem;
+    }
+    body:has(.bulk) main {
+      padding-bottom: 12rem;
     }
   }
   .bulk button,

@@ -118,17 +118,10 @@ export const frame = css`
   .search-link kbd {
     margin-inline-start: auto;
   }
-  dialog {
-    width: min(36rem, 92vw);
-    margin-top: 12vh;
-    padding: 0.75rem;
-    border: 1px solid var(--line);
-    border-radius: var(--radius);
-    background: var(--surface);
-    color: var(--text);
-  }
-  dialog::backdrop {
-    background: rgb(0 0 0 / 0.4);
+  @media (pointer: coarse) {
+    .search-link kbd {
+      display: none;
+    }
   }
   .results {
     list-style: none;
@@ -301,6 +294,43 @@ export const frame = css`
     min-height: 0;
     font-size: var(--small);
     font-weight: 450;
+  }
+  .row-menu .menu .switcher {
+    position: static;
+  }
+  .row-menu .menu .switcher > summary {
+    justify-content: start;
+    padding: 0.375rem 0.625rem;
+    border: 0;
+    font-size: var(--small);
+    font-weight: 450;
+  }
+  .row-menu .menu .switcher > summary:hover {
+    background: var(--sunken);
+  }
+  .row-menu .menu .switcher > .menu {
+    position: static;
+    padding: 0.375rem 0.625rem;
+    border: 0;
+    box-shadow: none;
+  }
+  .crumb {
+    font-size: var(--small);
+    color: var(--muted);
+    text-decoration: none;
+  }
+  .crumb:hover {
+    text-decoration: underline;
+  }
+  .menu.views ul {
+    display: grid;
+    gap: 0.25rem;
+    margin: 0 0 0.75rem;
+    padding: 0;
+    list-style: none;
+  }
+  .menu.views a {
+    flex: 1;
   }
   .menu .label {
     padding: 0.375rem 0.625rem 0.125rem;

@@ -31,6 +31,17 @@ export const spacing = css`
   .row.end {
     align-items: end;
   }
+  @media (min-width: 60rem) {
+    header.row.apart {
+      flex-wrap: nowrap;
+    }
+    header.row.apart > .stack {
+      flex: 1 1 18rem;
+    }
+    header.row.apart > .row {
+      flex-wrap: nowrap;
+    }
+  }
   .row > .far {
     margin-inline-start: auto;
   }

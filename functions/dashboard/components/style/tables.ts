@@ -18,6 +18,9 @@ export const tables = css`
     padding: 0.4375rem 0.625rem;
     white-space: nowrap;
   }
+  .select {
+    width: 2.25rem;
+  }
   th a {
     color: inherit;
     text-decoration: none;
@@ -92,6 +95,12 @@ export const tables = css`
       top: 3rem;
     }
   }
+  .name-with-note {
+    display: flex;
+    flex-wrap: wrap;
+    align-items: baseline;
+    gap: 0 0.5rem;
+  }
   /* Times and short words stay on one line. Addresses may wrap, and names wrap only if most of the name does not fit. */
   td time,
   td .words {
@@ -123,6 +132,34 @@ export const tables = css`
     flex-wrap: nowrap;
   }
   @media (max-width: 44rem) {
+    /* The filters and the states scroll sideways. */
+    .toolbar > :is(form, nav) {
+      flex: 1 1 100%;
+      flex-wrap: nowrap;
+      margin-inline: -1rem;
+      padding-inline: 1rem;
+      overflow-x: auto;
+      scrollbar-width: none;
+    }
+    .toolbar > form {
+      max-width: none;
+    }
+    .toolbar > nav {
+      max-width: none;
+      border-radius: 0;
+    }
+    .toolbar > form.row.end.find > .field {
+      flex: none;
+    }
+    .toolbar > form.inline > .field > :is(select, input[type='date']) {
+      width: auto;
+    }
+    .toolbar > form.row.end.find > .field:has(> [type='search']) {
+      flex: 0 0 12rem;
+    }
+    .phone-off {
+      display: none;
+    }
     :is(.cards-on-phone, .lines-on-phone) thead {
       position: absolute;
       width: 1px;
@@ -213,6 +250,7 @@ export const tables = css`
     }
     .lines-on-phone td:has(> input) {
       order: 0;
+      width: auto;
     }
     .lines-on-phone .phone-title {
       order: 1;
