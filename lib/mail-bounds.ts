@@ -20,10 +20,12 @@ export const mailBounds = {
   verification: { perRecipient: 5 },
   /** Confirmations of a new account, or the hint that one already exists. */
   'sign-up': { perRecipient: 5 },
-  /** Confirmations of a new address. The old address gets the same number of mails. */
+  /** Confirmations of a new address. The old address gets the same number of mails if its owner has confirmed it. */
   change: { perRecipient: 5 },
-  /** Decisions on an application, whose recipients have already confirmed it. */
-  decision: { perApplication: 1 },
+  /** The three kinds above together, because anybody can enter the addresses of strangers there. */
+  unconfirmed: { perNetwork: 200 },
+  /** Decisions on an application, whose recipients have already confirmed it. An undo allows a second decision. */
+  decision: { perApplication: 2 },
   /**
    * Changed payout addresses. A change notifies the account and up to `perChange` previous addresses, which nobody has confirmed. After
    * `perAccount` changes, the account keeps its address until the next day.
@@ -36,6 +38,8 @@ export const mailBounds = {
 } as const
 
 export const tooManyMails = 'This address has received the maximum number of e-mails for today. Try again tomorrow.'
+export const tooManyMailsOfNetwork =
+  'Your network has caused the maximum number of e-mails to new addresses for today. Try again tomorrow.'
 
 /** The bounds of `count_mail` in the database. */
 export const workspaceBounds = JSON.stringify({

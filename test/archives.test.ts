@@ -369,6 +369,8 @@ const firstFile =
     Object.assign(files[0] ?? {}, change)
 const flipped = (at: number) => archive.map((byte, place) => (place === at ? byte ^ 0xff : byte))
 const bomb = new Uint8Array(8 * 1024 * 1024)
+/** An empty file in a ZIP archive: 30 bytes of header and 13 of its name. */
+const entryOf = (name: string) => zipSync({ [name]: new Uint8Array() }, { level: 0 }).subarray(0, 30 + name.length)
 const past = '2019-12-31T00:00:00+00:00'
 
 test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
@@ -390,6 +392,16 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['unpacks to more than it declares', () => zipped({ ...filesOfArchive, 'data/partners.jsonl': bomb }), 'is damaged'],
   ['has one endless line', () => withFile(filesOfArchive, 'data/partners.jsonl', bomb, 0), 'is damaged'],
   ['contains a file with a path', () => withFile(filesOfArchive, '../../etc/passwd', strToU8('x'), 0), 'unknown file'],
+  [
+    'repeats its manifest thousands of times',
+    () => Buffer.concat([...Array.from({ length: 3000 }, () => entryOf('manifest.json')), archive]),
+    'does not list: "manifest.json"',
+  ],
+  [
+    'has no manifest at its end',
+    () => Buffer.concat([...Array.from({ length: 5000 }, () => entryOf('manifest.jsoX')), archive.subarray(-22)]),
+    'no readable manifest',
+  ],
   ['hides a file', () => zipped({ ...filesOfArchive, '../evil.jsonl': strToU8('x') }), 'does not list'],
   ['has a line without JSON', () => forged('partners', (rows) => [...rows, '{"id": 1']), 'is not JSON'],
   ['has a column of the database', () => forged('partners', first({ user_id: 'user_1' })), 'unknown field'],

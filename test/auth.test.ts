@@ -412,6 +412,18 @@ test('sign-ups with plus tags send up to five mails a day to one mailbox', async
   expect(rows).toHaveLength(5)
 })
 
+test('a network causes up to 200 mails a day to unconfirmed addresses of others', async () => {
+  await setAttempts('new addresses from 203.0.113.0/24', 199)
+  const strangers = [newEmail(), newEmail()]
+  for (const [n, email] of strangers.entries())
+    expect((await call('sign-up/email', { name: 'Eve', email, password }, from(`203.0.113.${n}`))).status).toBe(200)
+  expect((await Promise.all(strangers.map(mailsTo))).map(({ length }) => length)).toEqual([1, 0])
+  const eve = await signedInPerson()
+  const change = { email: newEmail(), email_password: password }
+  const refused = await post('/account/email', eve.token, change, from('203.0.113.9'))
+  expect(refusalIn(refused.headers)).toContain('Your network has caused the maximum number')
+})
+
 test('a password change ends other sessions and earlier reset links, and keeps its own session', async () => {
   const { email, token } = await signedInPerson()
   await call('request-password-reset', { email })
@@ -565,6 +577,14 @@ test('an address change requires the password and the mailed link, and notifies 
   expect((await post(path, token)).status).toBe(303)
   expect([await emailOf(), await isVerified(next)]).toEqual([next, true])
   expect((await call('reset-password', { token: reset, newPassword: 'a new horse battery' })).status).toBe(400)
+})
+
+test('an unconfirmed address, which can belong to a stranger, gets no mail about its change', async () => {
+  const { email, token, userId } = await signedInPerson()
+  await stack.sql.query('update users set email_verified = false where id = $1', [userId])
+  const next = newEmail()
+  expect((await post('/account/email', token, { email: next, email_password: password })).status).toBe(303)
+  expect([(await mailsTo(email)).length, (await mailsTo(next)).length]).toEqual([0, 1])
 })
 
 test('a change to an existing address gives the same response and notifies only that mailbox', async () => {

@@ -396,7 +396,15 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     [many.programId],
   )
   const [first = '', second = ''] = groups.map(({ id }) => id)
-  const active = async () => await partnersOf('r.is_active')
+  // One link is already disabled, and the undo leaves it disabled.
+  await stack.sql.query(
+    "update referral_links set is_active = false where program_id = $1 and code ~ '^ada7[0-9]{4}$'",
+    [many.programId],
+  )
+  const active = async () =>
+    await partnersOf(
+      "select string_agg(l.is_active::text, ' ') || r.is_active from referral_links l where l.program_id = r.program_id and l.partner_id = r.id",
+    )
   const rate = async () =>
     await partnersOf(
       'select commission_bp from commission_rules c where c.program_id = r.program_id and c.partner_id = r.id and ended_at is null',
@@ -410,7 +418,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     ['move?q=ada', { to: first }, async () => await partnersOf('r.group_id'), first],
     ['move?q=ada', { to: second }, async () => await partnersOf('r.group_id'), second],
     ['rate?q=ada+55', { rate: '12.5' }, rate, '1250 none'],
-    ['deactivate?q=ada', {}, active, 'false'],
+    ['deactivate?q=ada', {}, active, 'falsefalse'],
   ]
   for (const [path, fields, value, to] of changes) {
     const before = await value()
@@ -516,6 +524,22 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(6)
   expect((await start('rate', { rate: '120' })).endsWith('/bulk/rate')).toBe(true)
   expect((await send(`${program}/bulk/move`, { to: 'none' })).status).toBe(400)
+
+  // Approving and undoing repeatedly doesn't flood an applicant with mail.
+  for (let n = 0; n < 3; n++) {
+    const again = await start('approve?q=bob+1', { in_group: '' })
+    await finish(again)
+    await finish(`${again}/undo`)
+  }
+  await expect
+    .poll(async () => {
+      const { rows } = await stack.sql.query<{ decisions: number; mails: number }>(
+        `select a.attempts as decisions, (select count(*)::integer from mails where recipient = 'bob1@example.com') as mails
+        from sign_in_attempts a join applications p on a.key = 'decision on application ' || p.id where p.email = 'bob1@example.com'`,
+      )
+      return rows
+    })
+    .toEqual([{ decisions: 3, mails: 2 }])
 })
 
 test('the search of a program finds partners, codes, customers, sales and pages', async () => {

@@ -1,6 +1,8 @@
 import { expressionBuilder, sql } from 'kysely'
+import { countedNetwork } from './counted-address.ts'
 import type { Database } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
+import { mailBounds } from '../mail-bounds.ts'
 import type { DB } from '../schema.ts'
 
 /** The database counts the attempts, so that a request to another isolate does not reset them. A window begins with its first attempt. */
@@ -46,6 +48,13 @@ export async function countAttempts(
       .returning(['key', 'attempts']),
   )
   return new Map(rows.map(({ key, attempts }) => [key, attempts]))
+}
+
+/** Counts a mail to an unconfirmed address for the visitor's network. Returns false if the network has caused too many within a day. */
+export async function mayMailUnconfirmed(db: Database, address: string | null): Promise<boolean> {
+  const network = countedNetwork(address)
+  if (network === undefined) return true
+  return await mayMailToday(db, [`new addresses from ${network}`], mailBounds.unconfirmed.perNetwork)
 }
 
 /** Counts a mail under each key. Returns false if one of the keys has already caused `most` mails within a day. */

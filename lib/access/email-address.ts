@@ -7,8 +7,8 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
-import { mailBounds, tooManyMails } from '../mail-bounds.ts'
-import { mayMailToday } from './attempts.ts'
+import { mailBounds, tooManyMails, tooManyMailsOfNetwork } from '../mail-bounds.ts'
+import { mayMailToday, mayMailUnconfirmed } from './attempts.ts'
 import { mailboxOf } from './mailbox.ts'
 
 /** How long a confirmation link is valid. */
@@ -52,18 +52,22 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 }
 
 /**
- * Mails a link to the new address that changes a person's address, and notifies the old address. The response doesn't show whether the new
- * address has an account. Only the mail to that address does. Throws `rate_limited` after five requests in a day.
+ * Mails a link to the new address that changes a person's address, and notifies the old address. An unconfirmed old address gets no mail,
+ * because its owner may be a stranger and the mail contains typed text. The response doesn't show whether the new address has an account.
+ * Only the mail to that address does. Throws `rate_limited` after five requests in a day, or if the network of `visitorAddress` has caused
+ * too many mails.
  */
 export async function askEmailChange(
   db: Database,
   env: EmailEnv,
-  user: { email: string },
+  user: { email: string; emailVerified: boolean },
   newEmail: string,
+  visitorAddress: string | null,
 ): Promise<void> {
   // Counts under two keys, so that strangers who request an address cannot prevent its owner from using it.
   const keys = [`change of ${mailboxOf(user.email)}`, `change to ${mailboxOf(newEmail)}`]
   if (!(await mayMailToday(db, keys, mailBounds.change.perRecipient))) throw new ApiError('rate_limited', tooManyMails)
+  if (!(await mayMailUnconfirmed(db, visitorAddress))) throw new ApiError('rate_limited', tooManyMailsOfNetwork)
   const [taken] = await db.query(kysely.selectFrom('users').select('id').where('email', '=', newEmail))
   const token = await createEmailVerificationToken(env.AUTH_SECRET, user.email, newEmail, confirmationSeconds)
   const mail = taken
@@ -84,6 +88,7 @@ export async function askEmailChange(
         ],
       }
   await sendMail(db, env, { to: newEmail, subject: mail.subject, text: mail.text.join('\n\n') })
+  if (!user.emailVerified) return
   await sendMail(db, env, {
     to: user.email,
     subject: 'Your e-mail address is about to change',

@@ -9,10 +9,10 @@ import { connect, type Database, type DatabaseEnv, openDatabase } from '../datab
 import { kysely, now } from '../kysely.ts'
 import { ApiError } from '../errors.ts'
 import { isName } from '../names.ts'
-import { mailBounds, tooManyMails } from '../mail-bounds.ts'
+import { mailBounds, tooManyMails, tooManyMailsOfNetwork } from '../mail-bounds.ts'
 import { canMail, type Mail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
 import type { DB } from '../schema.ts'
-import { countAttempts, delayAfter, mayMailToday } from './attempts.ts'
+import { countAttempts, delayAfter, mayMailToday, mayMailUnconfirmed } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
 import { dialectOf } from './dialect.ts'
 import { mailboxOf } from './mailbox.ts'
@@ -233,8 +233,13 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         }
         mayMail =
           !account || (await mayMailToday(db, [`${kind} of ${mailboxOf(account)}`], mailBounds[kind].perRecipient))
+        // A reset only goes to an existing account.
+        const isOfNetwork =
+          kind === 'reset' || (await mayMailUnconfirmed(db, ctx.headers?.get('cf-connecting-ip') ?? null))
+        mayMail &&= isOfNetwork
         if (kind === 'reset' && !mayMail) return resetAnswer
-        if (kind === 'verification' && !mayMail) return new APIError('TOO_MANY_REQUESTS', { message: tooManyMails })
+        if (kind === 'verification' && !mayMail)
+          return new APIError('TOO_MANY_REQUESTS', { message: isOfNetwork ? tooManyMails : tooManyMailsOfNetwork })
         return undefined
       }),
       after: createAuthMiddleware(async ({ path, body, context }) => {

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { type Field, tables, type Table } from '../moving/columns.ts'
 import { type Import, type ImportRow, outcomes } from '../moving/imports.ts'
+import { fromBase64 } from '../moving/read-archive.ts'
 import type { ImportFile, Mappings } from '../moving/read-files.ts'
 import { services, sources } from '../moving/sources.ts'
 import { idIn, idParameter, listParameters, listQuery, listResponse, oneOf } from './lists.ts'
@@ -136,8 +137,6 @@ const fields = new Set<string>(Object.values(tables).flat())
 function headingsOf(chosen: Record<string, string>): Partial<Record<Field, string>> {
   return Object.fromEntries(Object.entries(chosen).filter(([field]) => fields.has(field)))
 }
-
-const fromBase64 = (encoded: string) => Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0))
 
 /** Renders an import. */
 export function asImport({ id: importId, create, update, skip, error, rows, done, ...rest }: Import) {

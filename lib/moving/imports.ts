@@ -16,7 +16,7 @@ import {
   readFiles,
 } from './read-files.ts'
 import { applyArchive, planArchive } from './import-archive.ts'
-import { type ArchiveParts, wholeArchive } from './read-archive.ts'
+import { type ArchiveParts, fromBase64, wholeArchive } from './read-archive.ts'
 import { type ImportEnv, keyName, type Position, readPage } from './read-service.ts'
 import { reasonText } from './reasons.ts'
 import type { ReadRow } from './rows.ts'
@@ -194,10 +194,7 @@ async function storedParts(db: Database, programId: number, importId: number): P
     async read(part) {
       const content = sql<string>`encode(content, 'base64')`.as('content')
       const [stored] = await db.query(parts.select(content).where('part', '=', part))
-      const text = atob(stored?.content ?? '')
-      const bytes = new Uint8Array(text.length)
-      for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
-      return bytes
+      return fromBase64(stored?.content ?? '')
     },
   }
 }

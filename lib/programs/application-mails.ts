@@ -1,5 +1,7 @@
+import { countAttempts, daySeconds } from '../access/attempts.ts'
 import type { Database } from '../database.ts'
 import { chooseLanguage } from '../languages.ts'
+import { mailBounds } from '../mail-bounds.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 import { terms } from '../retention.ts'
 import { mails } from '../texts/messages/mails.ts'
@@ -98,7 +100,7 @@ export async function mailOutcome(
 }
 
 interface Decided {
-  application: { email: string | null; program_name: string; language: string | null }
+  application: { id: number; email: string | null; program_name: string; language: string | null }
   /** True if this call decided the application. */
   isFirst: boolean
   /** The token of the invitation. Undefined for applicants with an account, who become partners at once. */
@@ -111,7 +113,22 @@ interface Decided {
  */
 export async function mailApprovals(db: Database, env: ApplicationMailEnv, approved: Decided[]): Promise<void> {
   const news = approved.filter(({ isFirst }) => isFirst)
-  await Promise.allSettled(news.map((one) => mailApproval(db, env, one)))
+  const allowed = await mailable(
+    db,
+    news.map(({ application }) => application),
+  )
+  await Promise.allSettled(news.flatMap((one) => (allowed.has(one.application.id) ? mailApproval(db, env, one) : [])))
+}
+
+const decisionKey = ({ id }: { id: number }) => `decision on application ${id}`
+
+/** Counts a decision on each application, and returns the ids of those whose applicants may get a mail about it today. */
+async function mailable(db: Database, applications: { id: number }[]): Promise<Set<number>> {
+  const counts = await countAttempts(db, applications.map(decisionKey), daySeconds)
+  const allowed = applications.filter(
+    (one) => (counts.get(decisionKey(one)) ?? 0) <= mailBounds.decision.perApplication,
+  )
+  return new Set(allowed.map(({ id }) => id))
 }
 
 async function mailApproval(db: Database, env: ApplicationMailEnv, { application, invitation }: Decided) {
@@ -135,7 +152,7 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
 /** Mails a rejection. The reason stays with the program. */
 export async function mailRejection(db: Database, env: ApplicationMailEnv, application: Decided['application']) {
   const { email: to, program_name: name } = application
-  if (to === null) return
+  if (to === null || !(await mailable(db, [application])).has(application.id)) return
   const texts = textsFor(application)
   const { t } = texts
   await mailText(db, env, texts, {

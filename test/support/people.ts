@@ -85,11 +85,16 @@ export function peopleOf(stack: TestStack) {
   }
 
   /** Posts a page's form with the session `token`. */
-  async function post(path: string, token?: string, fields: Record<string, string> = {}) {
+  async function post(
+    path: string,
+    token?: string,
+    fields: Record<string, string> = {},
+    others: Record<string, string> = {},
+  ) {
     return await fetch(stack.baseUrl + path, {
       method: 'POST',
       redirect: 'manual',
-      headers: { origin: stack.baseUrl, ...(token && sessionCookieOf(token)) },
+      headers: { origin: stack.baseUrl, ...others, ...(token && sessionCookieOf(token)) },
       body: new URLSearchParams(fields),
     })
   }

@@ -135,7 +135,7 @@ pages.post('/account/email', requireViewer, form(emailForm, '/account'), async (
   if (email === user.email) throw new FormRefusal({ email: 'This is already your address.' })
   await checkPassword(c, 'email_password', password)
   try {
-    await askEmailChange(c.get('db'), c.env, user, email)
+    await askEmailChange(c.get('db'), c.env, user, email, c.req.header('cf-connecting-ip') ?? null)
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'rate_limited') throw error
     throw new FormRefusal({ email: error.message })

@@ -14,7 +14,9 @@ import type {
   WorkspaceContext,
 } from '../components/page.ts'
 
-export const emailField = z.string().check(z.trim(), z.toLowerCase(), z.email('Enter an e-mail address.'))
+export const emailField = z
+  .string()
+  .check(z.trim(), z.toLowerCase(), z.maxLength(320, 'Enter an e-mail address.'), z.email('Enter an e-mail address.'))
 export const passwordField = z
   .string()
   .check(z.minLength(10, 'Use at least 10 characters.'), z.maxLength(128, 'Use at most 128 characters.'))

@@ -45,7 +45,9 @@ declare
     order by r.id for no key update
   );
 begin
-  perform note_job_row(of_program_id, id, '{}') from unnest(active_ids) id;
+  perform note_job_row(of_program_id, id, jsonb_build_object('link_ids', array(
+    select l.id from referral_links l where l.program_id = of_program_id and l.partner_id = id and l.is_active
+  ))) from unnest(active_ids) id;
   update partners r set is_active = false where r.program_id = of_program_id and r.id = any (active_ids);
   update referral_links l set is_active = false where l.program_id = of_program_id and l.partner_id = any (active_ids);
   return cardinality(active_ids);
@@ -123,7 +125,9 @@ begin
       update partners r set is_active = true
       where r.program_id = job.program_id and r.id = changed.row_id and not r.is_active and r.ended_at is null;
       if found then
-        update referral_links l set is_active = true where l.program_id = job.program_id and l.partner_id = changed.row_id;
+        -- Links that were disabled before the job stay disabled.
+        update referral_links l set is_active = true
+        where l.program_id = job.program_id and l.partner_id = changed.row_id and changed.before->'link_ids' @> to_jsonb(l.id);
       end if;
     when 'move' then
       update partners r set group_id = (changed.before->>'group_id')::bigint
