@@ -282,6 +282,25 @@ test('the partner of a held payment is notified once, and blocked and disconnect
   expect([await states(), await listProviders(db, programId)]).toEqual([['failed', 'paid'], []])
 })
 
+test('a payment that a person marked as failed before its call is not sent', async () => {
+  for (const point of [3, 4, 5]) {
+    const { standIns, programId, payoutIds, send, go } = await createSending('stripe')
+    let attempted = NaN
+    const decide = async () => {
+      await disconnectProvider(db, programId, 'stripe')
+      for (const id of payoutIds) await returnPayout(db, programId, id, 'failed', 'Paid in cash')
+      const { rows } = await sql.query('select from payout_items where program_id = $1 and attempted_at is not null', [
+        programId,
+      ])
+      attempted = rows.length
+    }
+    const slow = stopAt(point, 'its claim', standIns.fetch, decide)
+    await send()
+    await go(1, slow.db, slow.fetch)
+    expect([point, standIns.payments.size]).toEqual([point, attempted])
+  }
+})
+
 test('the keys of a provider are encrypted, and an empty key keeps its value', async () => {
   const { id, programId } = await createSending('stripe')
   const again = { provider: 'stripe', livemode: false, keys: { secret_key: '', webhook_secret: 'whsec_2' } } as const

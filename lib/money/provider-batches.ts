@@ -298,6 +298,16 @@ function progressOf(db: Database, batch: ClaimedBatch): Progress {
       if (items.length === 0) return []
       const begun = await db.query(
         itemsOf(items)
+          // A person may have decided on the payment after the provider was disconnected.
+          .where((eb) =>
+            eb.exists(
+              eb
+                .selectFrom('payouts as w')
+                .whereRef('w.program_id', '=', 'payout_items.program_id')
+                .whereRef('w.id', '=', 'payout_items.payout_id')
+                .where('w.status', '=', 'sent'),
+            ),
+          )
           .set({ attempted_at: sql<Date>`coalesce(attempted_at, ${now})` })
           .returning('payout_id'),
       )
