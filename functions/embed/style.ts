@@ -55,6 +55,16 @@ export const style = [
       border-radius: var(--corner);
       background: var(--sunken);
     }
+    /* A page may set only its accent. Text on it and beside it stays readable in light and dark. */
+    @supports (color: oklch(from red l c h)) {
+      :root {
+        --on-accent: oklch(from var(--accent) clamp(0, (0.7 - l) * 1000, 1) 0 0);
+        --accent-soft: color-mix(in oklab, var(--accent) 20%, var(--surface));
+      }
+    }
+    .badge.accent {
+      color: var(--text);
+    }
     @media (pointer: coarse) {
       :root {
         --control: 2.5rem;
