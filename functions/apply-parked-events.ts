@@ -5,12 +5,12 @@ import { openStripe, type StripeEnv } from '../lib/processors/stripe/client.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 
 const limit = 500
-/** The time per run to read each account's past payments. */
+/** The number of seconds that a run spends on each account's past payments. */
 const backfillSeconds = 60
 
 /**
  * Scheduled: applies parked webhook events if their account, conversion or buyer is now known. Then it deactivates the promotion codes of
- * former partners and continues to read past payments of accounts. `relay-outbox` sends the resulting messages.
+ * former partners and continues to read the past payments of accounts. `relay-outbox` sends the resulting messages.
  */
 export default {
   async scheduled(_event: unknown, env: DatabaseEnv & StripeEnv & { EMAIL_HASH_KEY: string }): Promise<void> {

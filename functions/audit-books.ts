@@ -1,7 +1,7 @@
 import { auditNightly } from '../lib/audit/stored-audit.ts'
 import { Database, type DatabaseEnv } from '../lib/database.ts'
 
-/** A check reads whole tables. */
+/** Each check reads whole tables, which takes time. */
 const checkWithinMilliseconds = 5 * 60 * 1000
 
 /** Scheduled: compares every sum in the database with its rows, and stores the result for the page "Books". */

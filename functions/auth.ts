@@ -11,10 +11,9 @@ interface Env extends AuthEnv {
 const app = createApp<Env>()
 
 /**
- * `/api/auth/*`: only these endpoints of better-auth. Refusals use the platform envelope. A request from another
- * origin is 403.
+ * `/api/auth/*`: only these endpoints of better-auth. Refusals use the platform envelope. A request from another origin gets 403.
  * - `POST sign-up/email` `{name, email, password}`: the same response for known and unknown addresses. Only the mail differs. 503 if the
- *   mail could not be sent, but the account exists then.
+ *   mail could not be sent, although the account was created.
  * - `POST sign-in/email` `{email, password}`: `{token, user}` and the session cookie. `Authorization: Bearer` takes
  * `token`. An account with two-factor codes gets `{twoFactorRedirect: true}` and a cookie.
  * - `POST two-factor/verify-totp` and `POST two-factor/verify-backup-code` `{code}`, with that cookie: the same response as sign-in.

@@ -2,7 +2,7 @@ import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { continueImports } from '../lib/moving/imports.ts'
 import type { ImportEnv } from '../lib/moving/read-service.ts'
 
-/** The time for each import per run. */
+/** The number of seconds that a run spends on each import. */
 const seconds = 600
 
 /** Scheduled: continues imports that their request did not finish. */

@@ -151,7 +151,7 @@ pages.use(async (c, next) => {
     referrerPolicy: 'same-origin',
   })(c, () => Promise.resolve())
 })
-// Checks the origin of any content type, because browsers also send JSON and empty posts to other sites. Mail clients unsubscribe with a
+// Checks the origin for every content type, because browsers also send JSON and empty posts to other sites. Mail clients unsubscribe with a
 // signed token and without a page.
 pages.use(async (c, next) => {
   const isRead = c.req.method === 'GET' || c.req.method === 'HEAD'

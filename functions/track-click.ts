@@ -72,7 +72,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const visitor = c.get('visitor')
       const { test_mode: saysTest, program_id: named } = body.additional_data ?? {}
       const tested = programOfTestCode(aff ?? '')
-      // A proxy sends only clicks of its own program.
+      // A proxy may send clicks only for its own program.
       const programId = visitor?.programId ?? named ?? tested
       if ((named && named !== programId) || (tested && tested !== programId)) throw unknownPartnerCode()
       const isTest = saysTest || tested !== undefined

@@ -70,7 +70,7 @@ for (const path of ['/', '/api/v1/track/lead']) {
       if (isFromBrowser(c)) {
         await countVisitor(c, c.env.BROWSER_RATE_LIMIT, String(programOfClickId(body.click_id || body.clickId || '')))
         const lead = await asLead(body, c.env.EMAIL_HASH_KEY)
-        // A proxy sends only leads of its own program.
+        // A proxy may send leads only for its own program.
         const named = body.program_id ?? body.additional_data?.program_id ?? programOfTestClick(lead.click_id ?? '')
         const programId = c.get('visitor')?.programId ?? named ?? null
         const network = visitorHash(c.env.PROXY_SECRET, visitorNetwork(c))
@@ -87,12 +87,15 @@ for (const path of ['/', '/api/v1/track/lead']) {
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
 
-/** A settled lead also writes a commission, notifications, webhooks and totals: as many bytes as this number of other leads. */
+/**
+ * A settled lead also writes a commission, notifications, webhooks and totals. Together they take as many bytes as this number of other
+ * leads.
+ */
 const countsOfSettledLead = 5
 
 const isSettled = ({ provisional, duplicate, test_mode: isTest }: RecordedLead) => !provisional && !duplicate && !isTest
 
-/** Counts a settled lead several times for its address. It is already recorded, so this only limits later calls. */
+/** Counts a settled lead several times against its address's limit. It is already recorded, so this only limits later calls. */
 async function countSettledLead(limiter: RateLimit | undefined, address: string | undefined): Promise<void> {
   if (!limiter || address === undefined) return
   for (let count = 1; count < countsOfSettledLead; count++) await limiter.limit({ key: address })

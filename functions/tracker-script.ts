@@ -4,7 +4,9 @@ import * as embed from '../tracker/dist/served/embed.js'
 import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
-/** Prepares a script with its brotli version at the best quality. The result is a sixth smaller than the edge's own compression. */
+/**
+ * Prepares a script, plain and compressed with brotli at the best quality. That is a sixth smaller than with the edge's own compression.
+ */
 const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
   script,
   etag,

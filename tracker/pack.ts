@@ -50,7 +50,7 @@ function header(path: string, size: number): Buffer {
   return bytes
 }
 
-/** Reads a tarball of `pack`. */
+/** Reads a tarball that `pack` wrote. */
 export function unpack(tarball: Uint8Array): Files {
   const bytes = Buffer.from(gunzipSync(tarball))
   const files: Files = {}

@@ -6,7 +6,7 @@ export type { GetToken } from './embed.ts'
 
 export interface SvcPortalProps {
   programId: number | string
-  /** Returns a new token of the signed-in person from your server. */
+  /** Returns a new token for the signed-in person from your server. */
   getToken: GetToken
   /** Default: light or dark like the text around it. */
   theme?: 'light' | 'dark' | undefined

@@ -1,7 +1,7 @@
 /** The address that the package was built for. See build.ts. */
 declare const SVC_BASE_URL: string
 
-/** Returns a new token of the signed-in person from your server, or rejects. */
+/** Returns a new token for the signed-in person from your server, or rejects. */
 export type GetToken = () => Promise<string>
 
 /** The tokens of the portal's style. The page sets them as CSS variables, such as `--svc-accent`. */
@@ -107,7 +107,7 @@ export class SvcPortal extends Base {
     })
   }
 
-  /** A page with light text is dark, however it switches. The attribute `theme` decides if it is there. */
+  /** A page with light text is dark, however it switches. If the attribute `theme` is set, it decides. */
   #isDark(text: string): boolean {
     const theme = this.getAttribute('theme')
     if (theme === 'light' || theme === 'dark') return theme === 'dark'

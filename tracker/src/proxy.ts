@@ -76,7 +76,7 @@ const scriptOf = ({ url }: Request) => scripts[new URL(url).search] ?? 'script'
  * from the copy.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
-  // Throws now if the service's address is not configured.
+  // Throws immediately if the service's address is not configured.
   address(options, 'script')
   const cookieName = cookieOf(options.name)
   const keptName = keptOf(options.name)

@@ -36,7 +36,7 @@ export interface SaleInput {
   isRecurring?: boolean | undefined
   saleType?: string | undefined
   subscriptionId?: string | undefined
-  /** For a customer without a lead, such as a guest at the checkout. */
+  /** For a customer without a lead, such as a guest at checkout. */
   clickId?: string | null | undefined
   /** The code that the buyer typed. A partner's code attributes the sale to them, with or without a click. Any other code changes nothing. */
   coupon?: string | null | undefined
@@ -49,7 +49,7 @@ export interface RefundInput {
   invoiceId: string
   /** This refund's amount in cents, not a running total. Without it, the whole remaining amount is refunded. */
   amount?: number | undefined
-  /** Your id of this refund. Necessary if two refunds of one sale can have the same amount. */
+  /** Your own id for this refund. It is required if two refunds of one sale can have the same amount. */
   refundId?: string | undefined
   reason?: 'refund' | 'chargeback' | undefined
   /** Free text for the partner, instead of `reason`. */

@@ -29,7 +29,7 @@ export const untaxedOfSession = ({ amount_total, total_details }: SessionAmounts
 export interface InvoiceAmounts {
   amount_paid: number
   amount_due?: number | null | undefined
-  /** Before 2025-03-31, `amount_paid` does not include payments outside of Stripe. */
+  /** Before 2025-03-31, `amount_paid` does not include payments outside Stripe. */
   paid_out_of_band?: boolean | null | undefined
   total: number
   total_excluding_tax?: number | null | undefined

@@ -69,7 +69,7 @@ const signUpPage = (c: PageContext) => withNext('/sign-up', nextOf(c))
 
 const signUpForm = z.object({ name: nameField('Enter your name.'), email: emailField, password: passwordField })
 
-/** Creates the account and signs in. What needs a confirmed address is explained on each page until then. */
+/** Creates the account and signs in. Until the address is confirmed, each page explains which actions need that. */
 pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
   const isInvited = (await invitedAddress(c)) === email.toLowerCase()

@@ -101,7 +101,7 @@ pages.post(address, requireViewer, requireVerified, form(setUpForm, address), as
   return await renderConfirm(c, created)
 })
 
-/** The page for the first code, which proves that the app has the secret. The secret is shown once. */
+/** The page that asks for the first code, which proves that the app has the secret. The secret is shown once. */
 function renderConfirm(c: ViewerContext, created?: { totpURI: string; backupCodes: string[] }) {
   return c.render(
     <AccountPage title="Two-factor codes">
@@ -164,7 +164,7 @@ pages.post(`${address}/off`, requireViewer, form(offForm, address), async (c) =>
   return redirectWith(c, address, 'Two-factor codes are disabled.')
 })
 
-/** The page for the code, after a correct password. */
+/** The page that asks for the code after a correct password. */
 pages.get('/two-factor', async (c) => {
   if (c.get('viewer')) return c.redirect(nextOf(c), 303)
   const { t } = c.get('texts')

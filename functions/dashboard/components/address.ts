@@ -7,7 +7,7 @@ export function addressOf(base: string, parameters: Record<string, string | unde
   return entries.length === 0 ? base : `${base}?${new URLSearchParams(entries).toString()}`
 }
 
-/** Returns a path of this site to go to, or `/` if the value is anything else. So no link leads people to another site. */
+/** Returns the value if it is a path on this site, and `/` otherwise, so that no link leads people to another site. */
 export function safePath(value: string | undefined): string {
   return value !== undefined && /^\/(?![/\\])[\w\-./?=&%~+*!'(),:;@$]*$/.test(value) ? value : '/'
 }

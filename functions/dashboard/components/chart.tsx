@@ -6,7 +6,7 @@ interface ChartPoint {
   start: Date
   value: number
   before?: number | undefined
-  /** Whether its interval has not ended yet. */
+  /** Whether the point's interval is still running. */
   isOpen?: boolean
 }
 export type Interval = 'hour' | 'day' | 'week' | 'month'

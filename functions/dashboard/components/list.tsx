@@ -351,7 +351,7 @@ export function readListQuery<Sort extends string>(c: Context, sorts: Record<Sor
   }
 }
 
-/** Turns these back into a query. */
+/** Converts the result of `readListQuery` back into a query. */
 export function asQuery({ search, sort, partner_id: partner }: ReturnType<typeof readListQuery>) {
   return { q: search, sort, partner: partner?.toString() }
 }
@@ -399,7 +399,7 @@ function dayOf(text: string | undefined): Date | undefined {
   return Number.isNaN(day.getTime()) ? undefined : day
 }
 
-/** Turns these back into a query. */
+/** Converts the result of `daysIn` back into a query. */
 export function asDays({ from, to }: ReturnType<typeof daysIn>) {
   return {
     dateFrom: from?.toISOString().slice(0, 10),

@@ -11,7 +11,7 @@ const publicPaths = /^\/(join\/[^/]+(\/sent)?|application(\/withdraw)?)?$/
 /** Pages for signed-in people, and documents. Only the service's own host serves them, so that no session exists on a program's host. */
 const movedPaths = /^\/(partner|partner-invitation|sign-in|sign-up|forgot-password|docs)(\/|$)/
 
-/** True if a request came to the service's own host, or to this machine. */
+/** True if a request was sent to the service's own host or to this machine. */
 export function isOwnHost(c: PageContext): boolean {
   const { host, hostname } = new URL(c.req.url)
   return host === new URL(c.env.BASE_URL).host || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)

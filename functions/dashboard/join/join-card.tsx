@@ -87,7 +87,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
   )
 }
 
-/** The figures of the program that have enough commissions. */
+/** The program's figures that are based on enough commissions. */
 function factsOf(numbers: NonNullable<JoinPage['numbers']>, { t, percent }: PageTexts) {
   const { days_to_payout: days, reversed_bp: reversed } = numbers
   return {

@@ -45,7 +45,7 @@ export async function programNamed(c: PartnerContext, id: string | undefined): P
   return program
 }
 
-/** Finds the program in the path. Throws `not_found` if the person never was its partner. */
+/** Finds the program in the path. Throws `not_found` if the person was never its partner. */
 export async function ownProgram(c: PartnerContext): Promise<ProgramOfPartner> {
   const program = await programNamed(c, c.req.param('programId'))
   if (!program) throw new ApiError('not_found', 'You are not a partner of this program.')

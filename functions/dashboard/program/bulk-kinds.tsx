@@ -96,7 +96,7 @@ const partners: BulkList = {
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value.trim() : '')
 
-/** Returns the chosen group as a setting. Throws `invalid_request` for anything else than an id or no group. */
+/** Returns the chosen group as a setting. Throws `invalid_request` for anything other than an id or no group. */
 const groupText = (value: unknown) => groupIn(textOf(value))?.toString() ?? ''
 
 async function GroupField({ c, name, label }: { c: ProgramContext; name: string; label: string }) {

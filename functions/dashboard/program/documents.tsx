@@ -177,7 +177,7 @@ function TaxFormLimits({ address, currency, limits }: TaxFormLimitsProps) {
   )
 }
 
-/** The last five years as CSV files of the payments to each partner. */
+/** CSV files with the payments to each partner, for the last five years. */
 function YearlyPayments({ address }: { address: string }) {
   const year = new Date().getUTCFullYear()
   return (

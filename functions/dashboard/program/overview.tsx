@@ -366,7 +366,7 @@ const metricNames: Record<ChartMetric, string> = {
 }
 const intervalNames = { hour: 'Hour', day: 'Day', week: 'Week', month: 'Month' }
 
-/** Returns the formats of a metric's values, on the page and on an axis. */
+/** Returns the formats for a metric's values on the page and on an axis. */
 function formatsOf(metric: ChartMetric, currency: string) {
   if (metric === 'revenue' || metric === 'commission') {
     return {

@@ -15,7 +15,7 @@ const currencyOptions = Intl.supportedValuesOf('currency').map(
   (code) => [code.toLowerCase(), `${code} · ${currencyNames.of(code) ?? code}`] as const,
 )
 
-/** The inputs of a program's settings. People type percentages and amounts with decimals. */
+/** The input fields for a program's settings. People type percentages and amounts with decimals. */
 export function ProgramFields({ settings }: { settings: ProgramSettings }) {
   return (
     <>
@@ -172,7 +172,7 @@ function readSettings(values: Record<string, string>): unknown {
 /** The form of a program's settings. */
 export const programForm = z.pipe(z.transform(readSettings), programSettings)
 
-/** The form of a new program. It also asks for the workspace: an existing one, or the name of a new one. */
+/** The form for a new program. It also asks for the workspace: an existing one, or the name of a new one. */
 export const newProgramForm = z.pipe(
   z.transform(readSettings),
   z.extend(programSettings, {

@@ -202,7 +202,7 @@ function parse(text: string): Answer | undefined {
   }
 }
 
-/** Address of the program's site. It has no TLS if the service itself has none, as on a local machine. */
+/** The address of the program's site. It uses plain HTTP if the service does, as on a local machine. */
 export const siteAddress = ({ baseUrl }: Connection, { domain }: Status['program']) =>
   `${baseUrl.startsWith('http:') ? 'http' : 'https'}://${domain}`
 

@@ -37,7 +37,7 @@ export const red = (text: string) => style('red', text)
 /** Removes control characters from other people's text, so that it can neither move the cursor nor color the terminal. */
 export const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
 
-/** Formats rows as a table with columns that fit their cells. Colors states if the terminal has colors. */
+/** Formats rows as a table with columns that fit their cells. Colors states if the terminal supports colors. */
 export function table(titles: string[], rows: string[][]): string {
   const widths = titles.map((title, index) => Math.max(title.length, ...rows.map((row) => row[index]?.length ?? 0)))
   const line = (cells: string[], tone: (cell: string) => string) =>
