@@ -299,7 +299,7 @@ test('the archives of a workspace store up to 1 GiB of rows in a day, and none f
   expect(await stored()).toBe(before)
 })
 
-test('a planned archive is not applied to a program that came into use since', async () => {
+test('a planned archive is not applied to a program that has been used since', async () => {
   const other = await newProgram()
   const importId = await createImport(db, env, other, 'archive')
   const files = [{ name: 'program.zip', content: archive }]
@@ -345,7 +345,7 @@ function forged(kind: KindName, change: (rows: Line[]) => unknown[], settings: P
   )
 }
 
-/** Compresses little, because compression takes longer than the import of these rows. */
+/** Uses the lightest compression, because compressing takes longer than importing these rows. */
 const zipped = (files: Files) => zipSync(files, { level: 1 })
 
 function withFile(files: Files, name: string, content: Uint8Array, rows: number, settings: Partial<Manifest> = {}) {

@@ -174,7 +174,7 @@ test.each([
   await expect(sql.query(statement, [world.programId])).rejects.toThrow('A commission rule can end, but not change.')
 })
 
-test('a fixed amount alone gives way to the next rule in another currency', async () => {
+test("a rule with only a fixed amount doesn't apply in another currency, and the next rule does", async () => {
   const world = await createWorld()
   await world.rules(
     { partnerId: world.partnerId },
@@ -212,7 +212,7 @@ test('an invoice with the product uses the rule that applied when the sale was a
     lines: [{ product_ids: ['price_1', 'prod_a'], weight: 1 }],
   })
   expect(await world.earned()).toEqual({ pi_1: 100 })
-  // This one is from today.
+  // This sale is from today.
   await world.report({
     transaction_id: 'in_2',
     amount_cents: 10_000,

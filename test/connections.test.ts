@@ -510,7 +510,7 @@ describe('Paddle', () => {
     [2, 1, 0],
     [2, 0, 1],
     [1, 0, 2],
-  ])('a chargeback and its reversal leave the commission, in the order %i %i %i', async (...order) => {
+  ])('a chargeback and its reversal leave the commission unchanged, in the order %i %i %i', async (...order) => {
     const shop = await connect('paddle')
     for (const step of [...order, ...order]) await report(shop, steps[step] ?? '')
     expect(await salesOf(shop)).toMatchObject([earned])
@@ -566,7 +566,7 @@ describe('Paddle', () => {
     }
   })
 
-  test("a renewal is attributed if its customer's custom data arrives after it and after a sale of the API", async () => {
+  test("a renewal is attributed if its customer's custom data arrives after it and after a sale from the API", async () => {
     const shop = await connect('paddle')
     const call = await callerOf(shop)
     const first = changed(shop, 'transaction.completed:subscription', { custom_data: null })
@@ -695,7 +695,7 @@ describe('Lemon Squeezy', () => {
     { refunded: true, refunded_amount: null },
     { status: 'fraudulent' },
   ])(
-    'an order that was refunded as a whole without an amount, or was fraud, loses its commission: %o',
+    'an order that was fraud, or was fully refunded without an amount, loses its commission: %o',
     async (attributes) => {
       const shop = await connect('lemonsqueezy')
       await report(shop, 'order_created')
@@ -783,7 +783,7 @@ describe('Polar', () => {
     expect(await report(shop, 'order.updated')).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await salesOf(shop)).toMatchObject([earned])
     await sql.query(`update programs set commission_base = 'net_of_fees' where id = $1`, [shop.programId])
-    // A sale keeps the base of its time.
+    // A sale keeps the base that applied when it was recorded.
     expect(await report(shop, 'order.updated')).toMatchObject({ body: { outcome: 'ignored' } })
     for (const order of permutations('012')) {
       for (const step of order.repeat(2).split(''))

@@ -471,7 +471,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     expect.arrayContaining(['application approved in bulk']),
   )
 
-  // Invitations past the daily limit go on the following days.
+  // Invitations past the daily limit go out on the following days.
   await stack.sql.query(
     `insert into partners (program_id, name, email) select $1, 'Eve ' || n, 'eve' || n || '@example.com' from generate_series(1, 6) n`,
     [many.programId],
@@ -609,7 +609,7 @@ test("a partner's links are added, changed, disabled and enabled on the partner'
   expect(await isOff()).toBe(false)
 })
 
-test("a partner's note is visible to the program only, and the log records that it changed", async () => {
+test("a partner's note is visible only to the program, and the log records that it changed", async () => {
   const page = `${base}/partners/${sandbox.partnerId}`
   expect(await post(`${page}/note`, { note: ' Called twice.\r\nPrefers <mail>. ' }, page)).toEqual([303, page])
   const shown = await get(page)
@@ -817,7 +817,7 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
     'Under review',
     'Returned on Dec 20, 2026 if nobody claims it',
   ])
-  // The confirmation has paid nothing. Once the run is paid, its file is for the records only.
+  // Opening the confirmation page doesn't pay anything. Once the run is paid, its file is only for the records.
   const { rowCount } = await stack.sql.query(
     `update payouts set status = 'paid', decided_at = now(), reference = 'SEPA 7', paid_on = now(), payout_address = 'payee@example.com'
     where payout_run_id = $1 and status = 'in_run'`,

@@ -151,7 +151,7 @@ describe('over connections that are held', () => {
     const db = new Database(held)
     await sql.query('create table widened (id integer); insert into widened values (1)')
     const all = statement`select * from widened`
-    // Once on each connection.
+    // Runs the statement once on each connection, which prepares it there.
     await Promise.all([1, 2, 3, 4].map(() => db.batch([all, statement`select pg_sleep(0.05)`])))
     await sql.query('alter table widened add column more text')
     expect(await Promise.all([1, 2, 3, 4].map(() => db.query(all)))).toEqual(

@@ -342,7 +342,7 @@ const running = (worker: string, tags: string[], ...shares: [number: number, per
   everDeployed: new Set(tags.map((_, at) => `${worker}${at + 1}`)),
 })
 
-test('a rollback undoes only the latest version, goes back in all functions that run it, and never forward', () => {
+test('a rollback undoes only the latest version, in all functions that run it, and never moves forward', () => {
   const lines = (...states: ReturnType<typeof running>[]) => rollback(states).map(({ line }) => line)
   const old = running('a', ['v1', 'v2'], [2, 100])
   expect(lines(old, running('b', ['v1', 'v3'], [2, 100]), running('c', ['v1', 'v2', 'v3'], [3, 50], [2, 50]))).toEqual([

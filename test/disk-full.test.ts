@@ -13,7 +13,7 @@ import { lossesOf, startCallers } from './chaos/serve.ts'
 import { settingsOf, startMailApi, startServe } from './support/serve.ts'
 import { givenSecrets } from './support/serve-process.ts'
 
-/** Mounts a disk of this size in memory. Only root on Linux can usually do so. */
+/** Mounts a disk of this size in memory. Usually only root on Linux can do so. */
 function mountDisk(bytes: number): string | undefined {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-disk-'))
   try {

@@ -33,7 +33,7 @@ const hourMs = 60 * 60 * 1000
 const start = Date.parse('2026-03-07T00:00:00Z')
 const days = 30
 
-/** Numbers below 1, the same in each run. */
+/** Random numbers from 0 to 1, the same in each run. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647

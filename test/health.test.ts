@@ -29,7 +29,7 @@ interface Health {
 }
 const read = async () => (await (await ask()).json()) as Health
 
-test('without a token it reports only whether the database responds, and checks once a second at most', async () => {
+test('without a token it reports only whether the database responds, and checks at most once a second', async () => {
   // On a busy machine, three calls can take longer than a second.
   await vi.waitFor(async () => {
     const before = stack.neon.requests

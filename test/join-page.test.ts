@@ -177,7 +177,7 @@ describe('the join page', () => {
     expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ email: grace.email }])
   })
 
-  test('escapes typed text, and loads the logo from its host on this page only', async () => {
+  test('escapes typed text, and no other page loads the logo from its host', async () => {
     const hostile = `<script>alert(1)</script><img src=x onerror=alert(2)> "' javascript:alert(3)`
     const program = await joinable({
       intro: hostile,
@@ -327,7 +327,7 @@ describe('the join page', () => {
     }
   })
 
-  test('can be set up and previewed by the workspace, which approves all applicants at once', async () => {
+  test('can be set up and previewed by the workspace, which approves all applicants together', async () => {
     const program = await joinable({ is_open: false })
     const owner = { token: program.owner.token }
     const settings = `/programs/${program.programId}/join-page`

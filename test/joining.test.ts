@@ -89,7 +89,7 @@ describe('an application', () => {
     ])
   })
 
-  test('from a signed-in person counts at once, and makes their account a partner', async () => {
+  test('from a signed-in person counts immediately, and makes their account a partner', async () => {
     const [program, grace] = [await joinable(), await person()]
     const { outcome, applicationId } = await program.send(grace.email, grace.userId)
     expect(outcome).toBe('waiting')
@@ -104,7 +104,7 @@ describe('an application', () => {
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('partner')
   })
 
-  test('is approved at once if the program allows it, without an actor', async () => {
+  test('is approved immediately and without an actor if the program allows it', async () => {
     const [program, grace] = [await joinable({ approves_at_once: true }), await person()]
     const { token } = await program.send(newEmail())
     const confirmed = await program.confirm(token)
@@ -121,7 +121,7 @@ describe('an application', () => {
     ])
   })
 
-  test('from a former or rejected partner waits for a decision, even if others are approved at once', async () => {
+  test('from a former or rejected partner waits for a decision, even if others are approved immediately', async () => {
     const [program, ended, rejected] = [await joinable({ approves_at_once: true }), await person(), newEmail()]
     await program.send(ended.email, ended.userId)
     const [partner] = await program.partners()
@@ -156,7 +156,7 @@ describe('an application', () => {
     expect(await program.partners()).toMatchObject([{ id: partnerId, name: 'Typed', invited: true, links: [{}] }])
   })
 
-  test('can be approved into a group of this program only', async () => {
+  test('can be approved only into a group of this program', async () => {
     const [program, other] = [await joinable(), await joinable()]
     const theirs = await createGroup(db, other.programId, { name: 'Theirs', rules: [] })
     const own = await createGroup(db, program.programId, { name: 'Own', rules: [] })

@@ -196,7 +196,7 @@ function wordsOf(html: string): string[] {
 }
 
 // This test changes the German messages of this process, so it comes last.
-test('every text of the pages for partners comes from the table, in a language from right to left', async () => {
+test('every text of the pages for partners comes from the table, in a right-to-left language', async () => {
   const program = await createLedgerProgram(sql, db, { holdDays: 0 })
   const { programId, partnerIds } = program
   const partnerId = partnerIds[0] ?? 0

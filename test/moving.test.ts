@@ -572,7 +572,7 @@ test.each<[source: string, access: object, groups: number, balances: number]>([
 const asIs = async (email: string) => await Promise.resolve({ email_hash: email })
 
 test.each(['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub'] as const)(
-  'files of %s are read without a mapping',
+  'files from %s are read without a mapping',
   async (source) => {
     const found: Record<string, number> = {}
     const context = { service: services[source], currency: 'usd', hash: asIs }

@@ -519,7 +519,7 @@ test.each(needs)(
   },
 )
 
-test('selecting a value filters the page, also by keyboard and without scripts, and a chip removes the filter', async () => {
+test('selecting a value filters the page, even by keyboard and without scripts, and a chip removes the filter', async () => {
   const context = await browser.newContext({ baseURL: stack.baseUrl, javaScriptEnabled: false })
   await context.addCookies([
     {

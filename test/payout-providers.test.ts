@@ -162,7 +162,7 @@ describe.each(names)('%s', (provider) => {
     for (const to of recipients) standIns.setStatus(to, paid)
     await Promise.allSettled([go(), go(), go()])
     const sent = recipients.map((to) => standIns.paidTo(to)?.[1] ?? 0)
-    // Each payment has left in a file or through the provider, or it has not left.
+    // Each payment was sent either in a file or through the provider, or it wasn't sent.
     for (const [place, state] of (await states()).entries())
       expect(Number(isFiled || isPaid) + (sent[place] ?? 0), state).toBe(['paid', 'sent'].includes(state) ? 1 : 0)
     const isOut = async () => (await states()).map((state, place) => (state === 'paid' ? 0 : [3000, 1200][place]))

@@ -267,7 +267,7 @@ describe('the partner', () => {
   })
 })
 
-/** A shop with a window of a week whose visitor clicked 41 days ago. Day 1 of its `at` is a day later. */
+/** A shop with an attribution window of a week, whose visitor clicked 41 days ago. Day 1 of `at` is a day after the click. */
 const windowed = async () => {
   const shop = await createShop(sql)
   await sql.query(
@@ -400,7 +400,7 @@ describe('a purchase that arrives before its buyer is known', () => {
     expect(await partnersOf(shop)).toEqual({ pi_0: null, in_1: 2000, pi_1: null })
   })
 
-  test('stays unattributed if no partner had referred the buyer at its date', async () => {
+  test('stays unattributed if no partner had referred the buyer by its date', async () => {
     const { shop, at } = await windowed()
     await renewal({ ...at(-10), clickId: null }, 'in_0', {
       metadata: { program_id: String(shop.programId), svc_customer_key: 'user-1' },

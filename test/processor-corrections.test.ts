@@ -323,7 +323,7 @@ describe('concurrent corrections', () => {
     expect(await moneyOf(shop)).toMatchObject({ balance: 300, days: [{ sales: 1, revenue: 2000, commission: 300 }] })
   })
 
-  test('corrections of all sales of a customer, with refunds and open payouts, have the same result as in sequence', async () => {
+  test('corrections of all sales of a customer, with refunds and open payouts, have the same result as one after another', async () => {
     const shop = await createShop(sql, { holdDays: 0 })
     await sql.query('update programs set commission_duration_months = 1 where id = $1', [shop.programId])
     const at = (days: number) => ({ ...shop, now: shop.now - (40 - days) * day })

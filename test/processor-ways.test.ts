@@ -26,7 +26,7 @@ const { env, stripe, send, post, salesOf } = await openWebhook(endpoint)
 test.each([
   ['captures first', false],
   ['whole intent first', true],
-])('an intent overrides a partial capture of it, also in an unpaid session: %s', async (_, isIntentFirst) => {
+])('an intent overrides its own partial capture, even in an unpaid session: %s', async (_, isIntentFirst) => {
   for (const hasSession of [false, true]) {
     const shop = await createShop(sql)
     const ids = { payment_intent: 'pi_1' }

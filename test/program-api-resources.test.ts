@@ -437,7 +437,7 @@ test.for([
   expect([status, body.error?.details[0].field ?? null]).toEqual([field === null ? 200 : 400, field])
 })
 
-test("performance shows the program's own figures only", async () => {
+test("performance shows only the program's own figures", async () => {
   const shop = await api.program({ name: 'Counted' })
   const clickId = await api.click(shop, {
     affiliate_url: `https://shop.example.com/?aff=${shop.partnerCode}&utm_source=mail`,
@@ -459,7 +459,7 @@ test("performance shows the program's own figures only", async () => {
   expect((await get('/api/v1/performance?group_by=utm_source', { key: other.apiKey })).body.data).toEqual([])
 })
 
-test("links can be added and changed, on the program's domain and for active partners only", async () => {
+test("links can be added and changed, but only on the program's domain and for active partners", async () => {
   const created = await post('/api/v1/partners', { name: 'Linked' })
   const partner_id = created.body.partner.id
   const { domain } = (await api.rows('select domain from programs where id = $1', [program.programId]))[0]

@@ -69,6 +69,6 @@ test.each([
   ['http://localhost:3000/hook', undefined],
   ['http://10.0.0.1/hook', 'must begin with https://'],
   ['https://10.0.0.1/hook', 'must be a public address'],
-])('a local stack that allows loopback takes %s: %s', (address, refusal) => {
+])('a local stack that allows loopback accepts %s: %s', (address, refusal) => {
   expect(refusalOfAddress(address, { ...env, WEBHOOK_LOOPBACK: 'on' })).toBe(refusal)
 })

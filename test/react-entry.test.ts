@@ -307,7 +307,7 @@ describe('the embedded portal', async () => {
     expect(await (await read(named[0]?.token ?? '')).text()).not.toContain('embedded-1')
   })
 
-  test('the portal refuses forged, expired and misdirected tokens, and pages of other origins', async () => {
+  test('the portal refuses forged, expired and misdirected tokens, and pages from other origins', async () => {
     const forged = token.replace(`_${partnerId}_`, `_${partnerId + 1}_`)
     for (const wrong of ['', apiKey, forged, `${token}x`, expiredToken()]) expect((await read(wrong)).status).toBe(401)
     expect((await read(token, { of: other.programId })).status).toBe(404)
@@ -343,7 +343,7 @@ describe('the embedded portal', async () => {
     <script type="module" src="${baseUrl}/js/svc-embed.js"></script>
     <script>document.querySelector('svc-portal').getToken = getToken</script>`
 
-  test('a page of another origin shows it in its own look, renews an expired token, and loses it with its origin', async () => {
+  test('an allowed page styles the portal, renews an expired token, and loses the portal when its origin is removed', async () => {
     const own =
       '<html lang="de-DE"><style>body { color: #111; --svc-accent: rgb(200, 0, 100); font-family: serif }</style>'
     await openPages({ [`${allowed}/partners`]: own + element }, [expiredToken(), token])
@@ -361,7 +361,7 @@ describe('the embedded portal', async () => {
         return [backgroundColor, fontFamily, button && getComputedStyle(button).backgroundColor]
       })
     expect(await look()).toEqual(['rgb(255, 255, 255)', 'serif', 'rgb(200, 0, 100)'])
-    // The frame is as high as its contents, also on a phone.
+    // The frame is as high as its contents, even on a phone.
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 800 })
       await expect

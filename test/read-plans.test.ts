@@ -81,7 +81,7 @@ test.each(windows)('%s', async (_what, from, to, clicks) => {
   expect(read).toBe(clicks)
 })
 
-test('a page of events reads at most its cap and a few events of equal times', async () => {
+test('a page of events reads at most its cap and a few events with equal times', async () => {
   for (const dates of [{}, { dateTo: new Date(start + 20 * 24 * hourMs) }]) {
     const read = await clicksRead(eventsStatement('click', programId, dates, 30))
     expect(read).toBeGreaterThanOrEqual(30)

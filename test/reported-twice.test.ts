@@ -115,7 +115,7 @@ test('the second report of a refund is skipped, and so is the repeated call', as
   expect(await refund({ refund_amount_cents: 2000 })).toMatchObject({ status: 'refunded', deduction_cents: 400 })
 })
 
-test("a call's refund of the whole rest is undone if the processor’s refund fails", async () => {
+test("a call's refund of the whole remaining amount is undone if the processor’s refund fails", async () => {
   const { shop, refund } = await openSold()
   await report(shop, 're_1', 4000)
   expect(await refund({})).toMatchObject({ status: 'reversed', deduction_cents: 1200 })

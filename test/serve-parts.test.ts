@@ -327,7 +327,7 @@ describe('over HTTP', async () => {
     }
   })
 
-  test('a blocked network is refused, behind a proxy too', async () => {
+  test('a blocked network is refused, even behind a proxy', async () => {
     const { error } = (await ask('127.0.0.2', { 'x-forwarded-for': '203.0.113.66' })) as { error: { code: string } }
     expect(error.code).toBe('forbidden')
     expect(await ask('127.0.0.1', { 'x-forwarded-for': '203.0.113.66' })).toMatchObject({ url: `${baseUrl}/x` })

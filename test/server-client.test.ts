@@ -208,7 +208,7 @@ describe('409 for a sale', () => {
   })
 })
 
-describe("doesn't throw, whatever its arguments", () => {
+describe('a call that fails', () => {
   const circular: Record<string, unknown> = {}
   circular['self'] = circular
   test.each([
@@ -223,7 +223,7 @@ describe("doesn't throw, whatever its arguments", () => {
       () => new SvcClient({ apiKey: 'svc_live_k', baseUrl: 'nowhere', retries: 0 }).trackSale(sale),
       'network_error',
     ],
-  ])('%s', async (_, call, code) => {
+  ])("doesn't throw: %s", async (_, call, code) => {
     expect(await call()).toMatchObject({ ok: false, error: { code } })
   })
 
@@ -234,7 +234,7 @@ describe("doesn't throw, whatever its arguments", () => {
     })
   })
 
-  test('and a redirect is not followed with the key', async () => {
+  test("doesn't follow a redirect, so that no other server gets the key", async () => {
     standIn.answers = [{ status: 302, headers: { location: `${baseUrl}/elsewhere` }, body: '' }]
     expect(await client.trackSale(sale)).toMatchObject({ ok: false, status: 302, error: { code: 'invalid_response' } })
     expect(standIn.received).toHaveLength(1)

@@ -96,7 +96,7 @@ test('shadow mode computes everything and credits nothing, and partners neither 
   expect((await call('POST', '/leave')).body.ended_at).not.toBeNull()
   await program.refund(sale.id, 5000)
   await expect(approveCommission(db, programId, sale.commissionId)).rejects.toMatchObject(conflict)
-  // A dispute that was lost and is won afterwards.
+  // A dispute that was lost and is won afterward.
   await sql.query(
     'select reverse_commission(c, 0, null, $3, $3, null, $4) from commissions c where program_id = $1 and id = $2',
     [programId, sale.commissionId, 'dispute', 'dispute_reinstated'],
@@ -165,7 +165,7 @@ test('a sale that was paid or recorded during shadow mode is never credited, no 
   expect(rows).toEqual([{ transaction_id: 'live' }])
   await approveDueCommissions(db, 100)
   expect(await db.query(balancesOf(programId, partnerIds[ada] ?? 0))).toMatchObject([{ balance_cents: 200 }])
-  // Only the changed date of the sale.
+  // The only finding is the changed date of the sale.
   expect(await findDifferences(sql, programId)).toEqual([expect.stringContaining('sold on')])
 })
 

@@ -480,7 +480,7 @@ test("a key's status describes its own program", async () => {
   expect(JSON.parse(text)).toMatchObject({ program: { id: attacker.programId } })
 })
 
-// A kind of bulk action is no id.
+// A kind of bulk action isn't an id.
 const withIds = Object.keys(routes.program)
   .concat(routes.workspace)
   .filter((route) => /\/:(?!programId|workspaceId|kind$)/.test(route))
@@ -537,7 +537,7 @@ test('only roles that see payouts see their amounts in webhook deliveries', asyn
   expect(await bodyFor('member')).not.toContain('987654321')
 })
 
-test('a key of a partner lasts until they revoke it, the partnership ends or the person is not the partner anymore', async () => {
+test("a partner's key lasts until they revoke it, the partnership ends or the person is no longer the partner", async () => {
   const page = `/partner/api-keys/${victim.programId}`
   const created = await send(`POST ${page}`, fellow.token)
   const [key = ''] = /svc_partner_\w{49}/.exec(created.text) ?? []

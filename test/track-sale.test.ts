@@ -303,7 +303,7 @@ describe('duplicate_transaction', () => {
     expect(await saleOf(body.sale_id)).toMatchObject({ amount_cents: '10000', customer_key: sale.customer_key })
   })
 
-  test('a refused duplicate binds no key to its click', async () => {
+  test("a refused duplicate doesn't bind a key to its click", async () => {
     const sale = newSale()
     await api.call(salePath, sale, key)
     const clickId = await api.click(program)

@@ -351,7 +351,7 @@ describe.each(['github', 'google'] as const)('a person from %s', (by) => {
     expect([Boolean(await sessionOf(cookies)), await isVerified(email)]).toEqual([true, verified])
   })
 
-  test("with someone else's address loses the account once its owner sets a password by mail", async () => {
+  test("with someone else's address loses the account once the owner of the address sets a password by mail", async () => {
     const email = newEmail()
     const squatter = (await sessionOf((await signInByProvider(email, by, false)).cookies)) ?? ''
     await stack.sql.query(

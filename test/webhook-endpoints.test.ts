@@ -159,7 +159,7 @@ test('deliveries can be listed, read with their attempts, and replayed one by on
     const refused = await replay(body, { databaseRequests: 1 })
     expect([body, refused.status, refused.body.error.details[0].field]).toEqual([body, 400, field])
   }
-  // Another program can't reach any of it.
+  // Another program can't reach the endpoint or its deliveries.
   const elsewhere = await listenTo({}, { key: other.apiKey })
   const strange = `/api/v1/webhook-endpoints/${elsewhere.id}`
   expect((await get(`${strange}/deliveries/${last}`, { key: other.apiKey })).status).toBe(404)

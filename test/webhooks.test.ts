@@ -306,7 +306,7 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   return woken
 }
 
-test("people's actions wake the consumer at once if they wrote a webhook, and only then", async () => {
+test("people's actions wake the consumer immediately if they wrote a webhook, and only then", async () => {
   const { program } = await listen('ok')
   const woken = await wokenBy(program)
   expect(Object.entries(woken).filter(([, is]) => !is)).toEqual([])
@@ -515,7 +515,7 @@ test('deliveries that a dead consumer had claimed are sent by the next one under
   expect(receiver.of(listener.name).map(({ id }) => id)).toEqual([`evt_${claimed[0].message_id}`])
 })
 
-test('an endpoint gets few requests at a time, and after a failure only one, followed by a pause', async () => {
+test('an endpoint gets few requests at a time, and after a failure only one and then a pause', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 6; sales++) await sell(program)
   const claim = async () =>
@@ -883,7 +883,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
     ]),
   ).toEqual([{ audience: 'partner', partner_id: owner.partnerId }])
 
-  // Nobody else can read, change or use a target: not another partner, and not the program itself.
+  // Nobody else can read, change or use a target, neither another partner nor the program itself.
   for (const stranger of [otherOwner, programOwner(programId)]) {
     const [{ message_id: messageId } = { message_id: 0 }] = await listDeliveries(db, owner, get.endpointId, {
       limit: 1,

@@ -33,7 +33,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'svc-alerts-'))
 const [data, backups] = [path.join(folder, 'data'), path.join(folder, 'backups')]
 for (const created of [data, backups]) mkdirSync(created)
 const undo: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
-/** Stops everything in the reverse order, also after a failure. */
+/** Stops everything in reverse order, even after a failure. */
 const end = async () => {
   for (const step of undo.toReversed()) await step()
 }

@@ -183,7 +183,7 @@ export interface Measured {
 }
 
 /**
- * Measures the sides in turns. Every round measures each side, in alternating order, so that other work on the machine affects all of them.
+ * Measures the sides in turn. Every round measures each side, in alternating order, so that other work on the machine affects all of them.
  * The first rounds warm up the compiled code and don't count. `cpu` returns a process's CPU time so far. Work that ends within `settle_ms`
  * of the last answer still counts.
  */

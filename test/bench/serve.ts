@@ -14,7 +14,7 @@ const sideAt = (name: string, address: string) => ({
   carriers: Array.from({ length: connections }, () => new HttpConnection(address)),
 })
 
-/** The work after a refund ends within this time. */
+/** The background work after a refund ends within this time. */
 const settle_ms = 120
 
 /**

@@ -45,15 +45,15 @@ export type Entry =
   /** The amount in the payment's currency. */
   | { payment: Payment; outside: number }
 
-/** The way an invoice is paid. Amounts are in Stripe's unit. */
+/** How an invoice is paid. Amounts are in Stripe's unit. */
 export type Paying =
   | { by: 'card' }
-  /** Several payments share it. Since 2025-03-31. */
+  /** Several payments share it (since 2025-03-31). */
   | { by: 'several'; parts: number }
-  /** A transfer of more than the due amount. Since 2025-03-31. */
+  /** A transfer of more than the due amount (since 2025-03-31). */
   | { by: 'overpaying'; more: number }
   | { by: 'outside' }
-  /** A card pays everything except `outside`. Since 2025-03-31. */
+  /** A card pays everything except `outside` (since 2025-03-31). */
   | { by: 'card_and_outside'; outside: number }
 
 /** Computes a price: subtracts the discount, then adds tax or includes it. Rounds tax to multiples of `step`. */
@@ -422,7 +422,7 @@ export class StripeAccount {
     return isChange ? [{ product: this.products && 'old', amount: -credited }, ...lines] : lines
   }
 
-  /** Emits the events of a paid invoice. Only `invoice.paid` reports a payment or a part of it outside Stripe. */
+  /** Emits the events of a paid invoice. Only `invoice.paid` reports a full or partial payment outside Stripe. */
   #reportPaid(invoice: Invoice, parts: { intent: string | null; amount: number }[], byStripe: boolean): void {
     if (this.settings.generation === 'new') {
       for (const { intent, amount } of parts) {
@@ -566,7 +566,7 @@ export class StripeAccount {
     return { payment, invoice }
   }
 
-  /** Refunds a part of a charge. A refund that waits for the buyer (`requires_action`) has moved no money yet. */
+  /** Refunds part of a charge. A refund that waits for the buyer (`requires_action`) has moved no money yet. */
   refund(charge: Charge, amount: number, status: 'requires_action' | 'pending' | 'succeeded' = 'succeeded'): Refund {
     const refund: Refund = {
       id: this.#id('re'),
@@ -621,7 +621,7 @@ export class StripeAccount {
     return { id: this.#id('dp'), charge, amount, currency, status, transactions: [], created: this.now }
   }
 
-  /** Opens a dispute of a charge or a part of it. `shown` is the amount in the bank's own currency if that differs. */
+  /** Opens a dispute about all or part of a charge. `shown` is the amount in the bank's own currency if that differs. */
   dispute(charge: Charge, amount: number, shown?: { amount: number; currency: string }): Dispute {
     const dispute = { ...this.#dispute(charge, amount, 'needs_response'), ...shown }
     charge.disputed = true

@@ -85,11 +85,11 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
   const nobody = isNamedByCustomer ? { custom_data: null } : {}
   const of = (name: string, data?: object, more: Partial<Story> = {}) =>
     eventOf(paddleFixtures, name, { ...story, ...more }, data)
-  // Credit pays a part of some transactions.
+  // Credit pays for part of some transactions.
   const credit = random.chance(0.2) ? random.integer(1, story.amount - 1) : 0
   const subscription = random.chance(0.5) ? { subscription_id: `sub_${story.order}` } : {}
   const { details, payments } = paddleTransaction(story, { credit })
-  // The credit of an invoice may only be missing in the payment.
+  // In some invoices, only the payment is lowered by the credit, and the details are not.
   const { details: uncredited } = paddleTransaction(story)
   const isInvoice = random.chance(0.5)
   const figures = { details: isInvoice && random.chance(0.5) ? uncredited : details, payments }
@@ -195,7 +195,7 @@ const lemonsqueezy: Play = (story, random) => {
 const polar: Play = (story, random) => {
   const of = (name: string, data?: object, more: Partial<Story> = {}) =>
     eventOf(polarFixtures, name, { ...story, ...more }, data)
-  // The customer's balance pays a part of some orders.
+  // The customer's balance pays for part of some orders.
   const balance = random.chance(0.2) ? random.integer(1, story.amount - 1) : 0
   const arrived = story.amount - balance
   const first = of(random.chance(0.5) ? 'order.paid' : 'order.paid:subscription', { applied_balance_amount: -balance })

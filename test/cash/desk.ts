@@ -368,7 +368,10 @@ export async function send(
   return { status: response.status, body: (await response.json()) as Answer['body'] }
 }
 
-/** Makes the integrator's call. Returns false if it must be repeated: without an answer, or if a refund's sale is unknown. */
+/**
+ * Makes the integrator's call. Returns false if the call must be repeated, because there was no answer or because a refund's sale is
+ * unknown.
+ */
 export async function makeCall(desk: Desk, { kind, ...body }: Call, key: string, wrong: string[]): Promise<boolean> {
   const { trackSale, trackLead, trackRefund } = desk.service
   const app = { sale: trackSale, lead: trackLead, refund: trackRefund }[kind]

@@ -56,7 +56,7 @@ export type Way = keyof typeof ways
 
 export const allWays = Object.keys(ways).filter((way): way is Way => way in ways)
 
-/** Later events of a payment. Shares are hundredths of the rest of a charge. */
+/** Later events of a payment. Shares are hundredths of the remaining charge. */
 export type After =
   | {
       kind: 'refund'
@@ -71,7 +71,7 @@ export type After =
   | { kind: 'dispute'; share: number; ends: 'won' | 'lost' | null; returns_refunded: boolean; bank_currency: boolean }
   | { kind: 'inquiry' }
   | { kind: 'credit'; share: number; how: 'refund' | 'outside' | 'balance' }
-  /** A refund of the whole rest outside Stripe. Only the integrator reports it, without an amount. */
+  /** A refund of the whole remaining amount outside Stripe. Only the integrator reports it, without an amount. */
   | { kind: 'rest' }
 
 export interface PurchasePlan {
@@ -88,7 +88,7 @@ export interface PurchasePlan {
     | 'intent'
     | 'captured'
     | 'link'
-  /** A partner referred 0 and 1 each. Nobody referred 2. */
+  /** Buyers 0 and 1 were each referred by a partner. Nobody referred buyer 2. */
   buyer: 0 | 1 | 2
   test_mode: boolean
   /** The amount before discount and tax, in Stripe's unit. */
@@ -131,7 +131,7 @@ export interface PurchasePlan {
   held: 'waiting' | 'released' | 'rejected' | null
   /** Refunds and disputes of the first payment and of the renewals. */
   after: After[]
-  /** The products on its invoices, with their shares. */
+  /** The products on the purchase's invoices, each with its share of the amount. */
   products: { product: string; share: number }[] | null
   /** Renewals happen this many seconds after the end of each month. */
   after_month: number | null
@@ -242,7 +242,7 @@ const drawRule = (random: Random): RulePlan => ({
 
 const zones = ['UTC', 'Europe/Berlin', 'America/Los_Angeles', 'Asia/Kolkata', 'Pacific/Auckland']
 
-/** A rule is for a product or a price. The product c and the old product of a changed subscription have no rule or any. */
+/** A rule is for a product or a price. Product c never has a rule. The old product of a changed subscription may have one. */
 const drawProductRules = (random: Random) =>
   ['prod_a', 'price_b', 'prod_old']
     .filter(() => random.chance(0.7))
@@ -258,7 +258,7 @@ function drawCurrency(random: Random, way: Way): string {
   return pick(random, plainCurrencies)
 }
 
-/** The kinds of purchases that can test a way. */
+/** The kinds of purchase that can test a way. Without an entry, every kind can. */
 const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   later: ['later', 'later', 'never'],
   free: ['card', 'nothing', 'trial'],
@@ -304,7 +304,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   const discount = isReduced ? whole(amount * random.next() * 0.8) : code !== null ? step : 0
   const isInvoiced = kind === 'subscription' || kind === 'manual'
   const isNew = plan.generation === 'new'
-  // Usually for payments with a corrected amount.
+  // A refund of the rest usually follows a payment with a corrected amount.
   const isRest = way === 'rest_refund'
   const partial = isOf('balance') || isOf('bare_invoice', 0) || (isRest && random.chance(0.5))
   const isCovered = isInvoiced && isOf('covered', 0.1)

@@ -14,7 +14,7 @@ import { allWays, drawPlan, type Way, ways } from './plan.ts'
 /**
  * `npm run cash -- --seeds 300 --seed 1`: compares the service's results for histories of accounts at each processor with the accounts'
  * money. Each history is delivered to the webhooks in two random orders. `--processors paddle,polar` runs only the histories of these
- * processors. `--ways refund,dispute` enables only these kinds of Stripe's histories, and `--each 20` runs this many seeds of each way
+ * processors. `--ways refund,dispute` enables only these kinds of Stripe histories, and `--each 20` runs this many seeds of each way
  * separately. The last line gives the result. The exit code is 1 if anything is wrong.
  */
 const usage =
@@ -57,7 +57,7 @@ console.log(`${seeds} seeds from ${firstSeed}, of ${names.join(', ')}`)
 
 interface Run {
   seed: number
-  /** The way of a Stripe history, or the name of another processor. */
+  /** The way that a Stripe history tests, or the name of another processor. */
   kind: Way | ProcessorName
   check: (desk: Desk) => Promise<string[]>
 }

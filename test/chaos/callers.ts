@@ -220,7 +220,7 @@ export async function openStage(baseUrl: string, db: Database, env: StageEnv): P
   }
 }
 
-/** The forms on all pages of the stage's people, by the route of each form. */
+/** The forms on all pages that the stage's people can open, by the route that each form posts to. */
 export async function readForms(baseUrl: string, routes: string[], stage: Stage): Promise<Map<string, Fields>> {
   const forms = new Map<string, Fields>()
   const posts = routes.filter((route) => route.startsWith('POST ')).map((route) => route.slice('POST '.length))

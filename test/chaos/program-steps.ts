@@ -151,7 +151,7 @@ export function askPayout(history: History): Step {
   }
 }
 
-/** Pays all that is available, without a request by the partner. */
+/** Pays the whole available amount without a request by the partner. */
 async function payByHand(history: History, partner: number, currency: string, amount: number): Promise<void> {
   const { db, pool, service } = history.world
   const { programId, partnerIds } = history.program

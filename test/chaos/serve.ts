@@ -184,7 +184,7 @@ export async function runServeChaos(options: {
   environment: Record<string, string>
   programs: Sandbox[]
   killPostgres: () => Promise<void>
-  /** Fills the disk of Postgres until it ends, and then frees it. Undefined if it has no disk of its own. */
+  /** Fills the disk of Postgres until Postgres stops, and then frees the disk. Undefined if Postgres has no disk of its own. */
   fillDisk: (() => Promise<void>) | undefined
   /** An empty folder for the next version. */
   folder: string

@@ -202,7 +202,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     const later = `update webhook_deliveries set next_attempt_at = now() + interval '1 hour' where next_attempt_at is not null`
     await sql.query(later)
     alone_ms = await measure()
-    // Resets the history of failures, so each may have several concurrent requests.
+    // Resets the history of failures, so each endpoint may have several concurrent requests.
     await sql.query('update webhook_endpoints set failing_since = null, failures = 0')
     await letTimePass()
     await relayWebhooks(db, well.wakes)

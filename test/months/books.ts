@@ -257,7 +257,7 @@ export function booksOf(
   const everything = () => [...sales, ...leads].filter((earned) => earned !== null)
   const isOpen = (earned: Earned) => !earned.isCredited && left(earned) > 0
 
-  /** Holds a commission with signs, unless somebody decided on it before. */
+  /** Holds a commission with suspicious signs, unless somebody has already decided on it. */
   function look(earned: Earned): void {
     if (earned.isHeld) return
     earned.isLookedAt = true

@@ -21,7 +21,7 @@ export interface Terms {
 
 /**
  * Chooses the rule of a sale. Holders are tried in their order. For each holder, the product's rule precedes the type's, and the type's
- * precedes the general one. Rules with only a fixed amount don't apply in other currencies than the program's.
+ * precedes the general one. Rules with only a fixed amount don't apply in currencies other than the program's.
  */
 export function ruleFor<Of extends Rule>(
   holders: Of[][],

@@ -26,7 +26,7 @@ export interface MeteredPostgres extends Postgres, Meter {
   spend(id: number): void
 }
 
-/** How many connections work at once before a statement waits for one, and how long it waits before it takes another one. */
+/** If this many connections are busy, a statement waits for one of them. After this time, it uses another connection. */
 const workingAtOnce = 3
 const patienceMs = 50
 

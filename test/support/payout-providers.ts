@@ -16,7 +16,7 @@ type Answer = [status: number, body: unknown]
 export class ProviderStandIns {
   /** The payments of all providers, by key. */
   readonly payments = new Map<string, Payment>()
-  /** The recipients that they refuse. */
+  /** The recipients that the stand-ins refuse. */
   readonly refused = new Set<string>()
   /** The answer to every call while the stand-ins are out of order. */
   outage: Answer | undefined
