@@ -50,6 +50,7 @@ const referenceTables: Record<string, string> = {
   program_hosts: 'read before the program is known, rarely written',
   audit_log: 'belongs to workspaces, for their owners',
   used_forms: 'people, short-lived',
+  blocks: 'few, short-lived, and a network has no program',
   clicks_kept: 'a single row',
   secret_fingerprints: 'four rows about the service itself',
   api_keys: 'read before the program is known, rarely written',
