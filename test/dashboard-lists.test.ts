@@ -160,11 +160,11 @@ const connectionPage = async (processor: ProcessorName, waiting: number) => {
 test('the page of a connection shows the origin of its secret and the number of waiting events', async () => {
   const invented = await connectionPage('lemonsqueezy', 1)
   expect(invented).toContain('Choose a secret of 6 to 40 characters.')
-  expect(invented).toContain('1 event waits for the connection.')
+  expect(invented).toContain('1 event is waiting for the connection.')
   expect(invented).toContain('then applies the event within')
   const shown = await connectionPage('paddle', 2)
   expect(shown).toContain('save the secret that Paddle shows.')
-  expect(shown).toContain('2 events wait for the connection.')
+  expect(shown).toContain('2 events are waiting for the connection.')
 })
 
 test('a page approves only the selected commissions, or only those that it shows', async () => {

@@ -666,11 +666,11 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   const named = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`${n}.csv`, 'name']))
   const mapping = { name: Object.fromEntries(Array.from({ length: 50_001 }, (_, n) => [`n${n}`, 'x'])) }
   const [many, valid] = [
-    'can have 50000 values at most',
+    'can have at most 50000 values',
     { source: 'csv', files: [{ name: 'a.csv', content: 'name' }] },
   ]
   for (const [request, message] of [
-    [{ source: 'csv', files: named }, 'must be 20 files at most'],
+    [{ source: 'csv', files: named }, 'must have at most 20 files'],
     [{ ...valid, mapping }, many],
     // The parser would need seconds to find the missing end of a larger body.
     ['['.repeat(100_000), many],

@@ -447,7 +447,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     'a commission to review',
     `update commissions set review_reason = 'unverified_customer' where program_id = $1 and id = (select min(id) from commissions where program_id = $1 and reversal = 'none')`,
     'update commissions set review_reason = null where program_id = $1',
-    /href="[^"]+\/commissions\?review=waiting">1 commission waits for your review/,
+    /href="[^"]+\/commissions\?review=waiting">1 commission is waiting for your review/,
     false,
   ],
   [
@@ -456,7 +456,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     from (select min(id) as n from commissions where program_id = $1 and reversal = 'none') first
     where program_id = $1 and (id = n or id = (select min(id) from commissions where program_id = $1 and reversal = 'none' and id > n))`,
     'update commissions set review_reason = null, held_at = null where program_id = $1',
-    /href="[^"]+\/commissions\?review=waiting">2 commissions wait for your review/,
+    /href="[^"]+\/commissions\?review=waiting">2 commissions are waiting for your review/,
     false,
   ],
   [
@@ -486,7 +486,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     'a payment that could not be recorded',
     `insert into notifications (program_id, id, kind, audience, payload, created_at) values ($1, 0, 'payment_ignored', 'advertiser', '{}', now())`,
     'delete from notifications where program_id = $1 and id = 0',
-    /href="[^"]+\/notifications">1 payment of your partners’ customers could not be recorded/,
+    /href="[^"]+\/notifications">1 payment from your partners’ customers could not be recorded/,
     true,
   ],
   [
@@ -500,7 +500,7 @@ const needs: [what: string, change: string, undo: string, line: RegExp, ofBillin
     'a new application',
     `insert into applications (program_id, name, email, status, source, verified_at) values ($1, 'Ada', 'ada@example.com', 'waiting', 'page', now())`,
     'delete from applications where program_id = $1',
-    /href="[^"]+\/applications\?status=waiting">1 application waits for your review/,
+    /href="[^"]+\/applications\?status=waiting">1 application is waiting for your review/,
     false,
   ],
 ]

@@ -102,7 +102,7 @@ function webhookEventTypes(): string {
       data: WebhookData[Type]
     }
 
-    /** An event: \`type\` says what its \`data\` holds. */
+    /** An event. Its \`type\` determines the fields of its \`data\`. */
     export type WebhookEvent = { [Type in WebhookType]: WebhookEventOf<Type> }[WebhookType]`
 }
 

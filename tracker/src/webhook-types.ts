@@ -191,5 +191,5 @@ export interface WebhookEventOf<Type extends WebhookType> {
   data: WebhookData[Type]
 }
 
-/** An event: `type` says what its `data` holds. */
+/** An event. Its `type` determines the fields of its `data`. */
 export type WebhookEvent = { [Type in WebhookType]: WebhookEventOf<Type> }[WebhookType]

@@ -23,7 +23,7 @@ const membersPage = (c: WorkspaceContext) => `/workspaces/${c.get('workspace').i
 
 const roleNames: Record<Role, string> = {
   owner: 'Owner: everything',
-  admin: 'Admin: everything but owners',
+  admin: 'Admin: everything except managing owners',
   member: 'Member: sees everything, changes nothing',
   billing: "Billing: can pay partners, but can't see visitors",
   guest: 'Guest: can only see programs that are shared with them',

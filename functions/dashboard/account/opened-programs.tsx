@@ -25,11 +25,11 @@ interface OpenedProgramsProps {
 export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
   if (programs.length === 0) return null
   return (
-    <Card title="Programs shared with single members">
+    <Card title="Programs shared with individual members">
       <p class="muted">An additional role in one program, for guests or for members who need more access there.</p>
       {opened.length > 0 && (
         <Table
-          caption="Programs shared with single members"
+          caption="Programs shared with individual members"
           rows={opened}
           columns={[
             { label: 'Member', cell: ({ user_name: user }) => user },
@@ -56,7 +56,11 @@ export function OpenedPrograms({ address, opened, programs, members }: OpenedPro
           label="Program"
           options={programs.map((program) => [String(program.id), program.name] as const)}
         />
-        <Field name="program_role" label="Role there" options={programRoles.map((role) => [role, role] as const)} />
+        <Field
+          name="program_role"
+          label="Role in the program"
+          options={programRoles.map((role) => [role, role] as const)}
+        />
       </Form>
     </Card>
   )

@@ -142,7 +142,10 @@ export function leadToTwoFactor(c: Context): Response {
 }
 
 function closedPage(): ApiError {
-  return new ApiError('forbidden', "Your role in this workspace can't open this page. Ask an owner for another role.")
+  return new ApiError(
+    'forbidden',
+    "Your role in this workspace doesn't include this page. Ask an owner for another role.",
+  )
 }
 
 function signInPath(c: Context): string {

@@ -221,7 +221,7 @@ function Queue({ waiting, current, next, list }: QueueProps) {
   return (
     <nav aria-label="Waiting applications" class="queue">
       <h2>Waiting</h2>
-      {waiting.length === 0 && <p class="muted small">Nobody waits.</p>}
+      {waiting.length === 0 && <p class="muted small">Nobody is waiting.</p>}
       <ul>
         {waiting.map(({ id, name, applied_at: at }) => (
           <li>

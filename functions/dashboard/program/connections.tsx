@@ -154,9 +154,9 @@ pages.get(`${route}/:connectionId`, requireProgram('processor:manage'), async (c
         )}
         {waiting > 0 && (
           <p>
-            {waiting === 1 ? '1 event waits' : `${formatNumber(waiting)} events wait`} for the connection. Save the
-            secret again to connect it. The service then applies the {waiting === 1 ? 'event' : 'events'} within half an
-            hour.
+            {waiting === 1 ? '1 event is waiting' : `${formatNumber(waiting)} events are waiting`} for the connection.
+            Save the secret again to connect it. The service then applies the {waiting === 1 ? 'event' : 'events'}{' '}
+            within half an hour.
           </p>
         )}
       </Card>

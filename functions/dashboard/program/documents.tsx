@@ -170,7 +170,7 @@ function TaxFormLimits({ address, currency, limits }: TaxFormLimitsProps) {
           label="Above"
           inputmode="decimal"
           value={own ? String(majorUnits(own.above_cents, currency)) : ''}
-          hint="Leave empty to hold nothing."
+          hint="Leave empty to hold no payouts."
         />
       </Form>
     </Card>
@@ -195,7 +195,7 @@ function YearlyPayments({ address }: { address: string }) {
 
 pages.get('/documents/payments.csv', requireProgram('payout:list'), async (c) => {
   const year = c.req.query('year') ?? String(new Date().getUTCFullYear())
-  if (!/^20\d\d$/.test(year)) throw new ApiError('invalid_request', 'Give a year such as 2026.')
+  if (!/^20\d\d$/.test(year)) throw new ApiError('invalid_request', 'Enter a year, such as 2026.')
   const { id: programId } = c.get('program')
   const payments = await listYearlyPayments(c.get('db'), programId, Number(year))
   const text = csvOf(payments, {
@@ -240,10 +240,10 @@ pages.get('/partners/:partnerId/tax-form', requireProgram('payout:pay'), async (
     <ProgramPage
       title="Tax form"
       current="/partners"
-      lead={`Tax form of ${isolated(filed.name)}. Opening it is written into the audit log.`}
+      lead={`Tax form of ${isolated(filed.name)}. The audit log records each time that somebody opens it.`}
     >
       {filed.kind === null ? (
-        <p class="muted">The partner has filed no tax form.</p>
+        <p class="muted">The partner hasn't filed a tax form.</p>
       ) : (
         <Card title={taxFormNames[filed.kind]}>
           <Facts

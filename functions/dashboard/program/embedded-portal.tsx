@@ -27,7 +27,7 @@ export function EmbeddedPortal({ action, settings }: { action: string; settings:
           maxlength={5000}
           placeholder="https://app.example.com"
           value={settings.embed_origins.join('\n')}
-          hint="One per line. Only pages of these origins can show the portal. If you remove one, its open portals stop."
+          hint="One per line. Only pages on these origins can show the portal. If you remove an origin, portals that are open there stop working."
         />
         <Field
           name="embed_hides_money"

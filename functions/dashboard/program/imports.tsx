@@ -89,7 +89,7 @@ pages.get('/imports', requireProgram('partner:manage'), async (c) => {
             label="Service"
             options={sources.map((source) => [
               source,
-              source === 'csv' ? 'Another one, by CSV files' : titleOf(source),
+              source === 'csv' ? 'Another one, with CSV files' : titleOf(source),
             ])}
           />
           <FilesField />

@@ -229,7 +229,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           rows={12}
           maxlength={30_000}
           value={page.terms ?? ''}
-          hint="Applicants accept these terms. A new text is a new version. Each application keeps the accepted version."
+          hint="Applicants accept these terms. Each change of the text creates a new version. Each application keeps the accepted version."
         />
         <label class="row">
           <input type="checkbox" name="self_billing" value="yes" checked={page.self_billing} />
@@ -333,7 +333,7 @@ pages.get('/join-page/preview', requireProgram('program:update'), async (c) => {
   return c.render(
     <PlainPage title="Preview of the join page" heading={null}>
       <p class="message warn">
-        This is a preview{page.is_open ? '' : ' of a page that is closed'}. <a href={pathIn(c)}>Back to its settings</a>
+        This is a preview{page.is_open ? '' : ' of a closed page'}. <a href={pathIn(c)}>Back to its settings</a>
       </p>
       <JoinCard page={page} />
     </PlainPage>,

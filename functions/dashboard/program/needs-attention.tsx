@@ -57,13 +57,13 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       : [
           true,
           'commission:decide',
-          `${counted(held + unverified, 'commission waits', 'commissions wait')} for your review`,
+          `${counted(held + unverified, 'commission is waiting', 'commissions are waiting')} for your review`,
           '/commissions?review=waiting',
         ],
     [
       of(needs.applications_waiting) > 0,
       'partner:manage',
-      `${counted(of(needs.applications_waiting), 'application waits', 'applications wait')} for your review`,
+      `${counted(of(needs.applications_waiting), 'application is waiting', 'applications are waiting')} for your review`,
       '/applications?status=waiting',
     ],
     [
@@ -75,7 +75,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
     [
       of(needs.events_ignored) > 0,
       'notification:list',
-      `${counted(of(needs.events_ignored), 'payment', 'payments')} of your partners’ customers could not be recorded`,
+      `${counted(of(needs.events_ignored), 'payment', 'payments')} from your partners’ customers could not be recorded`,
       '/notifications',
     ],
     [needs.has_no_sale, 'program:read', 'No sales yet: check your setup', '/check'],

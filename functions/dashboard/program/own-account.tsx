@@ -87,8 +87,8 @@ function Steps({ state, baseUrl, address }: StepsProps) {
             <div class="stack tight">
               <h3>Write the code into a product</h3>
               <p>
-                Open any product of that account {isLive ? 'in live mode' : '(in test mode is enough)'}, or create one,
-                and add to its metadata <code>{ownershipField}</code> with this value. You can remove it afterward.
+                Open any product of that account {isLive ? 'in live mode' : '(test mode is enough)'}, or create one, and
+                add to its metadata <code>{ownershipField}</code> with this value. You can remove it afterward.
               </p>
               <Copy text={code} label="code" />
             </div>

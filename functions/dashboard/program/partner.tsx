@@ -270,7 +270,7 @@ function Commissions({ program, partner }: PartnerProps) {
           columns={[
             { label: 'Earned', cell: ({ earned_at: at }) => <Day at={at} /> },
             { label: 'Id', cell: ({ external_id: id }) => <bdi>{id}</bdi> },
-            { label: 'State there', cell: ({ status }) => <span class="words">{status}</span> },
+            { label: 'State in that service', cell: ({ status }) => <span class="words">{status}</span> },
             {
               label: 'Commission',
               cell: ({ amount_cents: cents, currency }) => formatMoney(cents, currency),

@@ -160,8 +160,8 @@ function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram })
       }
     >
       <p>
-        The program computes everything and credits nothing. Your former service still pays. Partners see and hear
-        nothing of it.
+        The program computes everything and credits nothing. Your former service still pays. Partners don't see these
+        commissions and aren't notified.
       </p>
       <p>If you leave shadow mode:</p>
       <p>Commissions of later sales and signups are credited when their hold period ends.</p>

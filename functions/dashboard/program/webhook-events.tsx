@@ -121,7 +121,7 @@ function Outcome({ event, programId }: { event: ListedWebhookEvent; programId: n
         <a
           class="small"
           href={saleAddress(programId, event.event_id, !event.livemode)}
-          aria-label={`Why, of ${event.event_id}`}
+          aria-label={`Why? Event ${event.event_id}`}
         >
           Why?
         </a>
