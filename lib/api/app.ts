@@ -118,7 +118,7 @@ function describe(error: unknown): Record<string, unknown> {
 /** Returns 405 for every method that a path does not accept. Register it after the path's own handlers. */
 export function onlyMethods(...methods: string[]) {
   return (c: Context): Response => {
-    throw new ApiError('method_not_allowed', `${c.req.path} takes ${methods.join(', ')}, not ${c.req.method}.`, {
+    throw new ApiError('method_not_allowed', `${c.req.path} accepts ${methods.join(', ')}, not ${c.req.method}.`, {
       headers: { Allow: methods.join(', ') },
     })
   }
@@ -128,7 +128,7 @@ export function onlyMethods(...methods: string[]) {
 export function limitBodyTo(maxBytes: number): MiddlewareHandler {
   const refuseBody = () => {
     const size = maxBytes < 2 ** 20 ? `${maxBytes / 2 ** 10} KiB` : `${maxBytes / 2 ** 20} MiB`
-    throw new ApiError('payload_too_large', `The body can be ${size} at most. Send less.`)
+    throw new ApiError('payload_too_large', `The body can have at most ${size}. Send a smaller one.`)
   }
   const countBody = bodyLimit({ maxSize: maxBytes, onError: refuseBody })
   return async (c, next) => {

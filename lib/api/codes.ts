@@ -119,7 +119,7 @@ export function codeOperations(): Operation[] {
       id: 'createCode',
       summary: 'Add a code',
       description:
-        'Gives a partner a code. The partner gets every sale with this `coupon`, and every Stripe payment with its promotion code. A code stays with its partner forever, so the response is `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it; else `conflict`, with Stripe’s answer.',
+        'Gives a partner a code. The partner gets every sale with this `coupon`, and every Stripe payment with its promotion code. A code stays with its partner forever, so the response is `conflict` if another partner has or had it. Adding a partner’s own revoked code again makes it active. `not_found` if the program has no such partner. `stripe` also creates the code in Stripe, if the connection allows it. Otherwise the response is `conflict`, with Stripe’s reason.',
       body: body(newCode, {
         partner_id: 'The partner.',
         code: '1 to 64 characters without spaces; case does not matter. Omit it if you send `promotion_code_id`.',

@@ -36,7 +36,7 @@ export const exportOperations = (): Operation[] => [
     path,
     summary: 'Export the program',
     description:
-      'Copies the whole program at this moment. Download its archive within a day. It replaces the export before. At most six an hour.',
+      'Copies the whole program at this moment. Download its archive within a day. It replaces the previous export. A program can create six exports an hour.',
     scope: 'manage',
     idempotent: true,
     success: {

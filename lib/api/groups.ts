@@ -23,7 +23,7 @@ export const groupChanges = z.strictObject({ name: z.optional(name), rules: z.op
 
 const partnerIds = z
   .array(positiveInteger('must be the id of a partner'), 'must be ids of partners')
-  .check(z.minLength(1, 'must be at least one partner'), z.maxLength(100, 'must be at most 100 partners'))
+  .check(z.minLength(1, 'must have at least one partner'), z.maxLength(100, 'must have at most 100 partners'))
 
 /** Body of POST /api/v1/groups/{group_id}/partners. */
 export const movedPartners = z.strictObject({ partner_ids: partnerIds })

@@ -45,7 +45,7 @@ const wholeNumber = (most: number) => {
 /** Body of POST /api/v1/imports/{import_id}/parts. */
 export const newPart = z.strictObject({
   part: wholeNumber(maxParts),
-  content_base64: z.base64('must be base 64').check(z.minLength(4), z.maxLength(maxPartText, 'must be 4 MiB at most')),
+  content_base64: z.base64('must be base 64').check(z.minLength(4), z.maxLength(maxPartText, 'must be at most 4 MiB')),
 })
 
 const accountNeeded = 'must be the id of the account or program: this service needs it in addition to the key'
@@ -60,14 +60,14 @@ export const newImport = z
           z
             .array(file)
             .check(
-              z.minLength(1, 'must be one file at least'),
-              z.maxLength(mostFiles, `must be ${mostFiles} files at most`),
+              z.minLength(1, 'must have at least one file'),
+              z.maxLength(mostFiles, `must have at most ${mostFiles} files`),
             ),
           z
             .record(fileName, z.string())
-            .check(z.refine((named) => Object.keys(named).length <= mostFiles, `must be ${mostFiles} files at most`)),
+            .check(z.refine((named) => Object.keys(named).length <= mostFiles, `must have at most ${mostFiles} files`)),
         ],
-        'must be a list of files with a name and a content',
+        'must be a list of files, each with a name and its content',
       ),
     ),
     mapping: z.optional(z.record(z.string(), z.union([heading, z.record(z.string(), heading)]))),

@@ -70,7 +70,7 @@ async function checkJson(c: Context): Promise<void> {
 async function readText(c: Context): Promise<string> {
   const text = await c.req.text()
   if (text.length > maxBodyBytes && hasTooManyValues(text)) {
-    throw new ApiError('invalid_request', `The request can have ${maxBodyValues} values at most. Send it in parts.`)
+    throw new ApiError('invalid_request', `The request can have at most ${maxBodyValues} values. Send it in parts.`)
   }
   return text
 }
@@ -171,7 +171,7 @@ function ruleOf(issue: z.core.$ZodRawIssue): string {
   if (issue.code === 'too_big') {
     return `must be ${issue.inclusive ? 'at most' : 'less than'} ${issue.maximum}${unitOf(issue.origin)}`
   }
-  return 'has a form that is not accepted'
+  return 'has a format that is not accepted'
 }
 
 const unitOf = (origin: string) => (origin === 'string' ? ' characters long' : '')
@@ -197,7 +197,7 @@ export const isStorable = (text: string) => text.isWellFormed() && !text.include
  */
 function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
   if (typeof value === 'string') {
-    return isStorable(value) ? [] : [{ field, message: 'must be text without NUL and lone surrogates' }]
+    return isStorable(value) ? [] : [{ field, message: 'must be text without NUL or lone surrogates' }]
   }
   if (typeof value === 'number') {
     return Math.abs(value) > Number.MAX_SAFE_INTEGER
@@ -210,6 +210,6 @@ function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
     const path = field === '' ? key : `${field}.${key}`
     return isStorable(key)
       ? unstorable(inner, path, depth + 1)
-      : [{ field, message: 'must have names without NUL and lone surrogates' }]
+      : [{ field, message: 'must have names without NUL or lone surrogates' }]
   })
 }

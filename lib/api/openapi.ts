@@ -126,8 +126,8 @@ function eventOf(type: (typeof payloadTypes)[number]): Json {
 const tags = {
   Tracking: 'Clicks, leads, sales and refunds.',
   Program: 'The partners, links, payouts and figures of a program.',
-  Partner: 'The own data of a partner, for partners.',
-  Reads: 'Reads of the dashboard.',
+  Partner: 'A partner’s own data, for partners.',
+  Reads: 'The figures and events that the dashboard reads.',
   Service: 'The status of a program, and events from the payment processor.',
   Webhooks: 'Requests to your server.',
 }

@@ -192,7 +192,7 @@ export const groupedPerformance = (): Operation => ({
   path: '/api/v1/performance',
   summary: 'Read performance by group',
   description:
-    'Returns a program’s figures, grouped by partner, link, code, country, device, browser, referrer, page, campaign or sub-id. They can be split by hour, day, week or month in any time zone. A lead or sale counts for the click that its customer had when they were first counted. Clicks, leads, sales and refunds are counted after half a minute, at the latest after half an hour. `total` and `data` always agree. The daily performance read of the dashboard is exact at once. Bots only count in `bot_clicks`.',
+    'Returns a program’s figures, grouped by partner, link, code, country, device, browser, referrer, page, campaign or sub-id. They can be split by hour, day, week or month in any time zone. A lead or sale counts for the click that its customer had when they were first counted. Clicks, leads, sales and refunds are counted within half a minute, or at the latest after half an hour. `total` and `data` always agree. The daily performance read of the dashboard is always up to date. Bots only count in `bot_clicks`.',
   auth: 'key',
   scope: 'read',
   parameters: [

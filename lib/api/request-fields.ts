@@ -28,7 +28,7 @@ const isSmall = (data: object) => encoder.encode(JSON.stringify(data)).length <=
 /** The `additional_data` of a public call. */
 export const publicAdditionalData = () =>
   additionalData().check(
-    z.refine((data) => !data || isSmall(data), `must be ${maxAdditionalDataBytes} bytes of JSON at most`),
+    z.refine((data) => !data || isSmall(data), `must be at most ${maxAdditionalDataBytes} bytes of JSON`),
   )
 
 /** The integrator's own data. `test_mode: true` marks it as a test event. `program_id` is its program. */

@@ -77,7 +77,7 @@ export function reviewOperations(): Operation[] {
         'Lists suspicious commissions and the rules that they matched, newest first. A held commission is not credited until somebody decides, even if its hold period ends.',
       query: reviewsQuery,
       filters: { state: 'Only waiting or decided reviews.', partner_id: 'Only commissions for this partner.' },
-      examples: [answered('none', 'None is held', { data: [], next_cursor: null })],
+      examples: [answered('none', 'No commission is held', { data: [], next_cursor: null })],
     }),
     change({
       id: 'decideReviews',

@@ -95,8 +95,8 @@ const formerCommission = z
 /** Body of POST /api/v1/shadow-mode/commissions. */
 export const formerCommissions = z.strictObject({
   commissions: z.array(formerCommission).check(
-    z.minLength(1, 'must be one commission at least'),
-    z.maxLength(maxRows, `must be ${maxRows} commissions at most`),
+    z.minLength(1, 'must have at least one commission'),
+    z.maxLength(maxRows, `must have at most ${maxRows} commissions`),
     z.refine((all) => new Set(all.map(({ id: one }) => one)).size === all.length, 'must have different ids'),
   ),
 })

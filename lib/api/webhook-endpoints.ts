@@ -71,7 +71,7 @@ export const replayRequest = z
   .check(
     z.refine(({ delivery_id: delivery, since }) => delivery !== undefined || since !== undefined, {
       path: ['since'],
-      error: 'is missing: give since, or one delivery_id',
+      error: 'is missing: send since, or one delivery_id',
     }),
     z.refine(
       ({ delivery_id: delivery, since, until, failed_only: failedOnly }) =>
