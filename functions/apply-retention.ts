@@ -9,15 +9,22 @@ import { deleteOldExports } from '../lib/moving/exports.ts'
 import { deleteOldImports } from '../lib/moving/imports.ts'
 import { deleteOldApplications } from '../lib/programs/applications.ts'
 import { deleteOldBulkJobs } from '../lib/programs/bulk-jobs.ts'
-import { clickRetentionMonths, deleteExpiredCustomers, dropClickMonth } from '../lib/tracking/retention.ts'
+import {
+  clickRetentionMonths,
+  deleteExpiredCustomers,
+  dropClickMonth,
+  rewriteClicks,
+} from '../lib/tracking/retention.ts'
 
 const batchSize = 5000
 /** The number of click events that each batch searches for customers to delete. */
 const clicksOfBatch = 20_000
+/** The number of click events that each batch rewrites. */
+const rewrittenClicks = 5000
 
 /**
  * Scheduled: deletes data after its retention period. lib/commands/README.md lists the periods. It deletes clicks last, one month at a
- * time. `/healthz` reports a backlog.
+ * time, and rewrites past months of clicks into shorter rows. `/healthz` reports a backlog.
  */
 export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLICK_RETENTION_MONTHS?: string }) => {
   const months = clickRetentionMonths(env.CLICK_RETENTION_MONTHS)
@@ -33,6 +40,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
   const payments = events.more ? 0 : await deleteUnsoldPayments(db)
   const { deleted: customers, more } = await deleteExpiredCustomers(db, clicksOfBatch)
   const dropped = more ? undefined : await dropClickMonth(db, months)
+  const clicks = more || dropped ? { rewritten: 0, more: false } : await rewriteClicks(db, rewrittenClicks)
   return {
     ...events,
     audit_entries,
@@ -44,6 +52,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
     payments,
     customers,
     ...(dropped && { dropped }),
+    ...(clicks.rewritten > 0 && { rewritten: clicks.rewritten }),
     more:
       events.more ||
       audit_entries === batchSize ||
@@ -51,6 +60,7 @@ export default inBatches('apply-retention', async (db, env: DatabaseEnv & { CLIC
       webhooks === batchSize ||
       applications === batchSize ||
       more ||
-      dropped !== undefined,
+      dropped !== undefined ||
+      clicks.more,
   }
 })

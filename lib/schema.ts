@@ -102,10 +102,13 @@ export interface AffiliateClickEvents {
   additional_data: Json | null;
   affiliate_url: string | null;
   browser_name: string | null;
+  browser_part: number | null;
   campaign: Json | null;
   click_id: string | null;
+  click_ms: Int8 | null;
+  click_random: Int8 | null;
   click_timestamp: Timestamp;
-  created_at: Generated<Timestamp>;
+  created_at: Generated<Timestamp | null>;
   customer_id: Int8 | null;
   device_os: string | null;
   device_type: string | null;
@@ -114,11 +117,15 @@ export interface AffiliateClickEvents {
   geo_region: string | null;
   id: Int8;
   is_test: Generated<boolean>;
+  landing_part: number | null;
   language: string | null;
   link_id: Int8 | null;
+  page_part: number | null;
   page_title: string | null;
   page_url: string | null;
+  place_part: number | null;
   program_id: Int8;
+  referrer_part: number | null;
   referrer_url: string | null;
   screen_resolution: string | null;
   session_id: string | null;
@@ -281,6 +288,44 @@ export interface BulkJobs {
   started_at: Generated<Timestamp>;
   started_by: string | null;
   undone_at: Timestamp | null;
+}
+
+export interface ClickEvents {
+  additional_data: Json | null;
+  affiliate_url: string | null;
+  browser_name: string | null;
+  campaign: Json | null;
+  click_id: string | null;
+  click_timestamp: Timestamp;
+  created_at: Timestamp;
+  customer_id: Int8 | null;
+  device_os: string | null;
+  device_type: string | null;
+  geo_city: string | null;
+  geo_country: string | null;
+  geo_region: string | null;
+  id: Int8;
+  is_test: boolean;
+  language: string | null;
+  link_id: Int8 | null;
+  page_title: string | null;
+  page_url: string | null;
+  program_id: Int8;
+  referrer_url: string | null;
+  screen_resolution: string | null;
+  session_id: string | null;
+  timezone: string | null;
+  user_agent: string | null;
+  viewport_size: string | null;
+  visitor: Int8 | null;
+}
+
+export interface ClickParts {
+  hash: string;
+  id: Generated<number>;
+  month: Timestamp;
+  part: Json;
+  program_id: Int8;
 }
 
 export interface ClicksKept {
@@ -1130,6 +1175,16 @@ export interface RefusedCalls {
   refused_at: Generated<Timestamp>;
 }
 
+export interface RewrittenMonths {
+  changed_at: Timestamp | null;
+  click_timestamp: Generated<Timestamp>;
+  id: Generated<Int8>;
+  is_test: Generated<boolean>;
+  month: Timestamp;
+  program_id: Generated<Int8>;
+  rewritten_at: Timestamp | null;
+}
+
 export interface Sales {
   additional_data: Json | null;
   amount_cents: Int8;
@@ -1399,6 +1454,8 @@ export interface DB {
   blocks: Blocks;
   bulk_job_rows: BulkJobRows;
   bulk_jobs: BulkJobs;
+  click_events: ClickEvents;
+  click_parts: ClickParts;
   clicks_kept: ClicksKept;
   commission_reviews: CommissionReviews;
   commission_rules: CommissionRules;
@@ -1472,6 +1529,7 @@ export interface DB {
   refunds: Refunds;
   refused_addresses: RefusedAddresses;
   refused_calls: RefusedCalls;
+  rewritten_months: RewrittenMonths;
   sales: Sales;
   saved_views: SavedViews;
   secret_fingerprints: SecretFingerprints;
@@ -1878,6 +1936,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_code_id: number | null }
     row: { revoke_code: boolean | null }
   }
+  rewrite_clicks: {
+    arguments: { max_clicks: number | null }
+    row: { rewritten: number | null; more: boolean | null }
+  }
   save_join_page: {
     arguments: { of_program_id: number | null; changes: string | null }
     row: { save_join_page: unknown | null }
@@ -2090,6 +2152,7 @@ export const functionCalls: {
   report_payout_items: { text: 'select report_payout_items($1, $2, $3)', names: ['of_program_id', 'of_batch_id', 'reports'] },
   return_payout: { text: 'select * from return_payout($1, $2, $3, $4)', names: ['of_program_id', 'of_payout_id', 'as_status', 'because'] },
   revoke_code: { text: 'select revoke_code($1, $2)', names: ['of_program_id', 'of_code_id'] },
+  rewrite_clicks: { text: 'select * from rewrite_clicks($1)', names: ['max_clicks'] },
   save_join_page: { text: 'select save_join_page($1, $2)', names: ['of_program_id', 'changes'] },
   save_mail_choices: { text: 'select save_mail_choices($1, $2, $3)', names: ['of_user_id', 'topics', 'frequencies'] },
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },

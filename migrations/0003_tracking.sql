@@ -60,15 +60,31 @@ create index customers_email_idx on customers (program_id, email_hash) where ema
 -- for lack of a partition. Readers use the order of the primary key. The Worker generates ids and times of clicks, so that a repeated
 -- statement records a click only once. Ids are above 0. track_click gives each real event its customer and link, and the audit looks for
 -- others. Months of clicks are dropped after their retention period, but leads stay.
+-- Readers use the view `click_events`, because the rows of past months are shorter: texts that several visitors share are in `click_parts`
+-- (functions/upkeep/rewriting.sql). Columns of a fixed size come first, so that no row needs padding.
 create table affiliate_click_events (
   program_id bigint not null,
-  is_test boolean not null default false,
   click_timestamp timestamptz not null,
   id bigint not null,
   customer_id bigint,
+  link_id bigint,
+  -- A keyed hash of the visitor's address that changes each month. It shows many signups from one address. The address itself is never
+  -- stored.
+  visitor bigint,
+  -- Null in past months if it is less than a second after the click.
+  created_at timestamptz default now(),
+  -- The random part of the click id in past months, minus 2^63, and its milliseconds if they differ from the click's.
+  click_random bigint,
+  click_ms bigint,
+  -- Texts of past months in `click_parts`.
+  landing_part integer,
+  page_part integer,
+  browser_part integer,
+  place_part integer,
+  referrer_part integer,
+  is_test boolean not null default false,
   -- The customer's click id. Lists show it after the customer is deleted.
   click_id text,
-  link_id bigint,
   session_id text,
   affiliate_url text,
   page_url text,
@@ -88,10 +104,6 @@ create table affiliate_click_events (
   additional_data jsonb,
   -- The link's `utm_*` and `sub1` to `sub3` parameters. Null if it has none.
   campaign jsonb,
-  -- A keyed hash of the visitor's address that changes each month. It shows many signups from one address. The address itself is never
-  -- stored.
-  visitor bigint,
-  created_at timestamptz not null default now(),
   primary key (program_id, is_test, click_timestamp, id)
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
@@ -100,6 +112,33 @@ create table affiliate_click_events_default partition of affiliate_click_events 
 -- range has only 8 pages.
 create index affiliate_click_events_customer_idx on affiliate_click_events
   using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 8, autosummarize = on);
+
+-- Texts that at least three visitors share in a past month of clicks: an address with its campaign, a page, a browser, a place, or a
+-- referrer. A month's
+-- parts are deleted with its clicks.
+create table click_parts (
+  program_id bigint not null,
+  id integer generated always as identity,
+  month date not null,
+  hash uuid not null,
+  part jsonb not null,
+  primary key (program_id, id),
+  unique (program_id, month, hash)
+);
+
+-- Past months of clicks whose rows are being rewritten or were rewritten, with the key of the last copied row. Copies are in the schema
+-- `rewriting` until they are complete, so that no backup contains them.
+create schema rewriting;
+create table rewritten_months (
+  month date primary key,
+  program_id bigint not null default 0,
+  is_test boolean not null default false,
+  click_timestamp timestamptz not null default '-infinity',
+  id bigint not null default 0,
+  rewritten_at timestamptz,
+  -- The latest erasure of one of its clicks. The archive then writes the month again (lib/commands/archive.ts).
+  changed_at timestamptz
+);
 
 -- The number of keyless test events on the latest day with such events, for a program (network 0) and for each network there.
 -- count_public_test_event bounds both.

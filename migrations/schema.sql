@@ -118,12 +118,21 @@ CREATE TRIGGER adjustments_stay BEFORE DELETE OR UPDATE ON public.adjustments FO
 
 create table affiliate_click_events (
   program_id bigint not null,
-  is_test boolean not null default false,
   click_timestamp timestamp with time zone not null,
   id bigint not null,
   customer_id bigint,
-  click_id text,
   link_id bigint,
+  visitor bigint,
+  created_at timestamp with time zone default now(),
+  click_random bigint,
+  click_ms bigint,
+  landing_part integer,
+  page_part integer,
+  browser_part integer,
+  place_part integer,
+  referrer_part integer,
+  is_test boolean not null default false,
+  click_id text,
   session_id text,
   affiliate_url text,
   page_url text,
@@ -142,8 +151,6 @@ create table affiliate_click_events (
   browser_name text,
   additional_data jsonb,
   campaign jsonb,
-  visitor bigint,
-  created_at timestamp with time zone not null default now(),
   constraint affiliate_click_events_pkey PRIMARY KEY (program_id, is_test, click_timestamp, id)
 ) partition by RANGE (click_timestamp);
 CREATE INDEX affiliate_click_events_customer_idx ON ONLY public.affiliate_click_events USING brin (customer_id int8_bloom_ops (n_distinct_per_range='-0.15'), click_timestamp) WITH (pages_per_range='8', autosummarize='on');
@@ -424,6 +431,16 @@ create table bulk_jobs (
 );
 CREATE INDEX bulk_jobs_started_idx ON public.bulk_jobs USING btree (started_at);
 CREATE INDEX bulk_jobs_starter_idx ON public.bulk_jobs USING btree (started_by) WHERE (started_by IS NOT NULL);
+
+create table click_parts (
+  program_id bigint not null,
+  id integer not null generated always as identity,
+  month date not null,
+  hash uuid not null,
+  part jsonb not null,
+  constraint click_parts_pkey PRIMARY KEY (program_id, id),
+  constraint click_parts_program_id_month_hash_key UNIQUE (program_id, month, hash)
+);
 
 create table clicks_kept (
   is_only boolean not null default true,
@@ -1696,6 +1713,17 @@ create table refused_calls (
   constraint refused_calls_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id) ON DELETE CASCADE
 );
 
+create table rewritten_months (
+  month date not null,
+  program_id bigint not null default 0,
+  is_test boolean not null default false,
+  click_timestamp timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  id bigint not null default 0,
+  rewritten_at timestamp with time zone,
+  changed_at timestamp with time zone,
+  constraint rewritten_months_pkey PRIMARY KEY (month)
+);
+
 create table sales (
   program_id bigint not null,
   id bigint not null generated always as identity,
@@ -2049,6 +2077,41 @@ create view active_members as
      JOIN workspaces w ON (((w.id = m.workspace_id) AND (w.deleted_at IS NULL))))
      JOIN users u ON ((u.id = m.user_id)))
   WHERE (m.removed_at IS NULL);
+
+create view click_events as
+ SELECT e.program_id,
+    e.is_test,
+    e.click_timestamp,
+    e.id,
+    e.customer_id,
+    COALESCE(e.click_id, click_id_of(e.program_id, COALESCE(e.click_ms, milliseconds(e.click_timestamp)), e.click_random)) AS click_id,
+    e.link_id,
+    e.session_id,
+    COALESCE(e.affiliate_url, (landing.part ->> 'affiliate_url'::text)) AS affiliate_url,
+    COALESCE(e.page_url, (page.part ->> 'page_url'::text)) AS page_url,
+    COALESCE(e.page_title, (page.part ->> 'page_title'::text)) AS page_title,
+    COALESCE(e.referrer_url, (referrer.part ->> 'referrer_url'::text)) AS referrer_url,
+    COALESCE(e.user_agent, (browser.part ->> 'user_agent'::text)) AS user_agent,
+    COALESCE(e.screen_resolution, (browser.part ->> 'screen_resolution'::text)) AS screen_resolution,
+    e.viewport_size,
+    COALESCE(e.language, (browser.part ->> 'language'::text)) AS language,
+    COALESCE(e.timezone, (place.part ->> 'timezone'::text)) AS timezone,
+    e.geo_country,
+    COALESCE(e.geo_region, (place.part ->> 'geo_region'::text)) AS geo_region,
+    COALESCE(e.geo_city, (place.part ->> 'geo_city'::text)) AS geo_city,
+    e.device_type,
+    COALESCE(e.device_os, (browser.part ->> 'device_os'::text)) AS device_os,
+    COALESCE(e.browser_name, (browser.part ->> 'browser_name'::text)) AS browser_name,
+    e.additional_data,
+    COALESCE(e.campaign, (landing.part -> 'campaign'::text)) AS campaign,
+    e.visitor,
+    COALESCE(e.created_at, e.click_timestamp) AS created_at
+   FROM (((((affiliate_click_events e
+     LEFT JOIN click_parts landing ON (((landing.program_id = e.program_id) AND (landing.id = e.landing_part))))
+     LEFT JOIN click_parts page ON (((page.program_id = e.program_id) AND (page.id = e.page_part))))
+     LEFT JOIN click_parts browser ON (((browser.program_id = e.program_id) AND (browser.id = e.browser_part))))
+     LEFT JOIN click_parts place ON (((place.program_id = e.program_id) AND (place.id = e.place_part))))
+     LEFT JOIN click_parts referrer ON (((referrer.program_id = e.program_id) AND (referrer.id = e.referrer_part))));
 
 create view link_click_counts as
  SELECT program_id,
@@ -4643,6 +4706,13 @@ CREATE OR REPLACE FUNCTION public.click_id_created_at(click_id text)
 RETURN CASE WHEN (click_id ~ '^cust_\d{13}_'::text) THEN to_timestamp(((((substr(click_id, 6, 13))::bigint)::numeric / 1000.0))::double precision) ELSE NULL::timestamp with time zone END
 ;
 
+CREATE OR REPLACE FUNCTION public.click_id_of(of_program_id bigint, ms bigint, random bigint)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (((('cust_'::text || ms) || '_'::text) || lpad((((random)::numeric + '9223372036854775808'::numeric))::text, 20, '0'::text)) || of_program_id)
+;
+
 CREATE OR REPLACE FUNCTION public.click_month_due(months_kept integer, late interval, OUT oldest text, OUT ends timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
@@ -4666,12 +4736,12 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.click_of_customer(c customers, clicked_at timestamp with time zone)
- RETURNS SETOF affiliate_click_events
+ RETURNS SETOF click_events
  LANGUAGE sql
  STABLE ROWS 1
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
-  select e.* from affiliate_click_events e
+  select e.* from click_events e
   where e.program_id = (c).program_id and not e.is_test and e.link_id = (c).link_id
     and e.click_timestamp = any (array[clicked_at, timestamptz 'epoch'
       + interval '1 millisecond' * substring((c).click_id from '^cust_([0-9]{13})_')::bigint])
@@ -5202,6 +5272,76 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.copy_click_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  copy constant text := format('rewriting.%I', tg_table_name);
+  progress rewritten_months;
+begin
+  if tg_op <> 'INSERT' then
+    execute format('delete from %s where program_id = $1 and is_test = $2 and click_timestamp = $3 and id = $4', copy)
+    using old.program_id, old.is_test, old.click_timestamp, old.id;
+  end if;
+  if tg_op <> 'DELETE' then
+    select m.* into progress from rewritten_months m where m.month = to_date(right(tg_table_name, 7), 'YYYY_MM');
+    if (new.program_id, new.is_test, new.click_timestamp, new.id)
+      <= (progress.program_id, progress.is_test, progress.click_timestamp, progress.id) then
+      execute format('insert into %s select ($1).*', copy) using new;
+    end if;
+  end if;
+  return null;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.copy_clicks(of_month date, partition text, after rewritten_months, last rewritten_months)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  rows constant text := format('select e.* from %I e where (e.program_id, e.is_test, e.click_timestamp, e.id)
+    > ($1.program_id, $1.is_test, $1.click_timestamp, $1.id) and (e.program_id, e.is_test, e.click_timestamp, e.id)
+    <= ($2.program_id, $2.is_test, $2.click_timestamp, $2.id)', partition);
+begin
+  execute format('insert into click_parts (program_id, month, hash, part)
+    select e.program_id, $3, md5(t.part::text)::uuid, t.part from (%s) e cross join lateral parts_of_click(e) p
+    cross join lateral (values (p.landing), (p.page), (p.browser), (p.place), (p.referrer)) t (part)
+    where t.part is not null group by 1, 4 having count(distinct e.customer_id) >= 3 order by 1, 3
+    on conflict (program_id, month, hash) do nothing', rows) using after, last, of_month;
+  execute format('insert into rewriting.%I (program_id, click_timestamp, id, customer_id, link_id, visitor, created_at, click_random, click_ms, landing_part, page_part,
+      browser_part, place_part, referrer_part, is_test, click_id, session_id, affiliate_url, page_url, page_title, referrer_url, user_agent,
+      screen_resolution, viewport_size, language, timezone, geo_country, geo_region, geo_city, device_type, device_os, browser_name,
+      additional_data, campaign)
+    select e.program_id, e.click_timestamp, e.id, e.customer_id, e.link_id, e.visitor,
+      case when e.created_at between e.click_timestamp and e.click_timestamp + interval ''1 second'' then null else e.created_at end,
+      coalesce(e.click_random, c.random), coalesce(e.click_ms, nullif(c.ms, milliseconds(e.click_timestamp))),
+      coalesce(e.landing_part, landing.id), coalesce(e.page_part, page.id), coalesce(e.browser_part, browser.id), coalesce(e.place_part, place.id), coalesce(e.referrer_part, referrer.id), e.is_test,
+      case when c.random is null then e.click_id end, e.session_id, case when landing.id is null then e.affiliate_url end,
+      case when page.id is null then e.page_url end, case when page.id is null then e.page_title end,
+      case when referrer.id is null then e.referrer_url end, case when browser.id is null then e.user_agent end,
+      case when browser.id is null then e.screen_resolution end, e.viewport_size,
+      case when browser.id is null then e.language end, case when place.id is null then e.timezone end, e.geo_country,
+      case when place.id is null then e.geo_region end, case when place.id is null then e.geo_city end, e.device_type,
+      case when browser.id is null then e.device_os end, case when browser.id is null then e.browser_name end, e.additional_data,
+      case when landing.id is null then e.campaign end
+    from (%s) e
+    cross join lateral split_click_id(e.program_id, e.click_id) c
+    -- Computes each hash once, and looks up each part by its key.
+    cross join lateral (
+      select md5(p.landing::text)::uuid as landing, md5(p.page::text)::uuid as page, md5(p.browser::text)::uuid as browser, md5(p.place::text)::uuid as place,
+        md5(p.referrer::text)::uuid as referrer from parts_of_click(e) p offset 0
+    ) h
+    left join lateral (select k.id from click_parts k where k.program_id = e.program_id and k.month = $3 and k.hash = h.landing offset 0) landing on true
+    left join lateral (select k.id from click_parts k where k.program_id = e.program_id and k.month = $3 and k.hash = h.page offset 0) page on true
+    left join lateral (select k.id from click_parts k where k.program_id = e.program_id and k.month = $3 and k.hash = h.browser offset 0) browser on true
+    left join lateral (select k.id from click_parts k where k.program_id = e.program_id and k.month = $3 and k.hash = h.place offset 0) place on true
+    left join lateral (select k.id from click_parts k where k.program_id = e.program_id and k.month = $3 and k.hash = h.referrer offset 0) referrer on true
+    order by e.program_id, e.is_test, e.click_timestamp, e.id', partition, rows) using after, last, of_month;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.correct_commission(sale sales, first_date timestamp with time zone)
  RETURNS commissions
  LANGUAGE plpgsql
@@ -5436,7 +5576,7 @@ begin
         from taken t
         join referral_links l on l.id = t.link_id
         cross join lateral (
-          select values_of_click(e) as origin, e.visitor from affiliate_click_events e
+          select values_of_click(e) as origin, e.visitor from click_events e
           where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
           -- Forces an index lookup of each click.
           offset 0
@@ -6369,6 +6509,9 @@ begin
   on conflict (program_id, link_id, month) do update set clicks = kept.clicks + excluded.clicks,
     last_clicked_at = greatest(kept.last_clicked_at, excluded.last_clicked_at);
   insert into clicks_kept (since) values (ends) on conflict (is_only) do update set since = excluded.since;
+  delete from click_parts p where p.month < utc_day(ends);
+  delete from rewritten_months m where m.month < utc_day(ends);
+  execute format('drop table if exists rewriting.%I', oldest);
   execute format('drop table %I', oldest);
   return oldest;
 end $function$
@@ -6504,14 +6647,22 @@ AS $function$
 declare
   erased bigint;
 begin
-  update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
-    referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
-    geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
-    browser_name = null, additional_data = null, campaign = null, visitor = null
-  where e.program_id = of_program_id and not e.is_test
-    and e.click_timestamp between since and coalesce(until, 'infinity')
-    and (e.customer_id = any (customer_ids) or customer_ids is null and e.click_id = of_click_id);
-  get diagnostics erased = row_count;
+  with changed as (
+    update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
+      referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
+      geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
+      browser_name = null, additional_data = null, campaign = null, visitor = null, click_random = null, click_ms = null,
+      landing_part = null, page_part = null, browser_part = null, place_part = null, referrer_part = null
+    where e.program_id = of_program_id and not e.is_test
+      and e.click_timestamp between since and coalesce(until, 'infinity')
+      and (e.customer_id = any (customer_ids) or customer_ids is null and (e.click_id = of_click_id
+        or e.click_id is null and e.click_random = (select c.random from split_click_id(of_program_id, of_click_id) c)))
+    returning e.click_timestamp
+  ),
+  months as (
+    update rewritten_months m set changed_at = now() where m.month in (select month_of(c.click_timestamp) from changed c)
+  )
+  select count(*) into erased from changed;
   return erased;
 end $function$
 ;
@@ -6999,7 +7150,7 @@ begin
     select greatest(q, from_time), least(q + interval '15 minutes', until) from unnest(quarters) q
   ) part
   cross join lateral (
-    select * from affiliate_click_events e
+    select * from click_events e
     where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= part.begins and e.click_timestamp < part.ends
     offset 0
   ) e
@@ -7278,6 +7429,21 @@ begin
   where i.program_id = of_program_id and i.id = of_import_id;
   -- Without statistics, each row that refers to another one would read the whole table.
   execute 'analyze (skip_locked) archive_rows';
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.finish_rewriting(of_month date, partition text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  execute format('alter table affiliate_click_events detach partition %I', partition);
+  execute format('drop table %I', partition);
+  execute format('alter table rewriting.%I set schema %I', partition, current_schema());
+  execute format('alter table affiliate_click_events attach partition %I for values from (%L) to (%L)', partition, day_start(of_month),
+    day_start((of_month + interval '1 month')::date));
+  execute format('alter table %I drop constraint within', partition);
+  update rewritten_months m set rewritten_at = now() where m.month = of_month;
 end $function$
 ;
 
@@ -7564,7 +7730,7 @@ AS $function$
     cross join lateral (
       select count(*) as clicks, bool_or(l.page_url is not null) as names_page
       from (
-        select e.id, e.visitor, e.page_url from affiliate_click_events e
+        select e.id, e.visitor, e.page_url from click_events e
         where e.program_id = p.program_id and not e.is_test
           and e.click_timestamp >= day_start(utc_day(now()) - ago) and e.click_timestamp < day_start(utc_day(now()) - ago + 1)
         order by e.click_timestamp, e.id limit 100
@@ -7931,6 +8097,21 @@ CREATE OR REPLACE FUNCTION public.has_reversal_in(of_account_id text, reversals 
 RETURN (EXISTS (SELECT FROM jsonb_array_elements(has_reversal_in.reversals) r(value) WHERE (((r.value ->> 'currency'::text) = has_reversal_in.of_currency) OR (EXISTS (SELECT FROM processor_reversals v WHERE ((v.account_id = has_reversal_in.of_account_id) AND (v.reversal_id = (r.value ->> 'reversal_id'::text)) AND ((v.currency)::text = has_reversal_in.of_currency)))))))
 ;
 
+CREATE OR REPLACE FUNCTION public.has_uncopied_clicks(of_month date, partition text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  found_rows boolean;
+begin
+  execute format('select exists (select from rewritten_months m join %I e
+    on (e.program_id, e.is_test, e.click_timestamp, e.id) > (m.program_id, m.is_test, m.click_timestamp, m.id) where m.month = $1)', partition)
+  into found_rows using of_month;
+  return found_rows;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.has_verified_owner(of_workspace_id text)
  RETURNS boolean
  LANGUAGE sql
@@ -8160,7 +8341,7 @@ CREATE OR REPLACE FUNCTION public.is_in_open_month(moment timestamp with time zo
 RETURN (date_trunc('month'::text, moment, 'UTC'::text) >= date_trunc('month'::text, now(), 'UTC'::text))
 ;
 
-CREATE OR REPLACE FUNCTION public.is_listed_click(e affiliate_click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
+CREATE OR REPLACE FUNCTION public.is_listed_click(e click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
@@ -8809,7 +8990,7 @@ RETURN CASE WHEN ((of_link_id IS NOT NULL) OR (of_partner_id IS NOT NULL)) THEN 
 ;
 
 CREATE OR REPLACE FUNCTION public.list_clicks(of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean, max_rows integer)
- RETURNS SETOF affiliate_click_events
+ RETURNS SETOF click_events
  LANGUAGE plpgsql
  STABLE ROWS 50
 AS $function$
@@ -8869,7 +9050,7 @@ begin
       return query
         select e.* from unnest(quarters) q (begins)
         cross join lateral (
-          select e.* from affiliate_click_events e
+          select e.* from click_events e
           where e.program_id = of_program_id and not e.is_test
             and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
           offset 0
@@ -8886,7 +9067,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.list_clicks_of_customers(of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean, max_rows integer)
- RETURNS SETOF affiliate_click_events
+ RETURNS SETOF click_events
  LANGUAGE plpgsql
  STABLE ROWS 50
  SET plan_cache_mode TO 'force_custom_plan'
@@ -8903,7 +9084,7 @@ begin
     least(max(c.last_click_at), until, case when not rises then edge end) into first, last
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids);
   return query
-    select e.* from affiliate_click_events e
+    select e.* from click_events e
     where e.program_id = of_program_id and not e.is_test and e.customer_id = any (customer_ids) and e.click_timestamp between first and last
       and is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
     order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
@@ -9320,6 +9501,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.milliseconds(at timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (floor((EXTRACT(epoch FROM at) * (1000)::numeric)))::bigint
+;
+
 CREATE OR REPLACE FUNCTION public.money_kept()
  RETURNS interval
  LANGUAGE sql
@@ -9332,6 +9520,13 @@ CREATE OR REPLACE FUNCTION public.month_of(at timestamp with time zone)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select date_trunc('month', at at time zone 'UTC')::date $function$
+;
+
+CREATE OR REPLACE FUNCTION public.month_to_rewrite()
+ RETURNS date
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT min(m.month) AS min FROM (SELECT to_date("right"((c.relname)::text, 7), 'YYYY_MM'::text) AS month FROM (pg_inherits i JOIN pg_class c ON ((c.oid = i.inhrelid))) WHERE ((i.inhparent = ('affiliate_click_events'::regclass)::oid) AND (c.relname <> 'affiliate_click_events_default'::name))) m WHERE ((day_start(((m.month + '1 mon'::interval))::date) < (now() - '3 days'::interval)) AND (NOT (EXISTS (SELECT FROM rewritten_months r WHERE ((r.month = m.month) AND (r.rewritten_at IS NOT NULL))))) AND (NOT (EXISTS (SELECT FROM uncounted_clicks u WHERE (u.clicked_at < day_start(((m.month + '1 mon'::interval))::date)))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.months_after(at timestamp with time zone, months integer)
@@ -9899,6 +10094,13 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.null_if_empty(part jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN NULLIF(jsonb_strip_nulls(part), '{}'::jsonb)
+;
+
 CREATE OR REPLACE FUNCTION public.open_payout_cents(payout payouts)
  RETURNS bigint
  LANGUAGE sql
@@ -10032,6 +10234,20 @@ AS $function$
       and c.credited_at is null and c.rejected_at is null and c.reversal <> 'full' and awaits_comparison(c)
   )
   order by r.program_id, r.id limit at_most
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.parts_of_click(e affiliate_click_events, OUT landing jsonb, OUT page jsonb, OUT browser jsonb, OUT place jsonb, OUT referrer jsonb)
+ RETURNS record
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select null_if_empty(jsonb_build_object('affiliate_url', e.affiliate_url, 'campaign', e.campaign)),
+    null_if_empty(jsonb_build_object('page_url', e.page_url, 'page_title', e.page_title)),
+    null_if_empty(jsonb_build_object('user_agent', e.user_agent, 'screen_resolution', e.screen_resolution,
+      'language', e.language, 'device_os', e.device_os, 'browser_name', e.browser_name)),
+    null_if_empty(jsonb_build_object('timezone', e.timezone, 'geo_region', e.geo_region, 'geo_city', e.geo_city)),
+    null_if_empty(jsonb_build_object('referrer_url', e.referrer_url))
 $function$
 ;
 
@@ -11959,7 +12175,7 @@ AS $function$
       select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
     ) s on true
     left join lateral (
-      select e.* from affiliate_click_events e
+      select e.* from click_events e
       where e.program_id = c.program_id and not e.is_test
         and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
       limit 1
@@ -11988,6 +12204,54 @@ begin
     new.revoked_at := now();
   end if;
   return new;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.rewrite_clicks(max_clicks integer, OUT rewritten integer, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET lock_timeout TO '1s'
+AS $function$
+declare
+  of_month date;
+  partition text;
+  after rewritten_months;
+  last rewritten_months;
+begin
+  perform pg_advisory_xact_lock(hashtext('make_event_partitions'));
+  of_month := month_to_rewrite();
+  more := of_month is not null;
+  rewritten := 0;
+  if not more then
+    return;
+  end if;
+  partition := 'affiliate_click_events_' || to_char(of_month, 'YYYY_MM');
+  perform start_rewriting(of_month, partition);
+  if not has_uncopied_clicks(of_month, partition) then
+    -- An erasure locks the parent before the partition, so this does too.
+    lock table affiliate_click_events in access exclusive mode;
+    if not has_uncopied_clicks(of_month, partition) then
+      perform finish_rewriting(of_month, partition);
+      more := month_to_rewrite() is not null;
+    end if;
+    return;
+  end if;
+  execute format('lock table %I in share mode', partition);
+  select m.* into after from rewritten_months m where m.month = of_month;
+  execute format('select n, $1.month, k.program_id, k.is_test, k.click_timestamp, k.id from (
+      select e.*, row_number() over (order by e.program_id, e.is_test, e.click_timestamp, e.id) as n from (
+        select e.program_id, e.is_test, e.click_timestamp, e.id from %I e
+        where (e.program_id, e.is_test, e.click_timestamp, e.id) > ($1.program_id, $1.is_test, $1.click_timestamp, $1.id)
+        order by e.program_id, e.is_test, e.click_timestamp, e.id limit $2
+      ) e
+    ) k order by n desc limit 1', partition)
+  into rewritten, last.month, last.program_id, last.is_test, last.click_timestamp, last.id using after, max_clicks;
+  rewritten := coalesce(rewritten, 0);
+  if rewritten > 0 then
+    perform copy_clicks(of_month, partition, after, last);
+    update rewritten_months m set program_id = last.program_id, is_test = last.is_test, click_timestamp = last.click_timestamp, id = last.id
+    where m.month = of_month;
+  end if;
 end $function$
 ;
 
@@ -12501,6 +12765,20 @@ CREATE OR REPLACE FUNCTION public.signups_of_one_address()
 RETURN 5
 ;
 
+CREATE OR REPLACE FUNCTION public.split_click_id(of_program_id bigint, click_id text, OUT ms bigint, OUT random bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  if click_id ~ '^cust_[1-9]\d{12}_\d{20}[1-9]\d*$' and substr(click_id, 40) = of_program_id::text
+    and substr(click_id, 20, 20)::numeric < 18446744073709551616 then
+    ms := substr(click_id, 6, 13)::bigint;
+    random := substr(click_id, 20, 20)::numeric - 9223372036854775808;
+  end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.standing_of_applicant(of_program_id bigint, of_email text, of_user_id text, OUT outcome text, OUT again_at timestamp with time zone)
  RETURNS record
  LANGUAGE plpgsql
@@ -12551,6 +12829,24 @@ begin
   perform write_program_audit(of_program_id, bulk_job_action(of_kind, false), matching || case matching when 1 then ' row' else ' rows' end,
     jsonb_build_object('job', job_id) || of_settings - array['q', 'note']);
   return job_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.start_rewriting(of_month date, partition text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if to_regclass(format('rewriting.%I', partition)) is null then
+    execute format('create table rewriting.%1$I (like %1$I including defaults including constraints including indexes)', partition);
+    -- Postgres then attaches the copy without reading it.
+    execute format('alter table rewriting.%I add constraint within check (click_timestamp >= %L and click_timestamp < %L)', partition,
+      day_start(of_month), day_start((of_month + interval '1 month')::date));
+    execute format('create or replace trigger copy_click_change after insert or update or delete on %I
+      for each row execute function copy_click_change()', partition);
+    delete from rewritten_months m where m.month = of_month;
+    insert into rewritten_months (month) values (of_month);
+  end if;
 end $function$
 ;
 
@@ -13250,7 +13546,7 @@ AS $function$
   from uncounted_clicks u
   join referral_links l on l.program_id = u.program_id and l.id = u.link_id
   cross join lateral (
-    select values_of_click(e) as origin from affiliate_click_events e
+    select values_of_click(e) as origin from click_events e
     where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id
     offset 0
   ) e
@@ -13619,7 +13915,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.values_of_click(click affiliate_click_events)
+CREATE OR REPLACE FUNCTION public.values_of_click(click click_events)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE

@@ -6,6 +6,7 @@ import path from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, expect, test, vi } from 'vitest'
 import { findDifferences } from '../lib/commands/audit.ts'
+import { readManifests, restoreMonth, writeArchive } from '../lib/commands/archive.ts'
 import { backup, restore } from '../lib/commands/backup.ts'
 import { isTransient } from '../lib/errors.ts'
 import { kysely } from '../lib/kysely.ts'
@@ -139,4 +140,45 @@ test("a failed backup, for example on a full disk, keeps the previous backup and
   await expect(backup(source.databaseUrl, file)).rejects.toThrow('no space left')
   expect(readFileSync(file)).toEqual(before)
   expect(readdirSync(folder).filter((name) => name.endsWith('.part'))).toEqual([])
+})
+
+test('past months of clicks are archived once, skipped by backups, and restored with the same rows', async () => {
+  const archive = path.join(folder, 'archive')
+  const { sql, databaseUrl } = await createDatabase()
+  await sql.query(`insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, affiliate_url, page_url,
+      additional_data, campaign, visitor, created_at)
+    select 1, month_of(now()) - n / 10 * interval '1 month' - interval '5 days' + n * interval '1.000007 s', n, n,
+      'cust_1790000000000_' || lpad(n::text, 20, '0') || '1', 2, 'https://shop.example.com/?aff=größe', E'a\\b"\n\u2028', '{"n": 1.50}',
+      '{"sub1": "x"}', 9223372036854775807 - n, now() from generate_series(10, 29) n`)
+  await sql.query('select make_event_partitions(1)')
+  for (let more = true; more;)
+    ({ more } = (await sql.query<{ more: boolean }>('select * from rewrite_clicks(100)')).rows[0] ?? { more: false })
+  const { rows: parts } = await sql.query(
+    `select from affiliate_click_events where landing_part is not null and click_id is null`,
+  )
+  expect(parts).toHaveLength(20)
+  const written = await writeArchive(databaseUrl, archive)
+  expect(written.map(({ rows }) => rows).filter(Boolean)).toEqual([10, 10])
+  expect(await writeArchive(databaseUrl, archive)).toEqual([])
+
+  const rest = path.join(folder, 'without-archived.sql.gz')
+  await backup(databaseUrl, rest, undefined, archive)
+  const target = await createDatabase()
+  await restore(target.databaseUrl, rest)
+  expect((await target.sql.query('select from click_events')).rows).toEqual([])
+  for (const { month, rows } of written)
+    if (rows > 0) expect(await restoreMonth(target.databaseUrl, archive, month)).toBe(rows)
+  const all = 'select * from click_events order by id'
+  expect((await target.sql.query(all)).rows).toEqual((await sql.query(all)).rows)
+  const month = written.findLast(({ rows }) => rows > 0)?.month ?? ''
+  await expect(restoreMonth(target.databaseUrl, archive, month)).rejects.toThrow(`The database has clicks of ${month}.`)
+
+  // An erasure writes its month again, and a changed file is refused.
+  await sql.query(`select erase_clicks(1, array[10], null, '-infinity', null, 'erased')`)
+  expect(await writeArchive(databaseUrl, archive)).toMatchObject([{ month }])
+  const parquet = path.join(archive, readManifests(archive).find((each) => each.month === month)?.files[0]?.name ?? '')
+  writeFileSync(parquet, Buffer.concat([readFileSync(parquet), Buffer.from('x')]))
+  await expect(restoreMonth((await createDatabase()).databaseUrl, archive, month)).rejects.toThrow(
+    'differs from its manifest',
+  )
 })

@@ -52,6 +52,7 @@ const referenceTables: Record<string, string> = {
   used_forms: 'people, short-lived',
   blocks: 'few, short-lived, and a network has no program',
   clicks_kept: 'a single row',
+  rewritten_months: 'one row for each month',
   secret_fingerprints: 'four rows about the service itself',
   api_keys: 'read before the program is known, rarely written',
   referral_links: 'read before the program is known, rarely written',

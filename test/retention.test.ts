@@ -11,7 +11,7 @@ import { foldDailyTotals } from '../lib/tracking/daily-totals.ts'
 import { asEventPage, eventPageStatements } from '../lib/tracking/events.ts'
 import { recordBrowserLead } from '../lib/tracking/leads.ts'
 import { readPerformance } from '../lib/tracking/performance.ts'
-import { clickRetentionMonths, deleteExpiredCustomers } from '../lib/tracking/retention.ts'
+import { clickRetentionMonths, deleteExpiredCustomers, rewriteClicks } from '../lib/tracking/retention.ts'
 import { setClock } from './support/clock.ts'
 import { createLedgerProgram, noClick, noLead } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -254,4 +254,75 @@ test.for([
 
 test.for(['0', '-1', '1.5', 'ten'])('CLICK_RETENTION_MONTHS %j is refused', (given) => {
   expect(() => clickRetentionMonths(given)).toThrow('CLICK_RETENTION_MONTHS must be a whole number')
+})
+
+const isOfOthers = ({ customer_id }: Record<string, unknown>) => customer_id !== '3' && customer_id !== '30'
+
+/** A rewritten row has no moment of its creation if it was created within a second. */
+const withoutMoment = (row: Record<string, unknown>) => ({ ...row, created_at: undefined })
+
+test('a past month of clicks is rewritten into shorter rows with the same texts, also while visitors are erased', async () => {
+  await setTime(new Date(end))
+  const { programId } = await createLedgerProgram(sql, db)
+  const month = new Date(Date.UTC(new Date(end).getUTCFullYear(), new Date(end).getUTCMonth() - 1))
+  await makePartitions.scheduled(undefined, env)
+  await sql.query(
+    `insert into affiliate_click_events (program_id, click_timestamp, id, customer_id, click_id, link_id, session_id, affiliate_url, page_url,
+      page_title, referrer_url, user_agent, geo_country, geo_city, timezone, device_type, browser_name, campaign, created_at)
+    select $1, $2::timestamptz + n * interval '1 minute', n, n / 2 + 1, click_id_of($1, milliseconds($2) + n / 2 * 120000, n), 1, 's' || n,
+      case when n < 8 then '' else 'https://shop.example.com/?aff=a' || case when n % 20 = 0 then '&mail=' || n else '' end end,
+      'https://shop.example.com/' || n % 3, 'Shop', 'https://blog.example.org', 'Mozilla/5.0 (' || n % 4 || ')', 'DE', 'Köln', 'Europe/Berlin',
+      'mobile', 'Safari', '{"utm_source": "blog"}', $2::timestamptz + n * interval '1 minute' + case when n % 5 = 0 then interval '3 s' else '0' end
+    from generate_series(1, 60) n`,
+    [programId, month],
+  )
+  const read = () =>
+    rows<Record<string, unknown>>('select * from click_events where program_id = $1 order by click_timestamp', [
+      programId,
+    ])
+  const bytes = async () =>
+    (
+      await rows<{ bytes: number }>(
+        `select sum(pg_column_size(e))::int as bytes from affiliate_click_events e where program_id = $1`,
+        [programId],
+      )
+    )[0]?.bytes ?? 0
+  const [before, bytesBefore] = [await read(), await bytes()]
+  const erase = (customer: number) =>
+    rows(`select erase_clicks($1, array[$2::bigint], null, $3, null, 'erased')`, [programId, customer, month])
+  const erased = (customer: number) =>
+    rows(
+      `select id from click_events where program_id = $1 and customer_id = $2 and click_id = 'erased'
+        and num_nonnulls(session_id, affiliate_url, page_url, referrer_url, user_agent, geo_city, timezone, browser_name, campaign) = 0`,
+      [programId, customer],
+    )
+
+  const copied = async () =>
+    (
+      await rows<{ n: number }>(
+        `select count(*)::int as n from rewritten_months m
+      join affiliate_click_events e on e.program_id = $1 and e.program_id = m.program_id and e.click_timestamp <= m.click_timestamp
+      where m.month = $2`,
+        [programId, month],
+      )
+    )[0]?.n ?? 0
+  await sql.query('delete from rewritten_months where month = $1', [month])
+  // Some rows have a copy when two visitors are erased. The other visitor's rows have none yet.
+  while ((await copied()) === 0) await rewriteClicks(db, 20)
+  expect(await copied()).toBeLessThan(58)
+  await erase(3)
+  await erase(30)
+  for (let more = true; more;) ({ more } = await rewriteClicks(db, 20))
+  expect(await rows('select rewritten_at is null as open from rewritten_months where month = $1', [month])).toEqual([
+    { open: false },
+  ])
+  expect(await erased(3)).toHaveLength(2)
+  expect(await erased(30)).toHaveLength(2)
+  expect((await read()).filter(isOfOthers).map(withoutMoment)).toEqual(before.filter(isOfOthers).map(withoutMoment))
+  expect(await bytes()).toBeLessThan(bytesBefore / 2)
+
+  // A visitor's own text is in no part, so an erasure after the month removes it too.
+  await erase(20)
+  expect(await erased(20)).toHaveLength(2)
+  expect(await rows("select from click_parts where part::text like '%mail=%'")).toEqual([])
 })

@@ -67,7 +67,7 @@ left join customers u on u.program_id = e.program_id and u.id = e.customer_id
 left join referral_links l on l.program_id = e.program_id and l.id = e.link_id
 left join customers_expired x on x.program_id = e.program_id and x.up_to >= e.click_timestamp
 where not e.is_test and ($1::bigint is null or e.program_id = $1)
-  and (l.id is null or u.id is null and (x.program_id is null or e.click_id is null))
+  and (l.id is null or u.id is null and (x.program_id is null or num_nonnulls(e.click_id, e.click_random) = 0))
 `,
   },
   {
@@ -454,7 +454,7 @@ with clicked as materialized (
   select e.program_id, (case when e.device_type = 'bot' then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
     utc_day(e.click_timestamp) as day, count(*) as clicks, count(*) filter (where e.affiliate_url is null) as erased,
     e.link_id, e.geo_country, e.device_type, e.browser_name, values_of_click(e) - '{country,device,browser}'::text[] as others
-  from affiliate_click_events e
+  from click_events e
   left join uncounted_clicks u on u.program_id = e.program_id and u.clicked_at = e.click_timestamp and u.event_id = e.id
   where not e.is_test and u.event_id is null and ($1::bigint is null or e.program_id = $1)
   group by 1, 2, 3, e.link_id, e.geo_country, e.device_type, e.browser_name, 10

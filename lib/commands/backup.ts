@@ -7,6 +7,7 @@ import { createGunzip, createGzip } from 'node:zlib'
 import { type Client, DatabaseError } from 'pg'
 import copyStreams from 'pg-copy-streams'
 import color from 'picocolors'
+import { archivedUntil } from './archive.ts'
 import { OperatorError } from './operator-error.ts'
 import { commandDatabase } from './running-stack.ts'
 import { readFingerprints, refuseOthers } from './secrets.ts'
@@ -65,13 +66,14 @@ function encrypterFor(recipient: string | undefined): Encrypter {
 }
 
 /**
- * Writes all rows of one snapshot to `file` and returns the number of tables. A file that ends in .age is encrypted for
- * `recipient`.
+ * Writes all rows of one snapshot to `file` and returns the number of tables. Skips the clicks of months in `archive`. A file that
+ * ends in .age is encrypted for `recipient`.
  */
-export async function backup(databaseUrl: string, file: string, recipient?: string): Promise<number> {
+export async function backup(databaseUrl: string, file: string, recipient?: string, archive?: string): Promise<number> {
   if (recipient && !file.endsWith(encrypted))
     throw new OperatorError(`BACKUP_RECIPIENT encrypts the backup. Let the name of its file end in ${encrypted}.`)
   const encrypter = file.endsWith(encrypted) ? encrypterFor(recipient) : undefined
+  const since = archivedUntil(archive)
   return await withClient(databaseUrl, 'svc-backup', async (client) => {
     await client.query('begin isolation level repeatable read read only')
     const { rows: tables } = await client.query<{ name: string; columns: string }>(tablesQuery)
@@ -83,7 +85,9 @@ export async function backup(databaseUrl: string, file: string, recipient?: stri
       for (const { name, columns } of tables) {
         yield `copy ${name} (${columns}) from stdin;\n`
         // A plain COPY reads only the empty parent of a partitioned table, so this copies the result of a query.
-        yield* client.query(copyStreams.to(`copy (select ${columns} from ${name}) to stdout`))
+        yield* client.query(
+          copyStreams.to(`copy (select ${columns} from ${name}${since ? archivedRows(name, since) : ''}) to stdout`),
+        )
         yield '\\.\n'
       }
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
@@ -107,6 +111,12 @@ export async function backup(databaseUrl: string, file: string, recipient?: stri
     }
     return tables.length
   })
+}
+
+/** Limits the tables of an archive to the months since `since`. */
+function archivedRows(table: string, since: string): string {
+  if (table === 'affiliate_click_events') return ` where click_timestamp >= '${since} 00:00+00'`
+  return table === 'click_parts' || table === 'rewritten_months' ? ` where month >= '${since}'` : ''
 }
 
 function damagedText(file: string, code: string): string {
@@ -228,18 +238,19 @@ async function load(
 const usage = `npm run backup -- FILE     writes all rows of DATABASE_URL, or of the running local stack, to FILE (gzip)
 npm run restore -- FILE    loads FILE into the empty database of DATABASE_URL, all or nothing
 
+With ARCHIVE_FOLDER, a backup skips the clicks of months that are archived there (npm run archive).
 A FILE that ends in .age is encrypted for the age recipient BACKUP_RECIPIENT, and restored with the identity BACKUP_IDENTITY.`
 
 async function main(): Promise<void> {
   const [command, file] = parseArgs({ allowPositionals: true }).positionals
-  const { DATABASE_URL, REPLACED_SECRETS, BACKUP_RECIPIENT, BACKUP_IDENTITY } = process.env
+  const { DATABASE_URL, REPLACED_SECRETS, BACKUP_RECIPIENT, BACKUP_IDENTITY, ARCHIVE_FOLDER } = process.env
   if (!file) throw new OperatorError(`Name the file:\n\n${usage}`)
   if (command === 'restore') {
     if (!DATABASE_URL) throw new OperatorError('Set DATABASE_URL to the empty database for the backup.')
     await restore(DATABASE_URL, file, REPLACED_SECRETS, BACKUP_IDENTITY)
     console.log(`${color.green('✓')} ${file} is restored. Check it now: npm run audit`)
   } else {
-    const tables = await backup(commandDatabase().DATABASE_URL, file, BACKUP_RECIPIENT)
+    const tables = await backup(commandDatabase().DATABASE_URL, file, BACKUP_RECIPIENT, ARCHIVE_FOLDER)
     console.log(`${color.green('✓')} ${tables} tables are in ${file}`)
   }
 }

@@ -116,7 +116,14 @@ async function generateTypes(databaseUrl: string): Promise<string> {
   const numbers = types
     .trimStart()
     .replace('export type Int8 = ColumnType<string,', 'export type Int8 = ColumnType<number,')
-  return await withWords(numbers, databaseUrl)
+  return await withWords(withNotNull(numbers), databaseUrl)
+}
+
+/** Postgres does not know that a view's column is never null. */
+function withNotNull(types: string): string {
+  return types.replace(/interface ClickEvents \{[^}]*\}/, (view) =>
+    view.replaceAll(/\b(program_id|is_test|click_timestamp|id|created_at): ([^;]*) \| null;/g, '$1: $2;'),
+  )
 }
 
 /** Names and types of a function's arguments and of its result row. Trigger functions are not called. */

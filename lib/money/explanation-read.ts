@@ -184,7 +184,7 @@ export function explainedSales(programId: number) {
         /** Selects the latest click that counted, while its event is kept. */
         jsonObjectFrom(
           eb
-            .selectFrom('affiliate_click_events as e')
+            .selectFrom('click_events as e')
             .leftJoin('referral_links as k', (join) =>
               join.onRef('k.program_id', '=', 'e.program_id').onRef('k.id', '=', 'e.link_id'),
             )

@@ -25,6 +25,8 @@ type Referred =
 /** A kind of rows in a program's archive: one file `data/<kind>.jsonl` with an object per line, and the same rows in `csv/<kind>.csv`. */
 export interface Kind {
   table: string
+  /** The view to read instead of the table. */
+  view?: string
   title: string
   fields: Record<string, Type>
   /** The order of the rows, by fields. */
@@ -300,6 +302,7 @@ export const kinds = {
   },
   clicks: {
     table: 'affiliate_click_events',
+    view: 'click_events',
     title: 'Clicks whose events are still stored. A click has no customer_id after its visitor was forgotten.',
     fields: {
       id: 'integer',
@@ -330,7 +333,18 @@ export const kinds = {
     order: ['click_timestamp', 'id'],
     where: 't.program_id = $program and not t.is_test',
     read: { customer_id: customerOfClick },
-    omitted: ['is_test', 'visitor'],
+    // The view contains the values of past months.
+    omitted: [
+      'is_test',
+      'visitor',
+      'click_random',
+      'click_ms',
+      'landing_part',
+      'page_part',
+      'browser_part',
+      'place_part',
+      'referrer_part',
+    ],
   },
   sales: {
     table: 'sales',

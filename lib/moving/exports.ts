@@ -133,7 +133,7 @@ function copyStatement(programId: number) {
     })
     const where = (kind.where ?? 't.program_id = $program').replaceAll('$program', 'e.program_id')
     return `select '${name}' as kind, row_number() over (order by ${kind.order.join(', ')}) as place, to_json(x) as fields
-      from (select ${columns.join(', ')} from ${kind.table} t where ${where}) x`
+      from (select ${columns.join(', ')} from ${kind.view ?? kind.table} t where ${where}) x`
   })
   return statementOf(
     `insert into export_rows (program_id, export_id, kind, place, fields)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # backup.sh FOLDER [nightly]: writes a backup into FOLDER and deletes backups older than two weeks. With `nightly` it does so every
 # night after two o'clock (UTC). It uses DATABASE_URL, or the running embedded database of the folder DATA. BACKUP_RECIPIENT encrypts it.
-# BACKUP_COPY is a shell command that copies the file "$1" to another place.
+# With ARCHIVE_FOLDER, past months of clicks are archived there once, and backups skip them. BACKUP_COPY is a shell command that copies the file "$1" to another place.
 set -eu
 umask 077
 folder=$1
@@ -13,6 +13,7 @@ backup() {
   fi
   url=${DATABASE_URL:-$(cat "${DATA:-data}/database-url")}
   file="$folder/svc-$(date -u +%FT%H%M%S).sql.gz${BACKUP_RECIPIENT:+.age}"
+  if [ -n "${ARCHIVE_FOLDER:-}" ]; then DATABASE_URL=$url node lib/commands/archive.ts write "$ARCHIVE_FOLDER" || return 1; fi
   # Delete old ones only after a new one. `&&` is needed because `set -e` has no effect in a function that `||` follows.
   DATABASE_URL=$url node lib/commands/backup.ts backup "$file" &&
     sh -c "${BACKUP_COPY:-:}" copy "$file" &&

@@ -89,7 +89,7 @@ export function statementOf(type: EventType, choice: NamedChoice, part: Part<Eve
   return { click: clicks, lead: leads, conversion: sales }[type](choice, part)
 }
 
-type ClickEvent = Selectable<DB['affiliate_click_events']>
+type ClickEvent = Selectable<DB['click_events']>
 
 const no = <Type>() => sql<Type | null>`null`
 
@@ -168,7 +168,7 @@ function clicksRead(choice: NamedChoice, part: Part<EventPosition>) {
   if (isTest || (!isOfCustomers(choice) && (partner_id ?? link ?? country) === undefined))
     return (
       kysely
-        .selectFrom('affiliate_click_events as e')
+        .selectFrom('click_events as e')
         .selectAll('e')
         .where('e.program_id', '=', programId)
         .where((of) => (isTest ? of('e.is_test', '=', of.lit(true)) : of.not('e.is_test')))

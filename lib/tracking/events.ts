@@ -250,7 +250,7 @@ function conversionEvents(programId: number, filter: EventFilter, limit: number)
 
 function newestClicks(programId: number, filter: EventFilter, limit: number) {
   return kysely
-    .selectFrom('affiliate_click_events')
+    .selectFrom('click_events')
     .selectAll()
     .where('program_id', '=', programId)
     .where((eb) => eb.not('is_test'))

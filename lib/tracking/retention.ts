@@ -25,6 +25,21 @@ export async function dropClickMonth(db: Database, months: number): Promise<stri
   }
 }
 
+/**
+ * Rewrites up to `limit` clicks of the oldest past month into shorter rows (migrations/functions/upkeep/rewriting.sql). `more` says
+ * whether clicks are waiting. It is false if another transaction holds a lock; the next run continues.
+ */
+export async function rewriteClicks(db: Database, limit: number): Promise<{ rewritten: number; more: boolean }> {
+  try {
+    const [row] = await db.query(call('rewrite_clicks', { max_clicks: limit }))
+    return { rewritten: row?.rewritten ?? 0, more: row?.more ?? false }
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error
+    console.warn(JSON.stringify({ function: 'apply-retention', delayed: 'rewrite_clicks' }))
+    return { rewritten: 0, more: false }
+  }
+}
+
 /** How many months a deployment keeps click events by default. */
 export const defaultClickMonths = 25
 

@@ -158,7 +158,7 @@ function statusColumns(eb: OfProgram) {
 function latestClick(eb: OfProgram, isTest: boolean) {
   return jsonArrayFrom(
     eb
-      .selectFrom('affiliate_click_events as e')
+      .selectFrom('click_events as e')
       .select(['e.click_timestamp as at', 'e.page_url'])
       .whereRef('e.program_id', '=', 'p.id')
       .where('e.is_test', '=', eb.lit(isTest))

@@ -3,7 +3,7 @@ select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", 
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", coalesce("c"."click_id", "e"."click_id") as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select "e".*
-  from "affiliate_click_events" as "e"
+  from "click_events" as "e"
   where "e"."program_id" = $1 and not "e"."is_test" and ("e"."click_timestamp" >= $2 and "e"."click_timestamp" < $3)
   order by "e"."click_timestamp" desc, "e"."id" desc
   limit $4) as "e"
@@ -110,7 +110,7 @@ select 'click' as "event_type", "e"."id", "e"."click_timestamp" as "timestamp", 
     from "e"."click_timestamp") * 1000000)::bigint as "at_us", "p"."id" as "partner_id", "p"."name" as "partner_name", "l"."code" as "link_code", null as "click_id", "c"."id" as "customer_id", null as "provisional", "c"."customer_key", "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."geo_city", "e"."device_type", "e"."device_os", "e"."browser_name", "e"."campaign", null as "transaction_id", null as "amount_cents", null as "refunded_cents", null as "currency", null as "sale_type", null as "payment_status", null as "is_recurring"
 from (
   select "e".*
-  from "affiliate_click_events" as "e"
+  from "click_events" as "e"
   where "e"."program_id" = $1 and "e"."is_test" = true and false and 1 = 1
   -- 12 lines as in events
 where "e"."program_id" = $1 and "e"."is_test" = true and 1 = 1 and "e"."customer_key" = $2
@@ -158,7 +158,7 @@ select "s"."code_id", "a"."code", "s"."commission_rule_id", "s"."commission_fixe
   select to_json(obj)
   from (
     select "e"."page_url", "e"."referrer_url", "e"."geo_country", "e"."device_type", "e"."campaign", "k"."code"
-    from "affiliate_click_events" as "e"
+    from "click_events" as "e"
     left join "referral_links" as "k" on "k"."program_id" = "e"."program_id" and "k"."id" = "e"."link_id"
     where "e"."program_id" = "s"."program_id" and not "e"."is_test" and "e"."click_timestamp" = ("s"."resolution"->>'clicked_at')::timestamptz and "e"."customer_id" = "s"."customer_id"
     limit $1) as obj) as "click", (

@@ -7,4 +7,4 @@ left join customers u on u.program_id = e.program_id and u.id = e.customer_id
 left join referral_links l on l.program_id = e.program_id and l.id = e.link_id
 left join customers_expired x on x.program_id = e.program_id and x.up_to >= e.click_timestamp
 where not e.is_test and ($1::bigint is null or e.program_id = $1)
-  and (l.id is null or u.id is null and (x.program_id is null or e.click_id is null))
+  and (l.id is null or u.id is null and (x.program_id is null or num_nonnulls(e.click_id, e.click_random) = 0))

@@ -1,9 +1,9 @@
 -- Postbacks: messages to the endpoints of partners. They use the deliveries of webhooks. Callers check `wants_webhook` first.
 
 -- The click that brought a customer: the last one, or else the first one, of the customer's link.
-create or replace function click_of_customer(c customers, clicked_at timestamptz) returns setof affiliate_click_events language sql stable rows 1
+create or replace function click_of_customer(c customers, clicked_at timestamptz) returns setof click_events language sql stable rows 1
 set plan_cache_mode = force_generic_plan as $$
-  select e.* from affiliate_click_events e
+  select e.* from click_events e
   where e.program_id = (c).program_id and not e.is_test and e.link_id = (c).link_id
     and e.click_timestamp = any (array[clicked_at, timestamptz 'epoch'
       + interval '1 millisecond' * substring((c).click_id from '^cust_([0-9]{13})_')::bigint])

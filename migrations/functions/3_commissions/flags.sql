@@ -104,7 +104,7 @@ language sql stable as $$
       select (s.resolution->>'clicked_at')::timestamptz as clicked_at from sales s where s.program_id = c.program_id and s.id = c.sale_id offset 0
     ) s on true
     left join lateral (
-      select e.* from affiliate_click_events e
+      select e.* from click_events e
       where e.program_id = c.program_id and not e.is_test
         and e.click_timestamp = coalesce(s.clicked_at, u.last_click_at) and e.customer_id = c.customer_id
       limit 1
@@ -151,7 +151,7 @@ create or replace function flags_of_clicks_without_page(reviewed jsonb[]) return
     cross join lateral (
       select count(*) as clicks, bool_or(l.page_url is not null) as names_page
       from (
-        select e.id, e.visitor, e.page_url from affiliate_click_events e
+        select e.id, e.visitor, e.page_url from click_events e
         where e.program_id = p.program_id and not e.is_test
           and e.click_timestamp >= day_start(utc_day(now()) - ago) and e.click_timestamp < day_start(utc_day(now()) - ago + 1)
         order by e.click_timestamp, e.id limit 100

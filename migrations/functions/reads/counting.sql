@@ -15,7 +15,7 @@ create or replace function page_of_click(page_url text, affiliate_url text) retu
 return left(nullif(substring(coalesce(nullif(page_url, ''), affiliate_url) from '^[^?#]+'), ''), 200);
 
 -- The values of a click, by grouping.
-create or replace function values_of_click(click affiliate_click_events) returns jsonb language sql immutable
+create or replace function values_of_click(click click_events) returns jsonb language sql immutable
 return jsonb_strip_nulls(jsonb_build_object(
   'country', left(nullif((click).geo_country, ''), 200),
   'device', (click).device_type,
@@ -255,7 +255,7 @@ begin
         from taken t
         join referral_links l on l.id = t.link_id
         cross join lateral (
-          select values_of_click(e) as origin, e.visitor from affiliate_click_events e
+          select values_of_click(e) as origin, e.visitor from click_events e
           where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
           -- Forces an index lookup of each click.
           offset 0

@@ -1,6 +1,6 @@
 -- Returns whether a click belongs to one of these links and this country (null: any), and is in the range and beyond the list's cursor.
 create or replace function is_listed_click(
-  e affiliate_click_events, links bigint[], of_country text, from_time timestamptz, until timestamptz, edge timestamptz, edge_id bigint, rises boolean
+  e click_events, links bigint[], of_country text, from_time timestamptz, until timestamptz, edge timestamptz, edge_id bigint, rises boolean
 ) returns boolean language sql immutable
 return (links is null or e.link_id = any (links)) and (of_country is null or e.geo_country = of_country)
   and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
@@ -19,7 +19,7 @@ return case when of_link_id is not null or of_partner_id is not null then array(
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
-) returns setof affiliate_click_events language plpgsql stable rows 50 as $$
+) returns setof click_events language plpgsql stable rows 50 as $$
 #variable_conflict use_column
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
@@ -76,7 +76,7 @@ begin
       return query
         select e.* from unnest(quarters) q (begins)
         cross join lateral (
-          select e.* from affiliate_click_events e
+          select e.* from click_events e
           where e.program_id = of_program_id and not e.is_test
             and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
           offset 0
@@ -95,7 +95,7 @@ end $$;
 create or replace function list_clicks_of_customers(
   of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
-) returns setof affiliate_click_events language plpgsql stable rows 50
+) returns setof click_events language plpgsql stable rows 50
 set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_indexscan = off as $$
 declare
   links constant bigint[] := links_listed(of_program_id, of_partner_id, of_link_id);
@@ -107,7 +107,7 @@ begin
     least(max(c.last_click_at), until, case when not rises then edge end) into first, last
   from customers c where c.program_id = of_program_id and c.id = any (customer_ids);
   return query
-    select e.* from affiliate_click_events e
+    select e.* from click_events e
     where e.program_id = of_program_id and not e.is_test and e.customer_id = any (customer_ids) and e.click_timestamp between first and last
       and is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
     order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc

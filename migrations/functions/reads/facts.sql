@@ -151,7 +151,7 @@ begin
     select greatest(q, from_time), least(q + interval '15 minutes', until) from unnest(quarters) q
   ) part
   cross join lateral (
-    select * from affiliate_click_events e
+    select * from click_events e
     where e.program_id = of_program_id and not e.is_test and e.click_timestamp >= part.begins and e.click_timestamp < part.ends
     offset 0
   ) e

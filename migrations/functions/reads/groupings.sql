@@ -94,7 +94,7 @@ create or replace function uncounted_amounts(of_program_id bigint, from_time tim
   from uncounted_clicks u
   join referral_links l on l.program_id = u.program_id and l.id = u.link_id
   cross join lateral (
-    select values_of_click(e) as origin from affiliate_click_events e
+    select values_of_click(e) as origin from click_events e
     where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id
     offset 0
   ) e

@@ -15,14 +15,22 @@ create or replace function erase_clicks(
 declare
   erased bigint;
 begin
-  update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
-    referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
-    geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
-    browser_name = null, additional_data = null, campaign = null, visitor = null
-  where e.program_id = of_program_id and not e.is_test
-    and e.click_timestamp between since and coalesce(until, 'infinity')
-    and (e.customer_id = any (customer_ids) or customer_ids is null and e.click_id = of_click_id);
-  get diagnostics erased = row_count;
+  with changed as (
+    update affiliate_click_events e set click_id = new_click_id, session_id = null, affiliate_url = null, page_url = null, page_title = null,
+      referrer_url = null, user_agent = null, screen_resolution = null, viewport_size = null, language = null, timezone = null,
+      geo_country = null, geo_region = null, geo_city = null, device_type = case when e.device_type = 'bot' then 'bot' end, device_os = null,
+      browser_name = null, additional_data = null, campaign = null, visitor = null, click_random = null, click_ms = null,
+      landing_part = null, page_part = null, browser_part = null, place_part = null, referrer_part = null
+    where e.program_id = of_program_id and not e.is_test
+      and e.click_timestamp between since and coalesce(until, 'infinity')
+      and (e.customer_id = any (customer_ids) or customer_ids is null and (e.click_id = of_click_id
+        or e.click_id is null and e.click_random = (select c.random from split_click_id(of_program_id, of_click_id) c)))
+    returning e.click_timestamp
+  ),
+  months as (
+    update rewritten_months m set changed_at = now() where m.month in (select month_of(c.click_timestamp) from changed c)
+  )
+  select count(*) into erased from changed;
   return erased;
 end $$;
 

@@ -95,6 +95,9 @@ begin
   on conflict (program_id, link_id, month) do update set clicks = kept.clicks + excluded.clicks,
     last_clicked_at = greatest(kept.last_clicked_at, excluded.last_clicked_at);
   insert into clicks_kept (since) values (ends) on conflict (is_only) do update set since = excluded.since;
+  delete from click_parts p where p.month < utc_day(ends);
+  delete from rewritten_months m where m.month < utc_day(ends);
+  execute format('drop table if exists rewriting.%I', oldest);
   execute format('drop table %I', oldest);
   return oldest;
 end $$;
