@@ -77,7 +77,7 @@ portals.get(portalPath, async (c) => {
   const portal = await readEmbeddedPortal(openDatabase(c.env), programId, partnerId, idOf(before) || undefined)
   if (!portal || programId !== idOf(c.req.param('programId')))
     throw new ApiError('not_found', 'There is no such portal.')
-  // The frame takes this origin from the browser, so a removed origin loses the portal at once.
+  // The frame takes this origin from the browser, so a removed origin loses the portal immediately.
   if (!portal.embed_origins.includes(c.req.header('svc-page-origin') ?? ''))
     throw new ApiError('forbidden', 'This page may not show the portal. Add its origin in the settings of the program.')
   const languages = [c.req.header('svc-page-language'), portal.language]

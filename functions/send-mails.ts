@@ -2,7 +2,7 @@ import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { type NotificationMailEnv, sendNotificationMails } from '../lib/notifications/notification-mails.ts'
 import { sendQueuedInvitations } from '../lib/programs/queued-invitations.ts'
 
-/** A Worker with two runs an hour can take 15 minutes. */
+/** A Worker that runs twice an hour may take 15 minutes. */
 const sendMilliseconds = 600_000
 
 /** Scheduled: sends digests and queued invitations, and repeats mails whose first attempt failed. */

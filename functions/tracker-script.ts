@@ -5,7 +5,7 @@ import * as paymentLinks from '../tracker/dist/served/payment-links.js'
 import * as tracker from '../tracker/dist/served/script.js'
 
 /**
- * Prepares a script, plain and compressed with brotli at the best quality. That is a sixth smaller than with the edge's own compression.
+ * Prepares a script, plain and compressed with brotli at the best quality. The edge's own compression would make it a fifth larger.
  */
 const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
   script,

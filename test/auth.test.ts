@@ -180,7 +180,7 @@ test('every page shows a warning until the address is confirmed', async () => {
   expect(await account()).not.toContain('we sent a link to')
 })
 
-test('sign-out ends the session at once', async () => {
+test('sign-out ends the session immediately', async () => {
   const { token } = await signedInPerson()
   expect((await call('sign-out', {}, { authorization: `Bearer ${token}` })).status).toBe(200)
   expect(await isSignedIn(token)).toBe(false)

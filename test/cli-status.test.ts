@@ -52,7 +52,7 @@ test("a read-only key doesn't get the proxy key", async () => {
   expect(await statusOf(key)).toMatchObject({ program: { id: programId }, proxy_key: null })
 })
 
-test('a rotated proxy key works for another week, and the one before it ends at once', async () => {
+test('a rotated proxy key works for another week, and the key before it stops working immediately', async () => {
   const { programId, apiKey, partnerCode } = await api.program()
   const { db, baseUrl, environment } = api.stack
   await rotateProxyKey(db, programId)

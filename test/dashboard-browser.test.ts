@@ -71,7 +71,7 @@ async function confirmAddress(page: Page, email: string) {
 const figure = (page: Page, label: string) =>
   page.locator('.metric', { has: page.getByText(label, { exact: true }) }).locator('.value')
 
-/** Presses the button that somebody pressed once more, in the dialog that asks for confirmation. */
+/** Confirms an action in the dialog that asks for confirmation. */
 async function confirmQuestion(page: Page) {
   await page.locator('#question [value=yes]').click()
 }

@@ -17,7 +17,7 @@ const open = () => openStage(stack.baseUrl, stack.db, env)
 /** Ids that are invalid, impossible in a header, too large, or unknown. */
 const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 
-// The API reports an invalid id. Two of its addresses and the embedded portal take a token and no key.
+// The API reports an invalid id. Two of its addresses and the embedded portal accept a token instead of a key.
 const expectedStatuses = (route: string) =>
   route === 'GET /embed/:programId/portal'
     ? [401]

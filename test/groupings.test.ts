@@ -259,7 +259,7 @@ const whole: GroupsQuery = {
   currency: undefined,
 }
 
-/** One formatter per time zone, because creating one takes longer than reading it. */
+/** One formatter per time zone, because creating a formatter takes longer than using it. */
 const clocks = new Map<string, Intl.DateTimeFormat>()
 
 /** The local time of a moment, `YYYY-MM-DDTHH:MM`, by the runtime's own time zone tables. */
@@ -480,38 +480,41 @@ describe.each([
 const starts = async (changes: Partial<GroupsQuery>) =>
   (await readGroups(db, programId, { ...whole, ...changes })).total.intervals?.map(({ start: begins }) => begins)
 
-test.for(['Europe/Berlin', 'America/New_York'])("days are in UTC if the session's time zone is %s", async (zone) => {
-  const filters = { country: 'DE', device: 'mobile' }
-  const statements = [
-    performanceStatement(programId, { period: 'all' }, Date.parse('2026-04-06T12:20:00Z')),
-    performanceStatement(programId, { dateFrom: seen.dateFrom, dateTo: seen.dateTo }, start),
-    ...(['day', 'month'] as const).map((interval) =>
-      groupsStatement(programId, { ...whole, groupBy: 'country', interval }),
-    ),
-    ...[{}, filters].flatMap((filter) =>
-      overviewStatements(
-        { id: programId, createdAt: new Date(start) },
-        { ...seen, filters: filter },
-        Date.parse('2026-03-30T12:20:00Z'),
+test.for(['Europe/Berlin', 'America/New_York'])(
+  "days are in UTC even if the session's time zone is %s",
+  async (zone) => {
+    const filters = { country: 'DE', device: 'mobile' }
+    const statements = [
+      performanceStatement(programId, { period: 'all' }, Date.parse('2026-04-06T12:20:00Z')),
+      performanceStatement(programId, { dateFrom: seen.dateFrom, dateTo: seen.dateTo }, start),
+      ...(['day', 'month'] as const).map((interval) =>
+        groupsStatement(programId, { ...whole, groupBy: 'country', interval }),
       ),
-    ),
-    statementOf('click', { programId, isTest: false, country: 'DE' }, { limit: 1000 }),
-  ]
-  const readAs = async (session: string) => {
-    await sql.query(`set timezone to '${session}'`)
-    const results = []
-    for (const statement of statements) {
-      const { sql: text, parameters } = statement.compile()
-      const { rows } = await sql.query<object>(text, [...parameters])
-      results.push(rows)
+      ...[{}, filters].flatMap((filter) =>
+        overviewStatements(
+          { id: programId, createdAt: new Date(start) },
+          { ...seen, filters: filter },
+          Date.parse('2026-03-30T12:20:00Z'),
+        ),
+      ),
+      statementOf('click', { programId, isTest: false, country: 'DE' }, { limit: 1000 }),
+    ]
+    const readAs = async (session: string) => {
+      await sql.query(`set timezone to '${session}'`)
+      const results = []
+      for (const statement of statements) {
+        const { sql: text, parameters } = statement.compile()
+        const { rows } = await sql.query<object>(text, [...parameters])
+        results.push(rows)
+      }
+      await sql.query('reset timezone')
+      return results
     }
-    await sql.query('reset timezone')
-    return results
-  }
-  const inUtc = await readAs('UTC')
-  expect(inUtc.map(({ length }) => length > 0)).not.toContain(false)
-  expect(await readAs(zone)).toEqual(inUtc)
-})
+    const inUtc = await readAs('UTC')
+    expect(inUtc.map(({ length }) => length > 0)).not.toContain(false)
+    expect(await readAs(zone)).toEqual(inUtc)
+  },
+)
 
 test('intervals follow the time zone and have no gaps', async () => {
   expect(await starts({ interval: 'week', from: '2026-03-11', to: '2026-03-23' })).toEqual([

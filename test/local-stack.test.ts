@@ -129,7 +129,7 @@ const ownAddress = Object.values(networkInterfaces())
   .find((address) => address?.family === 'IPv4' && !address.internal)?.address
 
 test.skipIf(ownAddress === undefined).each(['queueUrl', 'databaseUrl', 'baseUrl'])(
-  'its %s accepts connections from loopback only',
+  'its %s accepts connections only from loopback',
   async (name) => {
     const own = new URL(String(sandbox[name]))
     const reach = async (host: string) => {

@@ -55,7 +55,7 @@ test("a migration under load doesn't lose acknowledged calls", { timeout: 120_00
   const heard = await callers.stop()
   await stack.scheduled('count-clicks')
   expect(await lossesOf(stack.sql, heard)).toEqual([])
-  // A caller can start a sale before the migration and get its answer afterwards.
+  // A caller can start a sale before the migration and get its answer after it.
   const surelyAfter = heard.sales.slice(salesAtMigration + 3)
   const { rows } = await stack.sql.query<{ id: string }>('select transaction_id as id from next_sales')
   expect(rows.map(({ id }) => id)).toEqual(expect.arrayContaining(surelyAfter))

@@ -295,7 +295,7 @@ test('with "never" nothing is mailed, not even pending notifications', async () 
   expect(await send()).toBe(0)
 })
 
-/** Requests a dashboard page as this person or signed out. */
+/** Requests a dashboard page, signed in as this person or signed out. */
 async function page(path: string, init: { as?: Person; fields?: Record<string, string> } = {}) {
   const headers = { ...(init.as && { ...sessionCookieOf(init.as.token), origin: env.BASE_URL }) }
   const body = init.fields && { method: 'POST', body: new URLSearchParams(init.fields) }
@@ -400,7 +400,7 @@ test('a mail event with a wrong signature is refused and unsubscribes nobody', a
   expect(unset.status).toBe(503)
 })
 
-test('a partner can get an e-mail for each commission at once, sent by the call that created it', async () => {
+test('a partner can get an immediate e-mail for each commission, sent by the call that created it', async () => {
   await choose({ earned: 'at_once' })
   await program.soldBy(0, 5000)
   const { rows } = await sql.query<{ id: string }>(

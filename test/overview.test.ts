@@ -284,7 +284,7 @@ test('the current period is compared with the same part of the previous period',
           [-20, 0],
           [20, 1],
         ] as const) {
-          // Moves time on by a day for hourly figures, and by a week for daily ones.
+          // Moves time forward by a day for hourly figures, and by a week for daily ones.
           const now = noon.getTime() + (interval === 'day' ? 7 : 1) * 86_400_000 + minutes * 60_000
           const range =
             interval === 'day' ? { period: '7d' as const } : { dateFrom: new Date(now), dateTo: new Date(now) }

@@ -110,7 +110,7 @@ async function load<Exports>(file: string): Promise<Exports> {
   return import(outfile)
 }
 
-/** Functions of a shop's server, called as its own code would. */
+/** Functions of a shop's server, called in the way that its own code would call them. */
 type Actions = Record<string, (...args: unknown[]) => Promise<unknown>>
 
 async function respond(outgoing: ServerResponse, response: Response): Promise<void> {

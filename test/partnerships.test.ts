@@ -55,7 +55,7 @@ async function inviting(email: string, typed = 'Typed name') {
 }
 
 describe('adding a partner', () => {
-  test("creates one for this program only: a second program that adds the address doesn't find out or change anything", async () => {
+  test("creates one only for this program: a second program that adds the address doesn't find out or change anything", async () => {
     const email = `grace-${crypto.randomUUID()}@example.com`
     const [first, second] = [await inviting(email, 'Grace'), await inviting(email.toUpperCase(), 'Buy at eve.example')]
     expect(second.partnerId).not.toBe(first.partnerId)

@@ -21,7 +21,7 @@ const { databaseUrl, neon, sql } = await startEndpoint('workers')
 const pool = openConnections(databaseUrl, 8)
 
 interface Mistake {
-  /** Seeds of histories that reveal the mistake. They run first, all at once. */
+  /** Seeds of histories that reveal the mistake. They run first, all at the same time. */
   known: number[]
   /** The length of these histories, by default 20. */
   steps?: number

@@ -267,7 +267,7 @@ describe("connecting the deployment's own account", () => {
     expect(await connected()).toEqual([programId])
   })
 
-  test('connects one program only, even if several send their codes at once, and no page shows the account', async () => {
+  test('connects only one program, even if several send their codes at once, and no page shows the account', async () => {
     const asked = []
     for (let number = 0; number < 5; number++) asked.push(await codeFor())
     const answers = await Promise.all(asked.map(({ code }) => report(coded(code))))

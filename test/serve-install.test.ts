@@ -74,7 +74,7 @@ test('a failed nightly backup is reported and keeps the old backups, and a succe
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const created of [backups, stubs]) mkdirSync(created)
-  // The first night starts at once, and the script ends before the second.
+  // The script starts the first night immediately, and ends before the second.
   writeFileSync(path.join(stubs, 'sleep'), '#!/bin/sh\nmkdir "$NIGHT"\n', { mode: 0o755 })
   const old = path.join(backups, 'svc-2026-01-01.sql.gz')
   writeFileSync(old, '')

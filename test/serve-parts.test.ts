@@ -129,7 +129,7 @@ describe('the programs of the embedded PostgreSQL', () => {
     expect(findSystemPrograms(dataOf(major), folders)).toBe(found)
   })
 
-  test('data of another major version is refused with the way to move it', () => {
+  test('data of another major version is refused with instructions for moving it', () => {
     requireSameMajor(dataOf('18'), current)
     expect(() => requireSameMajor(dataOf('18'), next)).toThrow(
       /^PostgreSQL 18 created the data in .*, but this is PostgreSQL 19\. Install PostgreSQL 18, or move the data to 19/,

@@ -57,7 +57,7 @@ test.each(answers)('%s %s is readable by its intended audience', async (method, 
   expect(await headersOf(method, path)).toEqual(headers)
 })
 
-test('any page may load the script but no other file', async () => {
+test('any page may load the script, but no other file', async () => {
   expect(await headersOf('GET', '/js/svc-tracker.js')).toMatchObject({
     ...open,
     status: 200,

@@ -526,7 +526,7 @@ test('an event of another account changes nothing, whatever program and visitor 
   expect(await victims()).toBe(before)
 })
 
-test('only roles that see payouts see their amounts in webhook deliveries', async () => {
+test('only roles that can see payouts see the amounts of payouts in webhook deliveries', async () => {
   await stack.sql.query(
     `update webhook_messages set type = 'payout.paid', data = '{"amount_cents": 987654321}' where program_id = $1 and id = $2`,
     [victim.programId, own[':messageId']],

@@ -93,7 +93,7 @@ describe('attribution', () => {
     },
   )
 
-  test('a lead followed at once by a sale is attributed', async () => {
+  test('a lead that is immediately followed by a sale is attributed', async () => {
     const clickId = await api.click(program)
     const sale = newSale()
     const [lead, sold] = await Promise.all([

@@ -154,7 +154,7 @@ test.each([
   expect(await rolesOn(programId, invited.token)).toEqual([])
 })
 
-test('a removed member loses all access at once, stays listed, and can return with a new invitation', async () => {
+test('a removed member loses all access immediately, stays listed, and can return with a new invitation', async () => {
   const { workspaceId, programId, owner, members } = await workspaceWith('guest')
   const [guest] = members
   if (!guest) throw new Error('no guest')
@@ -176,7 +176,7 @@ test('a removed member loses all access at once, stays listed, and can return wi
   expect(await rolesOn(programId, guest.token)).toEqual(['member'])
 })
 
-test('a program is shared with members of its own workspace only', async () => {
+test('a program is shared only with members of its own workspace', async () => {
   const { programId } = await workspaceWith()
   const stranger = await person()
   await openProgram(db, { programId, userId: stranger.userId, role: 'admin' })

@@ -21,7 +21,7 @@ const whole = (minimum: number, maximum: number, message: string) =>
   z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
 
 const discount = z.strictObject({
-  percent_off: z.optional(z.number().check(z.gt(0, 'must be above 0'), z.lte(100, 'must be 100 at most'))),
+  percent_off: z.optional(z.number().check(z.gt(0, 'must be above 0'), z.lte(100, 'must be at most 100'))),
   amount_off_cents: z.optional(whole(1, maxAmountCents, `must be an integer from 1 to ${maxAmountCents}`)),
   duration: oneOf(['once', 'repeating', 'forever']),
   duration_in_months: z.optional(whole(1, 1200, 'must be 1 to 1200 months')),

@@ -196,7 +196,7 @@ async function countTogether(sql: pg.Client, programId: number): Promise<void> {
   await sql.query('reset work_mem')
 }
 
-/** Inserts a sale of each customer who bought, with its commission, and the uncounted rows of leads and sales. */
+/** Inserts a sale for each customer who bought, with its commission, and the uncounted rows of leads and sales. */
 async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: number): Promise<void> {
   await sql.query(
     `with sale as (
@@ -232,7 +232,7 @@ async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: n
   )
 }
 
-/** One run pays the due amounts once. Afterwards half as much becomes due again. */
+/** One run pays the due amounts once. Afterward, half as much becomes due again. */
 async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   const approve = async () => {
     const { rows } = await sql.query<{ more: boolean }>('select more from approve_due_commissions(9000)')

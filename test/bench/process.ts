@@ -26,7 +26,7 @@ import { bareServer } from './bare.ts'
 interface Options {
   database: { DATABASE_URL: string; NEON_ENDPOINT: string; AUTH_SECRET: string }
   secrets: Secrets
-  /** The bare server's program. */
+  /** The program that the bare server serves, with its credentials. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
   /** Skips the work after the answer to a refund. */
   sendsNothing?: boolean

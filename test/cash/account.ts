@@ -267,7 +267,7 @@ export class StripeAccount {
   }
 
   /**
-   * Completes a checkout with a single payment. `invoiced` creates its invoice afterwards. `intentMetadata` also attaches the metadata to
+   * Completes a checkout with a single payment. `invoiced` creates its invoice afterward. `intentMetadata` also attaches the metadata to
    * the payment intent. `paid: later` completes with a pending payment, which arrives or fails later. A price of 0 doesn't need a payment.
    */
   checkout(

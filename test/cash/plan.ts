@@ -161,7 +161,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   joins: boolean
   /** Manual adjustments after the first part, in the currency's minor unit. A deduction is negative. */
   adjustments: { partner: 0 | 1; amount: number }[]
-  /** The rules of the first partner and of the second one's group, in the first part and afterwards. */
+  /** The rules of the first partner and of the second one's group, in the first part and after it. */
   rules: { before: (RulePlan | null)[]; after: (RulePlan | null)[] } | null
   /** The rules of the first partner and of the second one's group for a product's or price's id. */
   productRules: { product_id: string; rule: RulePlan }[][] | null

@@ -6,8 +6,8 @@ import { seeded } from './random.ts'
 import type { World } from './world.ts'
 
 /**
- * Creates accounts with mail for the first partner and a workspace member. The partner gets mails at once, and the member gets a daily mail
- * about reviews.
+ * Creates accounts with mail for the first partner and a workspace member. The partner gets immediate mails, and the member gets a daily
+ * mail about reviews.
  */
 export async function addReaders(world: World, { programId, partnerIds }: LedgerProgram): Promise<void> {
   const { pool, service, db } = world

@@ -75,7 +75,7 @@ export function adjust(history: History): Step {
   const currency = history.random.pick(currencies) ?? 'usd'
   const amount = history.random.integer(1, 8000) * (history.random.chance(0.5) ? 1 : -1)
   return {
-    // Payouts follow the order of credits, so no two commissions are credited at once.
+    // Payouts follow the order of credits, so no two commissions are credited at the same time.
     touches: ['approvals'],
     alone: true,
     run: async () => {

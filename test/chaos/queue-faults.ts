@@ -46,7 +46,7 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
       response.writeHead(answered.status, { 'content-type': jsonType })
       return void response.end(text)
     }
-    // A message without a visibility timeout is delivered to the next reader at once.
+    // A message without a visibility timeout is immediately delivered to the next reader.
     const changed = { ...(JSON.parse(body) as object), WaitTimeSeconds: 0, ...(faulty && { VisibilityTimeout: 0 }) }
     const answered = await forward(JSON.stringify(changed))
     const { Messages = [], ...rest } = (await answered.json()) as { Messages?: object[] }

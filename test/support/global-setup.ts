@@ -29,8 +29,8 @@ const memory = '/dev/shm'
 const roomWanted = 6 * 2 ** 30
 
 /**
- * The folder of the databases, in memory if the machine has enough. Each database has 800 files, and a file system on disk takes five times
- * the processor time for them.
+ * The folder of the databases, in memory if the machine has enough. Each database has 800 files, and a file system on disk needs five times
+ * as much processor time for them.
  */
 function placeOfDatabases(): string {
   try {
@@ -67,7 +67,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
-  // Runs once for a new checkout, because several test files would do it otherwise.
+  // Runs once for a new checkout, because several test files would otherwise do it.
   const unpacking = unpackChromium()
   // The setup awaits this when the database is ready.
   bundling.catch(() => {})

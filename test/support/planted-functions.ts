@@ -6,7 +6,7 @@ import type pg from 'pg'
  */
 export type FunctionMistakes = Readonly<Record<string, string>>
 
-/** The error of a mistake that doesn't run. Without this check, tests would take it for the mistake itself. */
+/** The error of a mistake that doesn't run. Without this check, tests would mistake this error for a finding. */
 export const unrunnable = /ReferenceError|SyntaxError|is not a function|"code":"42/
 
 interface FunctionRow {

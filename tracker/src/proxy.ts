@@ -66,10 +66,10 @@ const scripts: Record<string, Route> = { '?links': 'paymentLinks', '?consent': '
 const scriptOf = ({ url }: Request) => scripts[new URL(url).search] ?? 'script'
 
 /**
- * Creates a handler that serves script, click and browser lead at one address of the page's own domain. GET is the script: with `?links`
- * the one for payment links, with `?consent` the one that can revoke consent. The fields of a POST distinguish a click, a lead and a
- * revoked consent. A revoked consent deletes the cookies. So any address works, and `svc init` generates one that no block list knows. The
- * handler forwards the visitor's address, place and user agent, but no cookie.
+ * Creates a handler that serves the script and forwards clicks and browser leads, all at one address on the page's own domain. GET is the
+ * script: with `?links` the one for payment links, with `?consent` the one that can revoke consent. The fields of a POST distinguish a
+ * click, a lead and a revoked consent. A revoked consent deletes the cookies. So any address works, and `svc init` generates one that no
+ * block list knows. The handler forwards the visitor's address, place and user agent, but no cookie.
  *
  * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A copy is in a second cookie that no script
  * can read. If a browser drops the first cookie, like Safari after seven days for suspected trackers, the script's response restores it

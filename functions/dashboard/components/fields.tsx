@@ -19,9 +19,9 @@ interface FieldProps {
   autofocus?: boolean
   minlength?: number
   maxlength?: number
-  /** The number of lines, if the field takes several. */
+  /** The number of lines, if the field has several. */
   rows?: number
-  /** Whether a file field takes several files. */
+  /** Whether a file field accepts several files. */
   multiple?: boolean
   options?: readonly (readonly [value: string, label: string])[]
 }
@@ -192,7 +192,7 @@ export function FormDetails({ summary, open, primary, children, ...props }: Prop
 
 interface RowMenuProps {
   label: string
-  /** The start of the addresses of its forms with fields. The menu is open after it refused one of them. */
+  /** The prefix of the addresses of the menu's forms. The menu stays open after one of these forms was refused. */
   posts?: string
 }
 

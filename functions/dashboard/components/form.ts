@@ -58,7 +58,7 @@ export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
 
 const keepPage = (c: Context, page: RefusedVariables['formPage']) => c.set('formPage', page)
 
-/** Thrown by a handler. The form shows these errors at its fields. */
+/** Thrown by a handler. The form shows these errors next to its fields. */
 export class FormRefusal extends ApiError {
   readonly errors: Record<string, string>
 

@@ -57,7 +57,7 @@ function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<Pa
   )
 }
 
-/** The script asks here before it sends a form. */
+/** The dialog in which the script asks before it sends a form. */
 function Question() {
   const { t } = useTexts()
   return (
@@ -73,7 +73,7 @@ function Question() {
   )
 }
 
-/** The script shows a partner or a sale here, beside its list. */
+/** The dialog in which the script shows a partner or a sale beside its list. */
 function Drawer() {
   return (
     <dialog id="drawer" class="drawer">
@@ -234,7 +234,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
   )
 }
 
-/** Leads from a page below a list or another entry of the navigation back to it. */
+/** Links from a page below a navigation entry, such as a list, back to that entry. */
 function Crumb({ groups, current, path }: { groups: NavGroup[]; current: string | undefined; path: string }) {
   const entry = groups.flatMap(({ items }) => items).find(({ href }) => href === current)
   if (!entry || path === entry.href) return null

@@ -76,7 +76,7 @@ export function languageOf(c: PageContext, programLanguage?: string | null): Lan
   return chooseLanguage(choices, c.req.header('accept-language'))
 }
 
-/** Requires a signed-in person. Redirects other people to the sign-in page, which returns here afterwards. */
+/** Requires a signed-in person. Redirects other people to the sign-in page, which sends them back afterward. */
 export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) return c.redirect(signInPath(c), 303)

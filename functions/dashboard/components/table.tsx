@@ -87,7 +87,7 @@ export function Table<Row>({
   )
 }
 
-/** A checkbox of the script that selects all rows of the page. */
+/** A checkbox that selects all rows of the page. Only the script shows it. */
 function SelectAll({ label }: { label: string }) {
   return (
     <>

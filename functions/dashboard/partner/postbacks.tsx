@@ -290,7 +290,7 @@ async function renderPostback(
   )
 }
 
-/** Sends due postbacks at once. */
+/** Sends due postbacks immediately. */
 const wake = (c: PartnerContext, { programId }: EndpointOwner) =>
   sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
 

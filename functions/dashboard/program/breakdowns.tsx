@@ -19,7 +19,7 @@ interface BreakdownsProps {
   allPartners: string
 }
 
-/** The top values by the metric. Each links to the page filtered by it. */
+/** The top values by this metric. Each value links to the page filtered by it. */
 export function Breakdowns({ names, overview, format, isFilter, addressWith, allPartners }: BreakdownsProps) {
   const { metric } = overview
   return (

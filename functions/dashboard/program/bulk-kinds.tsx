@@ -42,13 +42,13 @@ interface Kind {
   list: BulkList
   /** The button's text, such as `Approve`. */
   verb: string
-  /** The state of the rows afterwards, such as `approved`. */
+  /** The state of the rows after the action, such as `approved`. */
   done: string
   /** Describes the effect. */
   text: Child
   /** Rows per request. */
   partSize: number
-  /** Whether the effect stays forever. */
+  /** Whether the effect is permanent. */
   isFinal?: true
   /** Filters that the kind needs, such as the state of its rows. */
   filters?: BulkSettings

@@ -487,7 +487,7 @@ function OutcomeBadge({ outcome }: { outcome: Outcome | null }) {
   return <Badge tone={tone}>{name}</Badge>
 }
 
-/** Returns the parts of a row that people recognize. */
+/** Returns the values by which people recognize a row. */
 function contentOf({ fields, source_id: id }: ImportRow): string {
   const named = ['name', 'email', 'code', 'processor_customer_id', 'customer_key', 'partner'].flatMap((field) => {
     const value = fields[field]

@@ -351,7 +351,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
   )
 }
 
-/** Sends due deliveries at once. */
+/** Sends due deliveries immediately. */
 const wake = (c: ProgramContext) => sendSoon(c.env, [{ program_id: c.get('program').id, due_at: 0 }])
 
 pages.post('/webhooks/:endpointId', requireProgram('webhook:manage'), form(endpointForm, endpointPage), async (c) => {

@@ -33,7 +33,7 @@ function secretIn(text: string, others: string[] = []): string[] {
   throw new InvalidArgumentError('Give a secret that begins with whsec_.')
 }
 
-/** Returns the headers of a webhook according to Standard Webhooks, with a signature by each secret. */
+/** Returns the headers of a webhook according to Standard Webhooks, with one signature for each secret. */
 function signed(id: string, body: string, secrets: string[]): Record<string, string> {
   const timestamp = String(Math.floor(Date.now() / 1000))
   const signatureBy = (secret: string) => {

@@ -1,4 +1,4 @@
-/** Copies and shares, writes local times, confirms and sends forms once, closes menus, and presses buttons by keys. */
+/** Copies and shares text, shows local times, asks for confirmation, sends each form once, closes menus, and lets keys press buttons. */
 export const basics = String.raw`
 document.addEventListener('click', async (event) => {
   const button = event.target.closest('[data-copy]')

@@ -24,7 +24,7 @@ function placeOf(element) {
   return steps.length > 0 ? 'main > ' + steps.join(' > ') : undefined
 }
 
-/** Shows another page in the place of this one. */
+/** Shows another page in place of this one. */
 function show(page, address) {
   const next = page.querySelector('main')
   if (!next) return location.assign(address)

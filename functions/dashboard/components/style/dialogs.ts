@@ -1,6 +1,6 @@
 const css = String.raw
 
-/** The search, the question before an action, the drawer, and the bar of a page that loads. */
+/** The search, the question before an action, the drawer, and the progress bar of a loading page. */
 export const dialogs = css`
   dialog {
     width: min(36rem, 92vw);
