@@ -34,7 +34,7 @@ export interface Postgres {
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
 }
 
-/** A query built with `kysely` of lib/kysely.ts, or a call to a database function. */
+/** A query built with `kysely` from lib/kysely.ts, or a call to a database function. */
 export type Statement<Row> = Compilable<Row>
 
 type RowsOf<Statements extends readonly Statement<unknown>[]> = {
@@ -157,7 +157,8 @@ const queryId = { queryId: '' }
 
 /**
  * Builds a call to a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass `json` and `jsonb` as
- * JSON text, and `bytea` as bytes. Arguments are passed by position, because named arguments would make a lead a tenth slower in Postgres.
+ * JSON text, and `bytea` as bytes. Arguments are passed by position, because with named arguments, Postgres would take 10% longer to record
+ * a lead.
  */
 export function call<Name extends keyof DatabaseFunctions>(
   name: Name,

@@ -9,7 +9,7 @@ export const languages = {
 
 export type Language = keyof typeof languages
 
-/** The languages in the order of their choice on forms. The database allows the same ones. */
+/** The languages in the order in which forms list them. The database allows the same languages. */
 export const languageCodes = ['en', 'de', 'fr', 'es', 'pt'] as const satisfies Language[]
 
 /** The languages as the options of a form, each with its own name. */

@@ -1,10 +1,10 @@
 /**
- * All mails to others that a person can cause, with their limits per day. Recipients are mailboxes, so plus tags and Gmail's dots do not
- * create another recipient.
+ * All mails to other people that a person can trigger, with their limits per day. Recipients are mailboxes, so plus tags and Gmail's dots
+ * do not create another recipient.
  */
 export const mailBounds = {
   /**
-   * Invitations to a workspace or a program, and confirmations of applications: from one workspace, and from one account over all its
+   * Invitations to a workspace or a program, and confirmations of applications: from one workspace, and from one account across all its
    * workspaces. These mails require an owner with a confirmed address. A day is a UTC day. Invitations in bulk wait for the next day.
    */
   workspace: { perRecipient: 3, perWorkspace: 100 },

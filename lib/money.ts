@@ -26,7 +26,7 @@ export function currencyExponent(currency: string): number {
   return exponents.get(currency) ?? 2
 }
 
-/** Converts an amount from minor units to a decimal number of the major unit: 1050 cents of usd are 10.5. */
+/** Converts an amount from minor units to a decimal number in the major unit: 1050 cents of usd are 10.5. */
 export function majorUnits(amountCents: number, currency: string): number {
   return Number(`${amountCents}e-${currencyExponent(currency)}`)
 }

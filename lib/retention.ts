@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 
 /**
- * How long each kind of row is kept. The function `apply-retention` deletes older rows. Rows with their own expiry, such as sessions, are
- * deleted when they expire. Individual clicks have CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). Rules of the database need three
- * further terms: `audit_log_begins()`, `money_kept()` and `notifications_begin()`.
+ * How long the service keeps each kind of row. The function `apply-retention` deletes older rows. Rows with their own expiry, such as
+ * sessions, are deleted when they expire. Individual clicks have CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). Rules of the database
+ * need three further terms: `audit_log_begins()`, `money_kept()` and `notifications_begin()`.
  */
 export const terms = {
   used_forms: '1 day',

@@ -56,8 +56,8 @@ create table accounts (
 );
 create index accounts_user_id_idx on accounts (user_id);
 
--- The secret of a person's two-factor codes and their recovery codes, encrypted with AUTH_SECRET. `verified` after the
--- first correct code.
+-- A person's two-factor secret and recovery codes, encrypted with AUTH_SECRET. `verified` is true once the person has entered a correct
+-- code.
 create table two_factors (
   id text primary key,
   user_id text not null references users (id) on delete cascade,

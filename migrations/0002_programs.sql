@@ -53,13 +53,13 @@ create table programs (
   -- The types that the program's webhook endpoints subscribe to, or null if it has none (functions/1_base/webhooks.sql). The
   -- column is here because the writes that send webhooks read this row anyway.
   webhook_types text[],
-  -- The number of changes of the program's commission rules. A sale reads this row anyway, and chooses among the rules of this version.
+  -- The number of changes to the program's commission rules. A sale reads this row anyway, and chooses among the rules of this version.
   rules_version integer not null default 0,
   -- The language of the pages and mails for partners, unless they chose one. Null means the language of their browser.
   language language_code,
   -- Whether the code or the click decides if a sale has one partner's code and another partner's link referred the customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
-  -- The number of the key that the proxies on the program's own domain sign with. The key before it is valid until
+  -- The number of the key that the proxies on the program's own domain sign with. The previous key is valid until
   -- `previous_proxy_key_until`.
   proxy_key_number integer not null default 0,
   previous_proxy_key_until timestamptz,
@@ -72,16 +72,16 @@ create table programs (
   ),
   -- Whether the embedded portal hides all amounts, for programs that reward partners with credit.
   embed_hides_money boolean not null default false,
-  -- The last time in shadow mode. Without an end, the program is in shadow mode now: it computes commissions and credits nothing
+  -- The latest period in shadow mode. Without an end, the program is in shadow mode now: it computes commissions and credits nothing
   -- (functions/2_ledger/shadow-mode.sql).
   shadow_since timestamptz,
   shadow_ended_at timestamptz check (shadow_ended_at >= shadow_since),
-  -- The times in shadow mode before the last one.
+  -- The earlier periods in shadow mode.
   earlier_shadow_times tstzmultirange not null default '{}',
   created_at timestamptz not null default now(),
   -- When an archive of another program filled this one. Earlier notifications and the earlier audit log stayed there.
   moved_in_at timestamptz,
-  -- The ids of that program, and of those that it was filled from before.
+  -- The ids of that program, and of the programs whose archives had filled that one.
   former_ids bigint[] not null default '{}' check (cardinality(former_ids) <= 20),
   -- When its workspace was deleted.
   deleted_at timestamptz,
@@ -308,8 +308,8 @@ create unique index partner_invitations_open_key on partner_invitations (program
 create index partner_invitations_email_idx on partner_invitations (email, id)
   where accepted_at is null and declined_at is null and revoked_at is null;
 
--- A link without a partner or program is a configuration mistake, and its clicks get the answer `invalid_link`. Imported links can be
--- incomplete. The partner of a complete link belongs to the same program.
+-- A link without a partner or program is a configuration mistake, and the service refuses its clicks with `invalid_link`. Imported links
+-- can be incomplete. The partner of a complete link belongs to the same program.
 create table referral_links (
   id bigint generated always as identity primary key,
   -- Codes that begin with svc-test- belong to test links, which have no rows.
@@ -361,7 +361,7 @@ create index partner_codes_partner_idx on partner_codes (program_id, partner_id)
 create index partner_codes_to_switch_off_idx on partner_codes (program_id, id)
   where promotion_code_id is not null and revoked_at is not null and disabled_at_processor_at is null;
 
--- Programs and networks that the operator blocks for a time (`npm run block`). Ended blocks stay as a record for two years.
+-- Programs and networks that the operator blocks for some hours (`npm run block`). Ended blocks stay as a record for two years.
 create table blocks (
   id bigint generated always as identity primary key,
   program_id bigint references programs (id) on delete cascade,

@@ -34,7 +34,7 @@ create table customers (
   signup_date timestamptz,
   lead_event_id bigint,
   first_purchase_date timestamptz,
-  -- When an import created them. Their lead and first purchase before that belong to the former service and no figure counts them.
+  -- When an import created them. If their lead and first purchase are older, they belong to the former service, and no figure counts them.
   imported_at timestamptz,
   created_at timestamptz not null default now(),
   -- A further click does not count as a change, so it doesn't need a new index entry (functions/1_base/changes.sql).
@@ -191,8 +191,8 @@ create table link_clicks (
   primary key (program_id, link_id)
 ) with (fillfactor = 50);
 
--- The same per month (UTC) of the click, so that a month's events can be dropped without reading them. `-infinity` holds the sum of the
--- dropped months.
+-- The same counts by the month (UTC) of the click, so that a month's events can be dropped without reading them. `-infinity` holds the sum
+-- of the dropped months.
 create table link_months (
   program_id bigint not null,
   link_id bigint not null,

@@ -82,7 +82,7 @@ create table sales (
   processor_invoice_id text,
   processor_customer_id text,
   additional_data jsonb,
-  -- The request that recorded it. If the answer was lost, a repeated request finds its own sale by this.
+  -- The request that recorded it. If the answer was lost, a repeated request finds its own sale by this id.
   request_id uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -253,10 +253,10 @@ create table commissions (
   -- The payout that paid its last part (functions/2_ledger/payout-lines.sql).
   payout_id bigint,
   rejected_at timestamptz,
-  -- The time since when it is held for review (functions/3_commissions/flags.sql), and the time of its first check.
+  -- The time since which it is held for review (functions/3_commissions/flags.sql), and the time of its first check.
   held_at timestamptz,
   flags_checked_at timestamptz,
-  -- The rule of a lead's commission, if it was not the program's own amount. A sale stores its rule itself.
+  -- The rule that set a lead's commission. Null if the program's own amount applied. For a sale, the sale's row has the rule.
   lead_rule_id bigint,
   -- The code of its sale.
   code_id bigint,

@@ -41,8 +41,8 @@ create index daily_totals_unfolded_idx on daily_totals (day) where slot > 0;
 create index daily_money_unfolded_idx on daily_money (day) where slot > 0;
 
 -- Totals by the values of clicks: link, country, device, referring site, campaign. Calls never write them. A scheduled count does
--- (functions/reads/counting.sql), from `uncounted_clicks` and `uncounted_figures`. `all` is the whole of a program. A click without a value
--- of a grouping counts only for `all`. So readers subtract to find the events without a value.
+-- (functions/reads/counting.sql), from `uncounted_clicks` and `uncounted_figures`. `all` stands for the whole program. A click without a
+-- value of a grouping counts only for `all`. So readers subtract to find the events without a value.
 create type grouping_name as enum (
   'all', 'partner', 'link', 'code', 'country', 'device', 'browser', 'referrer', 'page',
   'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'
@@ -80,7 +80,7 @@ create index grouped_totals_partner_idx on grouped_totals (program_id, value) wh
 create index grouped_totals_link_idx on grouped_totals (program_id, value) where grouping_name = 'link' and span = 'month';
 create index grouped_totals_code_idx on grouped_totals (program_id, value) where grouping_name = 'code' and span = 'month';
 
--- The days of each metric by quarters of an hour, for ranges that begin or end within a day. A quarter is the smallest step between time zones.
+-- The days of each metric by quarter-hours, for ranges that begin or end within a day. A quarter is the smallest step between time zones.
 -- `quarters` are the numbers (0 to 95, ascending) of quarters with changes, and `sums` are the running totals at their ends.
 create table grouped_quarters (
   program_id bigint not null,
@@ -120,7 +120,7 @@ create table uncounted_figures (
   refunded_cents bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
--- The values of the click of each counted customer, by grouping. They are written with the first counted lead or sale, so that later ones
+-- The click values of each counted customer, by grouping. They are written with the first counted lead or sale, so that later ones
 -- count for the same values even after the click is deleted.
 create table customer_origins (
   program_id bigint not null,

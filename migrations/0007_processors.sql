@@ -7,7 +7,7 @@ create table processor_connections (
   -- The unguessable id in its webhook address, and the account of its events in the tables below.
   account_id text primary key check (account_id ~ '^conn_[A-Za-z0-9_-]{43}$'),
   program_id bigint not null references programs (id),
-  -- A row of the table in lib/processors/connections.ts.
+  -- The processor's name in lib/processors/processors.ts.
   processor text not null check (processor ~ '^[a-z]{2,30}$'),
   -- The key that signs its webhooks, encrypted (lib/processors/seal.ts). Null until somebody pastes it.
   secret bytea,
@@ -49,7 +49,7 @@ create table processor_customer_metadata (
   customer_key text,
   reported_at timestamptz not null,
   event_id text not null,
-  -- At the processor. Events of earlier payments still arrive for days.
+  -- True if the processor has deleted the customer. Events about earlier payments still arrive for days after that.
   is_deleted boolean not null,
   primary key (account_id, livemode, processor_customer_id)
 );

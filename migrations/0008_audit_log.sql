@@ -57,7 +57,7 @@ create table audits (
   rules integer not null
 );
 
--- The rows that broke a rule in the latest audit: the first twenty for each rule and program, and the number of all.
+-- The rows that broke a rule in the latest audit: the first twenty for each rule and program, and the total number.
 create table audit_findings (
   program_id bigint not null,
   id bigint generated always as identity,

@@ -10,7 +10,7 @@ create table imports (
     constraint imports_source check (source in ('rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', 'dub', 'csv', 'archive')),
   state text not null default 'reading'
     constraint imports_state check (state in ('reading', 'planned', 'applying', 'applied', 'undoing', 'undone', 'failed')),
-  -- The reason of the failure and its remedy.
+  -- The reason for the failure and its remedy.
   problem text check (length(problem) <= 1000),
   -- Its files with the headings that were matched to fields, so that a person can correct them.
   files jsonb,
@@ -160,5 +160,6 @@ create type compared_commission as (
   currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[]
 );
 
--- A commission of one of the two sides that no payment has paired yet, with its position on that side. Counterparts have the same group.
+-- A commission on one of the two sides that is not paired by a payment yet, with its position on that side. Counterparts have the same
+-- group.
 create type unpaired_commission as (is_former boolean, place bigint, at timestamptz, group_key text);

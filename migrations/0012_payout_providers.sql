@@ -39,7 +39,8 @@ create table payout_batches (
   status text not null default 'sending' check (status in ('sending', 'sent', 'done', 'stopped')),
   -- Why the last call failed; null if it worked.
   problem text,
-  -- When the service continues it. A worker that continues it moves this ahead, so no second one does at the same time.
+  -- When the service continues it. A worker that continues it moves this time forward, so that no other worker continues it at the same
+  -- time.
   next_step_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
   primary key (program_id, id),

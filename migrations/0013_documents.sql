@@ -58,7 +58,8 @@ create table accepted_terms (
   partner_id bigint not null,
   version integer not null,
   accepted_at timestamptz not null default now(),
-  -- When the partner withdrew their agreement, also to a version that they accepted with their application. Null if it applies.
+  -- When the partner withdrew their agreement, also to a version that they accepted with their application. Null while the agreement
+  -- applies.
   withdrawn_at timestamptz,
   primary key (program_id, partner_id, version),
   foreign key (program_id, partner_id) references partners (program_id, id),

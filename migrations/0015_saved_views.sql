@@ -5,7 +5,7 @@ create table saved_views (
   -- The path of the list below the program, such as `partners`.
   list text not null check (length(list) between 1 and 60),
   name text not null check (length(name) between 1 and 60),
-  -- The query of the list's address.
+  -- The query of the list's URL.
   query text not null check (length(query) <= 1000),
   saved_at timestamptz not null default now(),
   primary key (program_id, user_id, list, name)

@@ -41,7 +41,7 @@ export async function generateApiKey(
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** Caches the hashes of known keys. In Node, another thread computes digests. Two digests take a fifth of a refund's time. */
+/** Caches the hashes of known keys. Node computes digests on another thread, and two of them take a fifth of the time of a refund call. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 

@@ -11,7 +11,7 @@ import type { Connection } from '../database.ts'
 const refuse = () => Promise.reject(new Error('Transactions are not supported.'))
 
 /**
- * A dialect for better-auth's adapter that sends each statement by itself, like the service's own statements, and never in a transaction.
+ * A dialect for better-auth's adapter that sends each statement on its own, like the service's own statements, and never in a transaction.
  */
 export function dialectOf(connection: Connection): Dialect {
   const single: DatabaseConnection = {

@@ -19,8 +19,8 @@ const sign = ({ AUTH_SECRET }: EmbedEnv, content: string) =>
   `svc_embed_${content}_${base64Url(hmac(`embed:${AUTH_SECRET}`, content))}`
 
 /**
- * Creates a token with which the embedded portal shows one partner for 15 minutes: the ids, the expiry and a MAC. It is not stored. Each
- * use also checks the origin of the surrounding page against the program's current list.
+ * Creates a token that lets the embedded portal show one partner for 15 minutes. It consists of the ids, the expiry and a MAC, and is not
+ * stored. Each use also checks the origin of the surrounding page against the program's current list.
  */
 export function createEmbedToken(
   env: EmbedEnv,
@@ -32,7 +32,7 @@ export function createEmbedToken(
 
 const shape = /^Bearer svc_embed_(([1-9]\d{0,14})_([1-9]\d{0,14})_(\d{1,12}))_[\w-]{43}$/
 
-/** Reads the token of an Authorization header. Throws `unauthorized` for a forged or expired token. */
+/** Reads the token from an Authorization header. Throws `unauthorized` for a forged or expired token. */
 export async function readEmbedToken(env: EmbedEnv, authorization: string | undefined): Promise<Embedded> {
   const [header = '', content = '', programId, partnerId, expires] = shape.exec(authorization ?? '') ?? []
   if (!content || !(await sameHash(header, `Bearer ${sign(env, content)}`)) || Number(expires) * 1000 < Date.now())

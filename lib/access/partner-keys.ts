@@ -68,7 +68,7 @@ export async function createPartnerKey(db: Database, of: PartnerPerson): Promise
   throw new ApiError('conflict', 'You can have at most 5 API keys per program. Revoke one first.')
 }
 
-/** Revokes a key permanently. Throws `not_found` for a key of somebody else. */
+/** Revokes a key permanently. Throws `not_found` for somebody else's key. */
 export async function revokePartnerKey(db: Database, of: PartnerPerson, keyId: number): Promise<void> {
   const deleted = await db.query(
     kysely
@@ -81,7 +81,7 @@ export async function revokePartnerKey(db: Database, of: PartnerPerson, keyId: n
   if (deleted.length === 0) throw new ApiError('not_found', 'You have no API key with this id.')
 }
 
-/** Finds the partner of a key. Throws `unauthorized` for a key that is unknown, revoked or of an ended partnership. */
+/** Finds the partner of a key. Throws `unauthorized` for a key that is unknown or revoked, or that belongs to an ended partnership. */
 export async function checkPartnerKey(
   db: Database,
   keyHash: string,

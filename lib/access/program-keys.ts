@@ -51,7 +51,7 @@ export function apiKeysStatement(programId: number) {
 /** The number of days for which the previous proxy key stays valid after a rotation. */
 export const proxyRotationDays = 7
 
-/** Gives a program a new proxy key. The current key stays valid for the number of days above. The key before it expires at once. */
+/** Gives a program a new proxy key. The current key stays valid for the number of days above. An older key expires at once. */
 export async function rotateProxyKey(db: Database, programId: number): Promise<void> {
   await db.query(
     kysely

@@ -3,7 +3,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 
-/** A person's view of a list: its filters, order and hidden columns as the query of an address. */
+/** A person's view of a list: its filters, order and hidden columns as a URL query. */
 export interface SavedView {
   list: string
   name: string
@@ -12,7 +12,10 @@ export interface SavedView {
 
 const maxViews = 20
 
-/** Saves a person's view. Replaces their view of the list with the same name. Throws `conflict` if they have 20 others of this list. */
+/**
+ * Saves a person's view. Replaces their view of the list with the same name. Throws `conflict` if they already have 20 other views of this
+ * list.
+ */
 export async function saveView(db: Database, programId: number, userId: string, view: SavedView): Promise<void> {
   const { list, name, query } = view
   const others = kysely

@@ -1,6 +1,6 @@
 /** The environment that a function needs to read sessions. */
 export interface SessionEnv {
-  /** The secret that signs session tokens. Every function that reads sessions has the same one. */
+  /** The secret that signs session tokens. Every function that reads sessions has the same secret. */
   AUTH_SECRET: string
 }
 

@@ -40,7 +40,7 @@ const signUpsPerAddress = 30
 /** The minimum response time in milliseconds of requests that must not reveal whether an address has an account. */
 const leastAnswerMs = 500
 
-/** The counter of each path. Reset requests and resets count separately from passwords. */
+/** The counter for each path. Reset requests and resets count separately from passwords. */
 const guardedPaths = new Map<string, 'sign-in' | 'two-factor' | 'reset' | 'verification' | 'sign-up'>([
   ['/sign-in/email', 'sign-in'],
   ['/change-password', 'sign-in'],
@@ -67,7 +67,7 @@ const pathsByEmail: ReadonlySet<string> = new Set([
 /** Paths that only send a mail. */
 const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/send-verification-email'])
 
-/** Paths that create a session before they ask for a code. If the account has codes, that session ends at once. */
+/** Paths that create a session before they ask for a code. If the account has two-factor codes, that session ends at once. */
 const firstFactorPaths: ReadonlySet<string> = new Set(['/sign-in/email', '/callback/:id'])
 
 /** The refusals with status 503. Pages recognize them by their codes. */
@@ -250,7 +250,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           () => false,
           () => true,
         )
-        // better-auth treats every database error of a new account as invalid input.
+        // If creating an account fails with a database error, better-auth always reports invalid input.
         if (context.returned instanceof APIError && context.returned.body?.code === 'FAILED_TO_CREATE_USER')
           throw new ApiError('unavailable', 'The account could not be created. Try again in a minute.')
         if (isUnmailed && canMail(env)) return new APIError('SERVICE_UNAVAILABLE', signUpUnmailed)
@@ -258,8 +258,8 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           const { user, session } = context.newSession ?? context.session
           await endOtherAccess(db, user.id, session.token)
         }
-        // Each code signs in once, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor sign-in are
-        // exempt, because they come with a session.
+        // Each code works for one sign-in, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor
+        // sign-in are exempt, because they come with a session.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
         const { user, session } = context.newSession
         const used = `code ${body?.code} of ${user.id}`

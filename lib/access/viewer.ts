@@ -49,7 +49,7 @@ export interface ViewerProgram {
   /** ISO 8601. */
   createdAt: string
   roles: Role[]
-  /** Whether it computes everything and credits nothing. */
+  /** Whether the program computes commissions but credits none of them. */
   inShadowMode: boolean
   /** The number of manual-review notifications that this user has not read. */
   unread: number

@@ -11,7 +11,7 @@ export function canonicalJson(value: unknown): string {
   return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${canonicalJson(field)}`).join(',')}}`
 }
 
-/** Encodes an argument as one segment of a path. A URL drops an empty segment, resolves dots, and cannot contain half of a character. */
+/** Encodes an argument as one segment of a path. A URL drops an empty segment, resolves dots, and cannot contain a lone surrogate. */
 function segmentOf(name: string, value: string): string {
   if (value.isWellFormed() && !['', '.', '..'].includes(value)) return encodeURIComponent(value)
   const message = 'must be an id of this program'

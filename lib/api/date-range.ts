@@ -32,7 +32,7 @@ export const notBackwards = z.refine<DateRange>(({ dateFrom, dateTo }) => !dateF
   error: 'must not be before dateFrom',
 })
 
-/** The longest range of the performance read. */
+/** The longest range that a performance query may have. */
 export const maxRangeDays = 1100
 
 export const notTooLong = z.refine<DateRange>(

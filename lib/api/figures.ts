@@ -1,4 +1,4 @@
-/** Describes each figure of the performance read, for the dashboard, the reference and the documentation. */
+/** Describes each figure of the performance endpoint, for the dashboard, the reference and the documentation. */
 export const figures = {
   totalClicks:
     'Clicks on partners’ links in the range, without test clicks and without bots that identify themselves in their user agent.',

@@ -159,7 +159,7 @@ const typeNames: Record<string, string> = {
   array: 'a list',
 }
 
-/** Describes the violated rule, if the schema has no own message for it. */
+/** Describes the violated rule, if the schema has no message of its own for it. */
 function ruleOf(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined || (issue.input === null && issue.code === 'invalid_type')) return 'is missing'
   if (issue.code === 'invalid_type') return `must be ${typeNames[issue.expected] ?? issue.expected}`

@@ -19,7 +19,7 @@ export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
 /** Text in a query. Its limit is the longest value that it can match, an e-mail address. */
 export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
 
-/** A word in a query, out of several allowed words. */
+/** A word in a query that must be one of several allowed words. */
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be ${words.join(' or ')}`)
 

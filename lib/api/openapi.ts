@@ -89,7 +89,7 @@ function itemNames(): Map<string, string> {
   )
 }
 
-/** Replaces each schema of a list's item by a reference to its name. */
+/** Replaces each schema of a list's item with a reference to its name. */
 function withNames(schema: unknown, names: Map<string, string>): unknown {
   if (Array.isArray(schema)) return schema.map((one) => withNames(one, names))
   if (typeof schema !== 'object' || schema === null) return schema
@@ -235,7 +235,7 @@ export function errorsOf(operation: Operation): ErrorCode[] {
   const { method, path, auth, parameters, idempotent, errors = [] } = operation
   if (auth === 'signature') return errors
   const input: ErrorCode[] = parameters ? ['invalid_request'] : []
-  // The status call accepts a key of any scope.
+  // The status call accepts a key with any scope.
   const scope: ErrorCode[] = tagOf(operation) === 'Service' ? [] : ['insufficient_scope']
   return [
     ...(method === 'post' || method === 'patch' ? bodyErrors : input),

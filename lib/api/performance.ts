@@ -97,7 +97,7 @@ export const groupedQuery = z
   )
 type Query = z.output<typeof groupedQuery>
 
-/** Returns the days of a query, by default the thirty up to today in its time zone. */
+/** Returns the days of a query. The default is the last thirty days in its time zone, including today. */
 function rangeOf({ from, to, time_zone: zone = 'UTC' }: Pick<Query, 'from' | 'to' | 'time_zone'>, now = Date.now()) {
   const last = to ?? new Intl.DateTimeFormat('sv-SE', { timeZone: zoneOf(zone) ?? 'UTC' }).format(now)
   return { from: from ?? new Date(Date.parse(last) - (defaultDays - 1) * dayMs).toISOString().slice(0, 10), to: last }

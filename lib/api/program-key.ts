@@ -63,7 +63,7 @@ export const withPartnerKey = createMiddleware<KeyedByPartner>(async (c, next) =
 const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 
 /**
- * Runs a call that creates something once a day per `Idempotency-Key`. Without the header, it runs once per request, so that `createOnce`
+ * Runs a creation only once a day for each `Idempotency-Key`. Without the header, it runs once per request, so that `createOnce`
  * can repeat an attempt whose response was lost. Register it after the input's validation.
  */
 export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId: string } }>(async (c, next) => {

@@ -104,7 +104,7 @@ export function asEndpoint(endpoint: WebhookEndpoint | EndpointWithSecret) {
 
 export const asNewEndpoint = (endpoint: EndpointWithSecret) => ({ ...asEndpoint(endpoint), secret: endpoint.secret })
 
-/** Renders a delivery. `payload` is the sent body. */
+/** Renders a delivery. `payload` is the body that was sent. */
 export const asDelivery = (delivery: WebhookDelivery) => ({
   id: webhookId(delivery.message_id),
   type: delivery.type,

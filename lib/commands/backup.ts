@@ -151,7 +151,7 @@ async function* bytesOf(file: string, identity: string | undefined): AsyncGenera
  */
 async function* linesOf(file: string, identity: string | undefined): AsyncGenerator<string, undefined> {
   let rest = ''
-  // Open the file here, so that this loop throws an error in opening it.
+  // Open the file here, so that this loop throws the error if the file can't be opened.
   const source = Readable.from(bytesOf(file, identity))
   const text = source.pipe(createGunzip()).setEncoding('utf8')
   source.once('error', (error) => text.destroy(error))
@@ -231,7 +231,7 @@ async function load(
   }
   refuseOthers(await readFingerprints(client), running, replacedSecrets)
   await client.query('commit')
-  // Without statistics an audit would plan nested loops over whole tables and take hours.
+  // Without statistics, the planner would choose nested loops over whole tables, and an audit would take hours.
   await client.query('analyze')
 }
 

@@ -12,8 +12,8 @@ npm run -s block -- --end 3                                                 ends
 const longestHours = 24 * 366
 
 /**
- * `npm run -s block`: blocks an abuser for a time, in the database of DATABASE_URL or in the running stack. Blocks end on their own, and
- * stay in the table `blocks`. The audit log of a blocked program shows them too.
+ * `npm run -s block`: blocks an abuser for some hours, in the database of DATABASE_URL or in the running stack. Blocks end on their own,
+ * and stay in the table `blocks`. The audit log of a blocked program shows them too.
  */
 async function block(): Promise<void> {
   const { values } = parseArgs({

@@ -50,7 +50,7 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
     seen.push(...messages)
   }
   for (const messages of inCalls(seen)) {
-    // With 0, the emulator loses messages that it stores on disk.
+    // If the timeout is 0, the emulator loses messages that it stores on disk.
     const Entries = messages.map((message, index) => ({ ...entryOf(message, index), VisibilityTimeout: 1 }))
     await queue.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: deadLetterUrl, Entries }))
   }

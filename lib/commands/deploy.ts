@@ -16,8 +16,8 @@ import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
 import { openRollout, rollback, type Rollout, type Shift, shiftTo } from './deploy/rollout.ts'
 
 /**
- * `npm run deploy`: deploys every function in wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys the named
- * ones. `--plan` only shows the changes, `--dry-run` only builds, without a network. Other options go to wrangler.
+ * `npm run deploy`: deploys every function in wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys only the
+ * named functions. `--plan` only shows the changes, `--dry-run` only builds, without a network. Other options go to wrangler.
  *
  * The environment holds the settings of one operator, so wrangler.toml stays unchanged: `ENVIRONMENT` and `DOMAIN` name Workers
  * and routes, and set variables and secrets are deployed. Unset ones keep their values at Cloudflare. If a function lacks a
@@ -238,7 +238,7 @@ async function deployLambda(): Promise<void> {
 }
 
 const usage = `npm run deploy                   deploys every function
-npm run deploy -- track-click    deploys the named ones
+npm run deploy -- track-click    deploys only the named functions
 npm run deploy -- lambda         builds the notification consumer for AWS Lambda, and explains how to install it
 npm run deploy -- --percent=10   uploads this version, and gives it a tenth of the requests. Repeat with a higher share, up to 100
 npm run deploy -- --rollback     gives all requests back to the version before the latest one

@@ -11,7 +11,7 @@ const lockSchema = z.object({
     z.object({
       dependencies: z.optional(z.record(z.string(), z.string())),
       optionalDependencies: z.optional(z.record(z.string(), z.string())),
-      /** Set for the builds for a single platform. They are separate programs. */
+      /** Set on packages that are builds for a single platform. They are separate programs. */
       os: z.optional(z.array(z.string())),
     }),
   ),
@@ -25,7 +25,9 @@ const packageSchema = z.object({
 
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 
-/** Returns the folders of all packages that can be bundled: the service's dependencies and theirs, by the lock file. */
+/**
+ * Returns the folders of all packages that can be bundled: the service's dependencies and their dependencies, according to the lock file.
+ */
 function dependencyFolders(): string[] {
   const { packages } = lockSchema.parse(JSON.parse(read('package-lock.json')))
   const folders = new Set<string>()

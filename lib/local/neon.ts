@@ -160,7 +160,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
       failure = error
       throw error
     } finally {
-      // After anything but a refused statement, the connection is not reused.
+      // Don't reuse the connection after a failure, unless Postgres only refused the statement.
       client.release(failure !== undefined && !(failure instanceof DatabaseError && failure.severity === 'ERROR'))
     }
   }

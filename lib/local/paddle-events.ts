@@ -148,7 +148,7 @@ function renewal(story: Story, custom_data: object | null): object {
   return event(story, 'transaction.completed', { ...data, id: `txn_${story.order}_${story.now.getTime()}` })
 }
 
-/** An invoice of which a credit paid a part before the buyer did. */
+/** An invoice that a credit paid in part before the buyer paid the rest. */
 function creditedInvoice(story: Story): object {
   const invoice = paddleTransaction(story, { origin: 'api', credit: story.refunded })
   return event(story, 'transaction.completed', { ...invoice, collection_mode: 'manual' })

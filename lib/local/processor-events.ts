@@ -20,7 +20,7 @@ export interface Story {
 
 /** The events of a processor and how it signs them. */
 export interface ProcessorFixtures {
-  /** The body of an event by its name: the type, then its special feature after a colon. */
+  /** The body of an event by its name, which is the type and, after a colon, its variant. */
   events: Readonly<Record<string, (story: Story) => object>>
   headersOf: (body: string, secret: string, now: Date) => Record<string, string>
 }

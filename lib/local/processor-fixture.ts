@@ -44,7 +44,7 @@ ${Object.entries(processorFixtures)
   )
   .join('\n')}`
 
-/** Returns a processor's newest connection, of this program if one is named, and the click id of the latest visitor. */
+/** Returns a processor's newest connection and the click id of the latest visitor. If a program is named, the connection belongs to it. */
 async function findConnection(db: Database, processor: ProcessorName, programId: string | undefined) {
   const [found] = await db.query(
     kysely

@@ -75,8 +75,8 @@ export async function startQueue(options: { dataFolder?: string } = {}): Promise
 }
 
 /**
- * The emulator listens on all interfaces and has no option for another. During its start, this replaces the missing address with loopback.
- * Other servers specify their address. If that ever fails, the emulator is stopped.
+ * The emulator listens on all interfaces and has no option for another. While it starts, this function makes servers without an address
+ * listen on loopback. If the emulator still listens elsewhere, this function stops it.
  */
 async function startOnLoopback(options: Parameters<typeof import('fauxqs').startFauxqs>[0]): Promise<FauxqsServer> {
   const { startFauxqs } = await import('fauxqs')

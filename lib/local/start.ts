@@ -21,7 +21,7 @@ import { inboxPage } from './inbox.ts'
 import { builtFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
- * `npm start`: runs the whole service on one address of this machine, with the port `PORT`. `DATABASE_URL` uses another database.
+ * `npm start`: runs the whole service on one address of this machine, with the port `PORT`. `DATABASE_URL` selects another database.
  * `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables use queues of SQS, and `STRIPE_SECRET_KEY` with `STRIPE_WEBHOOK_SECRET` a
  * Stripe account. `RATE_LIMITS=on` enables rate limits. They are disabled by default because all requests come from one address.
  * Webhooks may go to http addresses of this machine, unless `WEBHOOK_LOOPBACK=off`.

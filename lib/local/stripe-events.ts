@@ -8,7 +8,7 @@ import { ownAccount } from '../processors/stripe/client.ts'
 
 export type Generation = 'old' | 'new'
 
-/** The fields of a Stripe object that these events write out. */
+/** The fields of a Stripe object that these events contain. */
 export type Shown<Whole> = { [Field in keyof Whole]?: Whole[Field] | undefined } & { id: string }
 
 /** The seller and the buyer. */

@@ -38,7 +38,7 @@ interface Fixture {
 const total = 4900
 
 /**
- * An event of each kind that the service handles, by name: its type, then its special feature after a colon. `order` is part of every id,
+ * An event of each kind that the service handles. Its name is the type and, after a colon, its variant. `order` is part of every id,
  * so events with the same order belong to the same payment.
  */
 export const stripeFixtures: Readonly<Record<string, (shop: Shop, order: string) => Fixture>> = {
@@ -161,7 +161,7 @@ export async function passHolds(db: Database, emailHashKey: string, programId: n
 const daysOfMonth = 30
 
 /**
- * Returns the renewal invoices of a program's subscriptions within this many days, one for each whole thirty days. Each has the amount, the
+ * Returns the renewal invoices of a program's subscriptions within this many days, one for every thirty days. Each has the amount, the
  * customer and the mode of the subscription's latest sale, at `shop.now`.
  */
 export async function renewalsIn(
@@ -223,7 +223,7 @@ export async function renewalsIn(
   )
 }
 
-/** The days in `31d`. */
+/** The number of days in a text such as `31d`. */
 function daysOf(text: string): number {
   const [, days] = /^([1-9]\d{0,3})d$/.exec(text) ?? []
   if (days === undefined) throw new OperatorError('Say by how many days to advance, such as --advance 31d.')

@@ -25,8 +25,8 @@ export const debtsStatement = (programId: number) =>
     .limit(100)
 
 /**
- * The transaction of the commission behind the balance entry `e`, and the note of its adjustment. As subqueries they are read by their keys.
- * As joins they took a minute for 57 lines of a new program, because Postgres expected a single row of it and joined all of its sales.
+ * The transaction of the commission behind the balance entry `e`, and the note of its adjustment. Subqueries read them by their keys. With
+ * joins, 57 lines of a new program took a minute, because Postgres expected the program to have a single row and joined all of its sales.
  */
 export const transactionOfEntry = sql<string | null>`(
   select s.transaction_id from sales s where s.program_id = e.program_id and s.id = (

@@ -11,7 +11,7 @@ export type ListedCommission = InferResult<ReturnType<typeof commissionsStatemen
 
 export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
 
-/** Selects the names of the flags of a commission's review `v` (`commission_reviews`). Null if the commission was never held. */
+/** Selects the names of the flags in a commission's review `v` (`commission_reviews`). Null if the commission was never held. */
 export const flagNames = sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags')
 
 interface CommissionList extends Part {
@@ -168,7 +168,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
   if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
-    // Look these up first, because a scan of the commissions finds neither.
+    // Look up partners and sales first, because a scan of the commissions can't find names or transaction ids.
     const partners = kysely.selectFrom('partners as n').where(hasWords(sql.ref('n.name'), search))
     const sales = kysely.selectFrom('sales as n').select('n.id').where('n.transaction_id', '=', search)
     const ofTheirs =

@@ -17,7 +17,7 @@ import {
 export interface PrintedDocument {
   title: string
   subtitle: string
-  /** Blocks beside each other: a heading and its lines. */
+  /** Blocks side by side, each with a heading and its lines. */
   blocks: [heading: string, lines: string[]][]
   columns: [left: string, right: string]
   rows: [text: string, amount: string][]
@@ -32,7 +32,7 @@ export interface PrintedDocument {
 
 const day = (date: Date) => date.toISOString().slice(0, 10)
 
-/** The texts for the causes of lines. */
+/** The text for each cause of a line. */
 const lineWords: Record<string, string> = {
   commission_credited: 'Commission',
   commission_corrected: 'Correction of commission',

@@ -77,7 +77,7 @@ export async function savePayee(db: Database, userId: string, payee: z.output<ty
 }
 
 /**
- * Reads a person's details, and the programs that use self-billing, or that the person agreed it with. `accepted` is the newest accepted
+ * Reads a person's details, and the programs that use self-billing or with which the person agreed on it. `accepted` is the newest accepted
  * version of the terms with self-billing.
  */
 export async function readPayee(db: Database, userId: string) {
@@ -105,7 +105,7 @@ export async function readPayee(db: Database, userId: string) {
   return { details, programs }
 }
 
-/** Records that a partner accepts the current terms of a program. Refuses with `conflict` if they have changed from `version`. */
+/** Records that a partner accepts the current terms of a program. Refuses with `conflict` if `version` is no longer the current one. */
 export async function acceptTerms(db: Database, userId: string, programId: number, version: number): Promise<void> {
   const accepted = await db.query(
     kysely

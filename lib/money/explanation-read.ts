@@ -34,7 +34,7 @@ export async function readForExplanation(
   return { sale, deliveries }
 }
 
-/** Any of the processor's ids of a payment identifies its sale, as in a refund. */
+/** Any of the processor's ids for a payment identifies its sale, as in a refund. */
 function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleRequest) {
   const isTest = sql.lit(test)
   const query = explainedSales(programId)

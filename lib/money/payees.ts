@@ -22,8 +22,8 @@ export interface Payee {
 const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${partnerId}`
 
 /**
- * Erases a person's account with `eraseAccount`. For programs that paid them, or to which they owe money, keeps their identity as long as
- * the books. It is encrypted with `secret` (EMAIL_HASH_KEY).
+ * Erases a person's account with `eraseAccount`. For programs that paid them, or to which they owe money, keeps their identity for as long
+ * as the books. It is encrypted with `secret` (EMAIL_HASH_KEY).
  */
 export async function erasePayee(db: Database, secret: string, userId: string): Promise<void> {
   await eraseAccount(db, userId, await sealPayees(db, secret, userId))

@@ -15,8 +15,8 @@ const keysOf = async ({ EMAIL_HASH_KEY: secret }: SecretsEnv, id: string, sealed
 }
 
 /**
- * Connects a program to its account at a provider, or replaces keys of the account. An empty key keeps its value. Returns the connection's
- * id, a part of the address of its webhook. Refuses with `invalid_request` if a key is missing.
+ * Connects a program to its account at a provider, or replaces the account's keys. An empty key keeps its value. Returns the connection's
+ * id, which is part of its webhook address. Refuses with `invalid_request` if a key is missing.
  */
 export async function connectProvider(
   db: Database,
@@ -87,7 +87,7 @@ export async function readAccount(db: Database, env: SecretsEnv, id: string, fet
   return { account, provider: providers[found.provider] }
 }
 
-/** Reads lines of `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line has another form. */
+/** Reads lines such as `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line has another form. */
 export function parseRecipients(text: string): { partnerId: number; recipientId: string }[] | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   const parsed = lines.flatMap((line) => {

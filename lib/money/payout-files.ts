@@ -79,7 +79,7 @@ export async function exportPayments(
     ])
     .where('w.program_id', '=', programId)
     .where((eb) => eb(eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null))
-    // A provider pays these.
+    // A provider pays the payouts that are in a batch.
     .where((eb) =>
       eb.not(
         eb.exists(

@@ -20,7 +20,9 @@ export async function listReviews(db: Database, programId: number, list: ReviewL
   return await db.query(reviewsStatement(programId, list))
 }
 
-/** Counts held commissions and sums them by currency: what is left of waiting ones, and the full amounts of decided ones. */
+/**
+ * Counts held commissions and sums them by currency: the remaining amounts of waiting commissions, and the full amounts of decided ones.
+ */
 export const reviewTotals = (programId: number, list: Filters<ReviewList>) =>
   totalsOf(
     reviewsStatement(programId, { ...list, limit: 0 }),

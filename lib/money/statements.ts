@@ -30,7 +30,7 @@ export const causeTexts: Record<string, string> = {
   payout_returned: 'Returned payout',
 }
 
-/** Returns a month such as `2026-01` as the range of its moments, or undefined if the text is not a month. */
+/** Returns a month such as `2026-01` as a range of times, or undefined if the text is not a month. */
 export function monthRange(text: string | undefined): Pick<StatementPeriod, 'from' | 'to'> | undefined {
   if (!text || !/^20\d\d-(0[1-9]|1[0-2])$/.test(text)) return undefined
   const [year = 0, month = 0] = text.split('-').map(Number)

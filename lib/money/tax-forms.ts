@@ -81,7 +81,7 @@ export async function readPartnerTaxForm(db: Database, programId: number, partne
 
 const isValid = sql<boolean>`coalesce(f.expires_on >= (now() at time zone 'UTC')::date, true)`
 
-/** Reads a person's form without its encrypted fields, and their amounts that wait for one. */
+/** Reads a person's form without its encrypted fields, and the amounts that wait for a form. */
 export async function readTaxForm(db: Database, userId: string) {
   const [[form], held] = await db.batch([
     kysely

@@ -46,13 +46,13 @@ export const timeOf = ({ at_us: microseconds }: Difference) => new Date(microsec
 /** The longest compared period. */
 export const maxComparedDays = 100
 
-/** A period in UTC, without its end. */
+/** A period in UTC, excluding its end. */
 export interface Period {
   from: Date
   until: Date
 }
 
-/** The position in the list of partners: the values of a page's last row. */
+/** The position in the list of partners, as the values of a page's last row. */
 export interface PartnerPosition {
   gapCents: number
   partnerId: number
@@ -85,8 +85,8 @@ interface DifferencePart {
 }
 
 /**
- * Compares a period once, and returns the parts of both lists: the sums by partner and currency, the largest difference first, and the
- * differences, newest first. A list without a part is empty.
+ * Compares a period once, and returns a page of each list in `parts`: the sums by partner and currency, largest difference first, and the
+ * differences, newest first. A list that is not requested is empty.
  */
 export async function compareSides(
   db: Database,

@@ -180,7 +180,7 @@ const checkStatement = ({ name, query }: Check, programId: number) =>
     [programId, name],
   )
 
-/** Older clicks belong to months that are deleted here. */
+/** Older clicks belong to months that this service has already deleted. */
 const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - make_interval(months => ${defaultClickMonths}))`
 
 /** Returns the sentence for a reason of the database functions. `details` completes some of them. */
@@ -206,7 +206,7 @@ function refusalOf(reason: string, details: string): string {
 function problemIn(error: unknown): string {
   if (error instanceof RefusedArchive) return error.message
   if (error instanceof RangeError) return 'The archive has a value that is nested too deeply. Export the program again.'
-  // A value that the database refuses: of a wrong form, against a constraint, or too large for an index.
+  // The database refused a value, because it has the wrong form, violates a constraint, or is too large for an index.
   if (!(error instanceof NeonDbError) || !/^(22|23|54)/.test(error.code ?? '')) throw error
   if (error.constraint === 'archive_refused') return refusalOf(error.message, error.detail ?? '')
   return `The rows of the archive contradict each other or are not valid (${error.constraint ?? error.message.slice(0, 200)}). Export the program again.`

@@ -31,7 +31,7 @@ export function fromBase64(encoded: string): Uint8Array {
 }
 
 const most = { manifestBytes: 64 * 1024, rows: 1_000_000, bytes: 1024 ** 3, lineLength: 1024 ** 2 }
-/** Compressed bytes that are unpacked at once. They become at most a thousand times as many. */
+/** Compressed bytes that are unpacked at once. They expand to at most a thousand times as many bytes. */
 const sliceBytes = 16 * 1024
 
 const size = z.number().check(z.int(), z.minimum(0))

@@ -26,7 +26,7 @@ export interface ImportFile {
 /** Headings by field, for all files or for one table. */
 export type Mappings = Mapping & Partial<Record<Table, Mapping>>
 
-/** The program's settings that reading a source needs. */
+/** The program settings that are needed to read a source. */
 export interface ReadContext {
   service: Service
   /** The program's currency, for amounts without one. */
@@ -41,7 +41,7 @@ export async function* readFiles(
   mappings: Mappings,
   context: ReadContext,
 ): AsyncGenerator<ReadRow> {
-  // Partners that only occur in records of other tables. Each partner adds one row.
+  // Partners who appear only in records of other tables. Each partner adds one row.
   const named = new Set<string>()
   for (const file of files) {
     const opened = openFile(file, mappings)
@@ -293,7 +293,7 @@ export function groupRow(
   )
 }
 
-/** A group that only occurs in partner records. It is added once, without terms. */
+/** A group that appears only in partner records. It is added once, without terms. */
 export function* groupOfPartner(origin: string, group: string, named: Set<string>): Generator<ReadRow> {
   const name = readName(group)
   if (name === undefined || named.has(`group ${name.toLowerCase()}`)) return
@@ -350,7 +350,10 @@ export const isInactive = (status: string) =>
     status.trim(),
   )
 
-/** Translates a service's state of a commission. Without a state, it is unknown whether the commission is paid, so it adds no debt. */
+/**
+ * Translates the state that a service gives a commission. Without a state, it is unknown whether the commission is paid, so it adds no
+ * debt.
+ */
 export function commissionStatus(status: string): 'pending' | 'approved' | 'paid' | 'rejected' | undefined {
   const word = status.trim().toLowerCase()
   if (word === '') return undefined

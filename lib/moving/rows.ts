@@ -22,7 +22,7 @@ export const linkCode = /^[A-Za-z0-9._@-]{1,64}$/
 // oxlint-disable-next-line no-control-regex -- the domain `code_text` forbids the same characters
 export const couponCode = /^[^\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,64}$/u
 
-/** Cuts a text to its limit, and drops what Postgres cannot store: NUL and half of a character. */
+/** Cuts a text to its limit, and drops the characters that Postgres cannot store: NUL and lone surrogates. */
 const stored = (text: string, length: number) => text.slice(0, length).toWellFormed().replaceAll('\0', '')
 
 /** Creates a row without empty fields. Texts are cut to their limits. */

@@ -47,7 +47,7 @@ export function refusalOfTemplate(template: string, env: LoopbackEnv): string | 
   return refusalOfAddress(template, env)
 }
 
-/** Replaces the placeholders of a template by their percent-encoded values. */
+/** Replaces the placeholders of a template with their percent-encoded values. */
 export function postbackUrl(template: string, values: PostbackValues): string {
   return template.replaceAll(/\{([^{}]*)\}/g, (text, name: string) => {
     const known = placeholders.find((placeholder) => placeholder === name)

@@ -82,7 +82,7 @@ export async function deliverWebhooks(
   let failure: unknown
   let attempts = 0
 
-  /** Runs one task of each name at a time. */
+  /** Runs at most one task with each name at a time. */
   function start(name: string, work: () => Promise<void>): void {
     if (running.has(name)) return
     const task = work()

@@ -60,7 +60,7 @@ async function beginningOf(response: Response): Promise<string> {
     bytes.set(part, length)
     length += part.length
   }
-  // Ignore the rest of the body, and errors of the other side.
+  // Ignore the rest of the body, and errors from the other side.
   void reader.cancel().catch(() => undefined)
   return new TextDecoder().decode(bytes.subarray(0, length)).replaceAll('\0', '\uFFFD')
 }

@@ -127,7 +127,7 @@ export interface RefundedTotal {
   currency: string
 }
 
-/** The processor's fee of a payment, if its processor reports it after the payment. */
+/** The processor's fee for a payment, if the processor reports it after the payment. */
 export interface PaymentFee {
   kind: 'payment_fee'
   payment_ids: string[]
@@ -167,7 +167,7 @@ export interface Deauthorization {
   kind: 'deauthorization'
 }
 
-/** Somebody wrote the code of a program into the account's metadata (lib/processors/stripe/own-account.ts). */
+/** Somebody wrote a program's code into the account's metadata (lib/processors/stripe/own-account.ts). */
 export interface Ownership {
   kind: 'ownership'
   code: string

@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 /** Hashes an e-mail address. See `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
 
-/** An id or another word of the processor. The database can store it, and a key can contain it. */
+/** An id or another word from the processor. The database can store it, and a key can contain it. */
 export const id = z.string().check(
   z.minLength(1),
   z.maxLength(255),

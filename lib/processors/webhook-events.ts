@@ -118,7 +118,7 @@ const paymentOfReversal = sql<
   string | null
 >`coalesce(e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id')`
 
-/** Returns whether it is the id of an event: Stripe's own, or one of the backfill. */
+/** Returns whether it is the id of an event: Stripe's own, or one from the backfill. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
 /** Selects all ids of the payment with `ids` (text[]) in the last accounts of the program. */
@@ -159,8 +159,8 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 }
 
 /**
- * Applies an event of the log as if the processor delivered it again. A recorded event changes nothing. Other events may succeed now. An
- * unreadable payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
+ * Applies an event from the log as if the processor had delivered it again. A recorded event changes nothing. Other events may succeed now.
+ * An unreadable payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,

@@ -21,7 +21,7 @@ interface Recipient {
 
 const textsFor = ({ language }: Pick<Recipient, 'language'>) => createTexts(mails, chooseLanguage([language]))
 
-/** Sends paragraphs in the name of the program. */
+/** Sends paragraphs on behalf of the program. */
 async function mailText(
   db: Database,
   env: ApplicationMailEnv,
@@ -60,7 +60,7 @@ export async function mailConfirmation(
   })
 }
 
-/** The number of days to confirm an application. */
+/** The number of days within which an application must be confirmed. */
 const confirmDays = Number.parseInt(terms.unconfirmed_applications)
 
 /** Mails the reason why an application was not accepted. The page itself must not reveal to strangers who is a partner. */

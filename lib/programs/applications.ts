@@ -365,7 +365,7 @@ export async function rejectApplication(
   return { application, isFirst: row?.is_first ?? false }
 }
 
-/** Rejects the given applications that are waiting, and returns their number. Doesn't send mail. */
+/** Rejects those of the given applications that are waiting, and returns their number. Sends no mail. */
 export async function rejectApplications(
   db: Database,
   programId: number,

@@ -63,8 +63,8 @@ export async function readBulkJob(db: Database, programId: number, jobId: number
 }
 
 /**
- * Starts a job on `rows` rows with ids up to `newestId`, and returns its id. Throws `rate_limited` after the program's last message of the
- * day.
+ * Starts a job on `rows` rows with ids up to `newestId`, and returns its id. Throws `rate_limited` if the program has already sent its
+ * messages of the day.
  */
 export async function startBulkJob(
   db: Database,
@@ -102,7 +102,7 @@ export async function advanceBulkJob(db: Database, programId: number, jobId: num
 /** Rows per request of an undo. An approval takes the longest, about 2 ms. */
 const undoPartSize = 500
 
-/** Undoes a part of a job, and returns whether changes are left. Throws `conflict` for a job of another program or an old one. */
+/** Undoes a part of a job, and returns whether changes are left. Throws `conflict` if the job is too old or belongs to another program. */
 export async function undoBulkJob(db: Database, programId: number, jobId: number): Promise<boolean> {
   const [row] = await db.query(
     call('undo_bulk_job', { of_program_id: programId, of_job_id: jobId, max_rows: undoPartSize }),

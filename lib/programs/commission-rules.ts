@@ -16,7 +16,9 @@ const holderOf = (holder: RuleHolder) => ({
   of_partner_id: typeof holder === 'object' && 'partnerId' in holder ? holder.partnerId : null,
 })
 
-/** The statement that replaces the current rules from now on. See save_rules in migrations/functions/3_commissions/commission-rules.sql. */
+/**
+ * The statement that replaces the current rules, effective now. See save_rules in migrations/functions/3_commissions/commission-rules.sql.
+ */
 const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 

@@ -3,8 +3,8 @@ import { kysely } from '../kysely.ts'
 import { type AddressEnv, resolve } from '../notifications/public-address.ts'
 
 /**
- * The TXT record that proves that a domain belongs to a program. Because of the prefix, it also works for domains with a CNAME, which
- * can't have other records.
+ * The TXT record that proves that a domain belongs to a program. It is on a name with a prefix, because a domain with a CNAME can't have
+ * other records.
  */
 export const proofOf = (programId: number, domain: string) => ({
   name: `_svc.${hostOf(domain)}`,

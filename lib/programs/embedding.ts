@@ -12,7 +12,7 @@ const originRule = 'Enter one origin per line, such as https://app.example.com.'
 const plainOrigin = /^(https:\/\/[a-z0-9.-]+|http:\/\/(localhost|127\.0\.0\.1))(:\d{1,5})?$/
 const maxOrigins = 20
 
-/** The origins of the pages that may show the portal, from lines of text. Addresses are cut to their origin. */
+/** The origins of the pages that may show the portal, from lines of text. Each address is reduced to its origin. */
 export const embedOrigins = z.pipe(
   z.transform((text: string) => [
     ...new Set(text.split(/\s+/).flatMap((line) => (line === '' ? [] : (URL.parse(line)?.origin ?? line)))),
@@ -73,8 +73,8 @@ export async function findOrAddPartner(db: Database, programId: number, named: N
 }
 
 /**
- * Finds a partner by `external_id` before the address. Refuses an address of a partner with another `external_id`, because that person's
- * portal would be shown to somebody else.
+ * Finds a partner by `external_id`, or else by the address. Refuses an address of a partner with another `external_id`, because that
+ * person's portal would be shown to somebody else.
  */
 async function findPartner(db: Database, programId: number, named: NamedPartner): Promise<number | undefined> {
   const externalId = named.external_id ?? named.partner?.external_id ?? null
@@ -111,7 +111,7 @@ async function findPartner(db: Database, programId: number, named: NamedPartner)
   return row.id ?? undefined
 }
 
-/** Everything that the embedded portal shows of a partner. */
+/** Everything that the embedded portal shows about a partner. */
 export type EmbeddedPortal = NonNullable<Awaited<ReturnType<typeof readEmbeddedPortal>>>
 
 const commissionsShown = 20

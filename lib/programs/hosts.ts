@@ -17,7 +17,7 @@ export const programHost = z.pipe(
   z.string().check(z.maxLength(253, hostRule), z.regex(/^([a-z0-9-]+\.)+[a-z][a-z0-9-]*$/, hostRule)),
 )
 
-/** Checks whether a host is the service's own one, or above or below it in the DNS. A program can't have such a host. */
+/** Checks whether a host is the service's own, or above or below it in the DNS. A program can't have such a host. */
 export function isNearService(host: string, baseUrl: string): boolean {
   const own = new URL(baseUrl).hostname
   return host === own || host.endsWith(`.${own}`) || own.endsWith(`.${host}`)

@@ -31,8 +31,8 @@ export const maxLinks = 500
 
 /**
  * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if `pageUrl` is null. If `code` is
- * null, it is generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner and above 500
- * links. Throws `not_found` for an unknown partner.
+ * null, it is generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner or if the
+ * partner has 500 links. Throws `not_found` for an unknown partner.
  */
 export async function addLink(
   db: Database,
@@ -204,8 +204,8 @@ function linksStatement(programId: number, list: LinkList) {
 }
 
 /**
- * The clicks of the link `l`, whether counted yet or not, with bots separate. The limit makes Postgres look up a single link, instead of
- * summing all links of the program for each link.
+ * The clicks of the link `l`, including uncounted ones, with bots counted separately. The limit makes Postgres look up a single link.
+ * Without it, Postgres would sum all links of the program for each link.
  */
 export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'] }, 'l'>) =>
   eb
@@ -244,7 +244,7 @@ export function partnerOfCode(programId: number, code: string) {
     .$asScalar()
 }
 
-/** A partner's links in a program with their clicks, oldest first, with bots apart. */
+/** A partner's links in a program with their clicks, oldest first. Bots are counted separately. */
 function linksOfPartner(programId: Expression<number>, partnerId: Expression<number>) {
   return kysely
     .selectFrom('referral_links as l')

@@ -151,8 +151,8 @@ type NamedInvitation = { token: string } | { programId: number; id: number }
 /**
  * Ties a program's partner to the person with the invited address: through the link, which proves the address, or through the list, which
  * needs a verified address. From then on, the program gets their own name and payout address. An ended partnership continues. Returns the
- * messages to send. Throws `forbidden` for an expired or foreign invitation, and `conflict` if the person is already a partner of the
- * program.
+ * messages to send. Throws `forbidden` if the invitation has expired or belongs to somebody else, and `conflict` if the person is already a
+ * partner of the program.
  */
 export async function acceptPartnerInvitation(
   db: Database,

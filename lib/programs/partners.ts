@@ -339,7 +339,7 @@ function orderBy(sort: (typeof partnerSorts)[number], programId: number): Order 
   return { ascending: sort === 'name', value }
 }
 
-/** The clicks of all links of a partner. */
+/** The clicks on all of a partner's links. */
 function clicksOf(programId: number, partnerId: Expression<number>) {
   return clickedLinks(sql.val(programId), partnerId).select((eb) => eb.fn.sum('k.clicks').as('clicks'))
 }
@@ -354,7 +354,7 @@ function clickedLinks(programId: Expression<number>, partnerId: Expression<numbe
 
 const ofPartner = [sql.ref<number>('p.program_id'), sql.ref<number>('p.id')] as const
 
-/** Column: the clicks of all links of the partner `p`, with bots apart. */
+/** Column: the clicks on all links of the partner `p`, with bots counted separately. */
 const allClicks = jsonObjectFrom(
   clickedLinks(...ofPartner).select((eb) =>
     (['clicks', 'bot_clicks'] as const).map((counter) =>

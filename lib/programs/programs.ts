@@ -59,7 +59,7 @@ export const programSettings = z.object({
   commission_base: z.optional(z.enum(['net', 'net_of_fees'])),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),
-  /** The language of partners who chose none. If it is null, the browser's. */
+  /** The language of partners who chose none. If it is null, they get their browser's language. */
   language: z.optional(z.nullable(z.enum(languageCodes))),
   /** The reasons to hold commissions. `paid_ads` means that the program forbids paid ads. */
   review_rules: z.optional(z.array(z.enum(reviewRules))),
@@ -97,7 +97,7 @@ export async function createProgram(db: Database, workspaceId: string, settings:
 
 const mostNewPerDay = 20
 
-/** Counts a new program of a person. Many limits are per program or workspace. Throws `rate_limited` after 20 programs in a day. */
+/** Counts a program that a person creates. Many limits are per program or workspace. Throws `rate_limited` after 20 programs in a day. */
 export async function countNewProgram(db: Database, userId: string): Promise<void> {
   const key = `new programs of ${userId}`
   if (((await countAttempts(db, [key], daySeconds)).get(key) ?? 0) <= mostNewPerDay) return

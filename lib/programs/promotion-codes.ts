@@ -73,7 +73,7 @@ export async function revokePartnerCode(
 ): Promise<PartnerCode> {
   const code = await revokeCode(db, programId, codeId)
   const { promotion_code_id: promotionCodeId, account_id: accountId } = code
-  // A disconnected account doesn't accept calls.
+  // Stripe refuses calls for a disconnected account.
   if (promotionCodeId !== null && accountId !== null && code.is_connected) {
     await tried(() => switchTo(openStripe(env), accountId, promotionCodeId, false))
     await db.query(disabledCode({ program_id: programId, id: codeId, promotion_code_id: promotionCodeId }))

@@ -21,7 +21,7 @@ export function queuedInvitationOf(programId: Expression<number>, partnerId: Exp
   )
 }
 
-/** Queues invitations of a bulk job (`Database.inJob`) and returns their number. Sends no mail. */
+/** Queues the invitations of a bulk job (`Database.inJob`) and returns their number. Sends no mail. */
 export async function queueInvitations(db: Database, programId: number, partnerIds: number[]): Promise<number> {
   const [row] = await db.query(call('queue_invitations', { of_program_id: programId, partner_ids: partnerIds }))
   return row?.queue_invitations ?? 0
@@ -31,7 +31,7 @@ const dayMs = 86_400_000
 
 /**
  * Computes how many of `count` new invitations go today (UTC), and the day of the last one. Earlier queued invitations of the workspace or
- * the sender go first, and the daily limit counts the other mails of today.
+ * the sender go first, and today's other mails count toward the daily limit.
  */
 export async function planInvitations(db: Database, sender: { workspaceId: string; userId: string }, count: number) {
   const { workspaceId, userId } = sender
@@ -62,7 +62,7 @@ const claimed = 20
 
 /**
  * Sends queued invitations until none may go today or `deadline` (ms since 1970) has passed. Returns the number of sent mails. Drops
- * invitations whose sender may no longer invite and partners who joined. A mail that fails goes again after ten minutes.
+ * invitations whose sender may no longer invite and partners who joined. A failed mail is sent again after ten minutes.
  */
 export async function sendQueuedInvitations(
   db: Database,

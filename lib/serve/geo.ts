@@ -10,7 +10,7 @@ export interface Place {
 }
 
 /**
- * Opens a MaxMind database with cities or countries, such as GeoLite2.
+ * Opens a MaxMind database of cities or countries, such as GeoLite2.
  * @returns a function from an address to its place, which is empty if the file doesn't know the address
  */
 export function openGeoFile(file: string): (address: string) => Place {

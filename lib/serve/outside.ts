@@ -26,7 +26,7 @@ const publicLookup: LookupFunction = (host, options, callback) => {
  * this machine (`refusalOfAddress`).
  */
 export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
-  // The parser also accepts HTTPS:, and blanks before it.
+  // The parser also accepts `HTTPS:` and leading blanks.
   const address = new URL(url)
   if (address.protocol !== 'https:') return await fetch(address, outgoing)
   const { method, headers, body, signal } = outgoing

@@ -14,7 +14,7 @@ const systemFolders = (): string[] => [
 ]
 
 /**
- * Returns the folder with the programs of the operating system's PostgreSQL: of the version that created the data, or else of the newest
+ * Returns the folder with the programs of the operating system's PostgreSQL: in the version that created the data, or else in the newest
  * one. Returns undefined if there is none.
  */
 export function findSystemPrograms(dataFolder: string, folders = systemFolders()): string | undefined {
@@ -26,7 +26,7 @@ export function findSystemPrograms(dataFolder: string, folders = systemFolders()
   return found.toSorted((a, b) => b.major - a.major)[0]?.folder
 }
 
-/** Refuses data of another major version. Postgres itself reports this only in its log. */
+/** Refuses data from another major version. Postgres itself reports this only in its log. */
 export function requireSameMajor(dataFolder: string, programs: string): void {
   const [created, major] = [majorOfData(dataFolder), majorOf(programs)]
   if (created === major) return

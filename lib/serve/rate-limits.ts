@@ -11,7 +11,7 @@ const mostPerMessage = 100
 const mostKeys = 200_000
 
 /**
- * Counts requests in this process by fixed windows. Once a second it sends counts near a limit to the other processes. A single process
+ * Counts requests in this process in fixed windows. Once a second it sends counts near a limit to the other processes. A single process
  * sends nothing. Several processes can exceed a limit by up to one second of requests.
  */
 export function openRateLimits(now = Date.now): RateLimits {

@@ -116,7 +116,7 @@ export async function startServer(options: {
     port,
     async stop() {
       const end = Date.now() + stopWithinMilliseconds
-      // The system resets connections that wait to be accepted, so stop listening in a moment without new ones.
+      // The system resets connections that wait to be accepted, so stop listening at a moment when none are waiting.
       await quiet(() => connections, 5, Date.now() + 1000)
       const closed = once(server, 'close')
       // Only stops listening. `server.close()` also ends idle connections, into which a proxy may be sending a request.
@@ -173,8 +173,8 @@ const badRequest = () =>
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /**
- * Returns the request's URL, or undefined if functions can't take the request. Its origin is the service's own one, or that of the program's
- * host that a trusted proxy received the request on.
+ * Returns the request's URL, or undefined if functions can't take the request. Its origin is the service's own, or the program's host on
+ * which a trusted proxy received the request.
  */
 function addressOf(incoming: IncomingMessage, baseUrl: string, trusted: BlockList): string | undefined {
   const { method = 'GET', url = '/', headers, socket } = incoming

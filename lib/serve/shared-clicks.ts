@@ -30,7 +30,7 @@ interface Waiting {
 
 /**
  * Wraps a pool so that waiting clicks share one statement: one round trip and one commit. If few statements are running, it sends a click
- * immediately and by itself.
+ * immediately and on its own.
  *
  * If Postgres refuses the statement, nothing was written, and it sends each click alone. If the outcome is unknown, each click fails like a
  * single one. The retry finds recorded clicks by their keys.

@@ -17,7 +17,7 @@ import { asMetricData, type MeasuredMetric } from './otlp-metrics.ts'
 
 /** Exports traces and metrics of this process over OTLP. */
 export interface Telemetry {
-  /** Traces a request of a function. The trace continues the caller's one. */
+  /** Traces a request of a function. The trace continues the caller's trace. */
   request(name: string, request: Request, answer: () => Promise<Response>): Promise<Response>
   /** Traces a run of a schedule. */
   run(name: string, work: () => Promise<void>): Promise<void>
@@ -25,7 +25,7 @@ export interface Telemetry {
   statements(pool: PostgresPool): PostgresPool
   /** Exports these metrics every minute, or every `OTEL_METRIC_EXPORT_INTERVAL` milliseconds. */
   exportMetrics(read: () => Promise<MeasuredMetric[]>): void
-  /** Sends the rest. */
+  /** Sends the remaining traces and metrics. */
   stop(): Promise<void>
 }
 

@@ -4,7 +4,7 @@ const maxBytes = 2048
 const encoder = new TextEncoder()
 
 /**
- * Returns a function that cuts texts so that together they have up to 2 KB. Each text may take half of the remaining space, so that a long
+ * Returns a function that cuts texts to at most 2 KB in total. Each text may take half of the remaining space, so that a long
  * text leaves room for the next one.
  */
 export function textBudget(): (text: string | null | undefined) => string | null {

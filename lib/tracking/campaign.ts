@@ -1,4 +1,4 @@
-/** The campaign parameters of a link: the five usual ones of analytics, and three for the partner's own use. */
+/** The campaign parameters of a link: the five that analytics tools use, and three for the partner's own use. */
 export const campaignNames = [
   'utm_source',
   'utm_medium',

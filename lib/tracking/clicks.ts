@@ -147,7 +147,7 @@ function isRecorded(error: unknown): boolean {
 
 const isRefusal = (code: unknown): code is keyof typeof refusals => typeof code === 'string' && code in refusals
 
-/** Reads the result of a click from the database's JSON. Separate columns would make a click a seventh slower. */
+/** Reads the result of a click from the database's JSON. With separate columns, a click would take 14% longer. */
 function readAnswer(answer: JsonValue | undefined): RecordedClick {
   if (answer !== null && typeof answer === 'object' && !Array.isArray(answer)) {
     const { click_id, partner_code, cookie_window_days, refused } = answer
@@ -162,7 +162,7 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 /**
  * Moves up to `limit` uncounted clicks into the counters of their links, of their programs' hours and of their groupings
  * (migrations/functions/reads/counting.sql), and returns their number. Two calls may run at once. `link_click_counts` and the performance
- * read add the remaining clicks, but the groupings do not.
+ * endpoint add the remaining clicks, but the groupings do not.
  */
 export async function countClicks(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_clicks', { max_rows: limit }))

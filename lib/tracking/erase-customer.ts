@@ -14,7 +14,7 @@ type KnownBy = { customer_key: string } | { click_id: string }
  * statuses and each sale's `transaction_id` stay, so sums don't change and repeats are still recognized. Live events that the service
  * couldn't read stay encrypted, and are deleted after 30 days. Throws `not_found` if the program doesn't know the person. Returns the
  * number of erased customers. It is 0 if there were only test events, unattributed sales, clicks of an expired visitor, or unattributed
- * events and customers of processors.
+ * events and customers from processors.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
   // The new click id lets a repeated call find the erased customer after a lost response.

@@ -132,7 +132,7 @@ function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency'> {
   return { total: figuresOf(whole, query, whole), groups }
 }
 
-/** Builds the figures of some rows in all intervals of the whole. */
+/** Builds the figures of some rows. With an interval, also one entry for each interval of the total, even if it has no rows. */
 function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
   if (!query.interval) return sumOf(rows, query.metrics)
   const byStart = Map.groupBy(rows, ({ starts }) => starts?.getTime())

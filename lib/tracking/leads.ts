@@ -111,7 +111,7 @@ export async function recordBrowserLead(
 }
 
 /**
- * Records a test lead of an integrator's server: an event with `is_test`, no customer and no count. It accepts any click id or none,
+ * Records a test lead from an integrator's server: an event with `is_test`, no customer and no count. It accepts any click id or none,
  * because a new program has no clicks yet.
  */
 export async function recordTestLead(

@@ -123,7 +123,7 @@ function intervalOf({ interval }: OverviewQuery, days: number): ChartInterval {
   return intervalNames.find((name) => days <= (name === 'hour' ? 2 : chartIntervals[name])) ?? 'month'
 }
 
-/** Builds the statements for `asOverview` of the same query and `now`. */
+/** Builds the statements for `asOverview` with the same query and `now`. */
 export function overviewStatements(program: { id: number; createdAt: Date }, query: OverviewQuery, now: number) {
   const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
   const filters = JSON.stringify(query.filters)

@@ -50,7 +50,7 @@ const rowsOfBreakdown = 20
 
 const firstDay = (days: number, now: number) => startOfDay(now) - (days - 1) * dayMs
 
-/** Builds the statement for `asPartnerCampaigns` of the same query and `now`. */
+/** Builds the statement for `asPartnerCampaigns` with the same query and `now`. */
 export function partnerCampaignsStatement(query: CampaignsQuery, now: number) {
   return call('read_partner_campaigns', {
     of_program_id: query.programId,

@@ -67,7 +67,7 @@ export function workerName(name: string, environment: string): string {
 }
 
 /**
- * Returns the number of a rate limit. All Workers of an account share the limits of a number, so other environments add a
+ * Returns the number of a rate limit. All Workers in an account that use the same number share one limit, so other environments add a
  * multiple of ten thousand, by a hash (FNV-1a) of their name.
  */
 function namespaceId(id: string, environment: string): string {

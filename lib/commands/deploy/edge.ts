@@ -6,7 +6,7 @@ import { OperatorError } from '../operator-error.ts'
 /** A deployed Worker. */
 export interface DeployedWorker {
   vars: Record<string, string>
-  /** Only their names, because nobody can read the values. */
+  /** Only the names of the secrets, because Cloudflare never returns their values. */
   secrets: string[]
   crons: string[]
 }

@@ -5,7 +5,9 @@ import type { Edge } from './edge.ts'
 /** The changes of a deployment, one per line, and a sentence for each reason to refuse it. */
 export interface Plan {
   lines: string[]
-  /** Whether a Worker, a route or a schedule is new or removed. A share of the requests can't try that out. */
+  /**
+   * Whether a Worker, a route or a schedule is new or removed. Sending the version a share of the requests would not test such a change.
+   */
   changesTriggers: boolean
   problems: string[]
 }

@@ -89,7 +89,7 @@ function shiftOf({ worker, deployed, versions }: WorkerVersions, shares: Shift['
   return { worker, shares, line: `~ ${worker}  ${sides.join(' -> ')}` }
 }
 
-/** Returns the shift that gives a version this share of requests, and the rest to the version that has most of the others. */
+/** Returns the shift that gives a version this share of requests, and the rest to the version that gets most of the other requests now. */
 export function shiftTo(state: WorkerVersions, tag: string, percent: number): Shift {
   // A plan shows the version before its upload.
   const id = state.versions.find((uploaded) => uploaded.tag === tag)?.id ?? tag
@@ -100,7 +100,7 @@ export function shiftTo(state: WorkerVersions, tag: string, percent: number): Sh
 
 /**
  * Returns the shifts that undo the latest version in all Workers that run it, each back to the version that it ran before. A repeated
- * rollback goes back by another version, never forward.
+ * rollback goes back one more version, never forward.
  */
 export function rollback(states: WorkerVersions[]): Shift[] {
   const newest = states.flatMap((state) => {

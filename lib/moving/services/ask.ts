@@ -3,7 +3,7 @@ import { ApiError } from '../../errors.ts'
 import type { ReadContext } from '../read-files.ts'
 import type { ReadRow } from '../rows.ts'
 
-/** The data for reaching a service: its address and the values that a person entered. */
+/** The data needed to reach a service: its address and the values that a person entered. */
 export interface Access {
   /** The address without a final slash. */
   url: string

@@ -26,8 +26,8 @@ const withoutMoney: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is undone if Paddle rejects or reverses
- * it afterwards. Paddle credits an invoice only before its payment, so the completed transaction already has the lower amount. A chargeback
+ * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is undone if Paddle later rejects or
+ * reverses it. Paddle credits an invoice only before its payment, so the completed transaction already has the lower amount. A chargeback
  * counts at once. Its reversal is a separate adjustment without a reference to the chargeback. Paddle also marks the chargeback as
  * reversed. Both reports count as one return.
  */

@@ -17,10 +17,10 @@ const order = z.looseObject({
   ...fields,
   created_at: time,
   billing_reason: z.nullish(z.string()),
-  /** Also in prices that include tax. An upgrade's credit can exceed its price, so the amounts can be negative. */
+  /** Prices that include tax contain it too. An upgrade's credit can exceed its price, so the amounts can be negative. */
   tax_amount: z.int(),
   total_amount: z.int(),
-  /** The used part of the customer's balance. Negative if the balance pays a part. */
+  /** The change of the customer's balance. Negative if the balance pays a part of the order. */
   applied_balance_amount: z.nullish(z.int()),
   customer_id: z.nullish(id),
   subscription_id: z.nullish(id),

@@ -15,7 +15,7 @@ const refund = z.looseObject({
   dispute: z.optional(z.unknown()),
 })
 
-/** Reads `refund.created` and `refund.updated`. A refund counts once it has succeeded, and is undone if it fails afterwards. */
+/** Reads `refund.created` and `refund.updated`. A refund counts once it has succeeded, and is undone if it later fails. */
 export function readRefund({ object }: ProcessorEvent): Fact {
   const refunded = refund.parse(object)
   const isUndone = refunded.status === 'failed' || refunded.status === 'canceled'

@@ -55,7 +55,7 @@ async function listPage(stripe: Stripe, { kind, account_id: accountId, last_id: 
   return await lists[kind](stripe, page, { gte: Math.floor(from.getTime() / 1000) }, onAccount(accountId))
 }
 
-/** The event type that reports an object of each kind. Subscriptions have a type that nothing else uses. */
+/** The event type that reports an object of each kind. The event type of subscriptions exists only here. */
 const eventTypes: Record<Kind, string> = {
   customers: 'customer.updated',
   sessions: 'checkout.session.completed',
@@ -72,7 +72,7 @@ const listed = z.looseObject({
   /** Refunds have no metadata, but their payments do. */
   livemode: z.optional(z.boolean()),
   status: z.nullish(z.string()),
-  /** The money that a dispute moved. */
+  /** The amount that a dispute moved. */
   balance_transactions: z.nullish(z.array(z.looseObject({ amount: z.int() }))),
 })
 

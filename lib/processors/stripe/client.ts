@@ -7,7 +7,7 @@ import { discountsOf } from './read-discounts.ts'
 export interface StripeEnv {
   /** The platform's secret key. Calls for a connected account also pass that account. */
   STRIPE_SECRET_KEY: string
-  /** Origin of an API other than Stripe's own, as tests and the local stack have one. */
+  /** The origin of an API other than Stripe's own. Tests and the local stack set it. */
   STRIPE_API_URL?: string
 }
 
@@ -17,7 +17,7 @@ const retries = 2
 /** The last opened client. Creating a client sets up about a hundred resources, and most events ask Stripe nothing. */
 let opened: { key: string; url: string | undefined; client: Stripe } | undefined
 
-/** Opens a client that gives up after five seconds per attempt and attempts a call three times. */
+/** Opens a client that gives up after three attempts of five seconds each. */
 export function openStripe(env: StripeEnv): Stripe {
   const { STRIPE_SECRET_KEY: key, STRIPE_API_URL: url } = env
   if (opened?.key !== key || opened.url !== url) opened = { key, url, client: newClient(env) }
@@ -45,7 +45,7 @@ function newClient(env: StripeEnv): Stripe {
  */
 export const ownAccount = 'platform'
 
-/** Returns the options with the account of a call. */
+/** Returns the request options with the account for a call. */
 export const onAccount = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
 
 /** Returns the invoice that a payment intent paid, or null if it paid none. */

@@ -7,9 +7,9 @@ import { hashToken, newToken } from '../../access/tokens.ts'
 import { openStripe, ownAccount, type StripeEnv } from './client.ts'
 import { ownAccountIsTaken } from './own-account.ts'
 
-/** The variables of Stripe Connect, with which advertisers connect their account. Without it, they enter the account's id. */
+/** The variables of Stripe Connect, which lets advertisers connect their account. Without it, they enter the account's id. */
 export interface ConnectEnv extends StripeEnv {
-  /** `ca_…`, of the platform's Connect settings. */
+  /** `ca_…`, from the platform's Connect settings. */
   STRIPE_CLIENT_ID?: string
 }
 
@@ -61,7 +61,9 @@ export async function takeConnectState(db: Database, state: string, sessionToken
   return taken?.works ? taken.program_id : undefined
 }
 
-/** Connects a program to the account of a callback's `code` and returns that account. A code works once and for five minutes. */
+/**
+ * Connects a program to the account that a callback's `code` identifies, and returns that account. A code works once and for five minutes.
+ */
 export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<string> {
   let token: Awaited<ReturnType<Stripe['oauth']['token']>>
   try {
@@ -77,8 +79,8 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
 }
 
 /**
- * Connects a program to an account at the payment processor. An account belongs to only one workspace, so that nobody can read others'
- * payments by entering their account. The deployment's own account belongs to only one program. Otherwise refuses with `conflict`.
+ * Connects a program to an account at the payment processor. An account belongs to only one workspace, so that nobody can read another
+ * company's payments by entering its account. The deployment's own account belongs to only one program. Otherwise refuses with `conflict`.
  * `applyParkedEvents` applies the events that arrived while the account was disconnected.
  */
 export async function connectProcessor(

@@ -18,14 +18,15 @@ export interface OwnAccountState {
   code: string | null
   needs_livemode: boolean | null
   expires_at: Date | null
-  /** The reason why the last event with a code of this program did not connect it. */
+  /** The reason why the last event with this program's code did not connect it. */
   refusal: string | null
 }
 
 /**
- * Creates a program's code. An owner writes it into metadata of the deployment's own Stripe account. This proves that they own the account.
- * Stripe sends the code in an event without a connected account, signed with the deployment's secret. The code works once, for a day, while
- * that person is an owner. A new code replaces the previous one. Refuses with `conflict` if another program has the account.
+ * Creates a program's code. An owner writes it into the metadata of a product in the deployment's own Stripe account. This proves that they
+ * own the account. Stripe sends the code in an event without a connected account, signed with the deployment's secret. The code works once,
+ * for a day, while that person is an owner. A new code replaces the previous one. Refuses with `conflict` if another program has the
+ * account.
  */
 export async function askOwnAccountCode(
   db: Database,

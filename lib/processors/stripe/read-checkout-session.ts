@@ -59,7 +59,7 @@ export async function readCheckout(
   const purchase: Purchase = {
     kind: 'purchase',
     program_id,
-    // A page can only add this field to a payment link. Other sites use it for an order or a customer.
+    // This is the only field that a page can add to a payment link. Other sites use it for an order or a customer.
     click_id: click_id ?? (referenceId !== null && isClickId(referenceId) ? referenceId : null),
     customer_key,
     ...(await emailHashes(hashEmail, email)),

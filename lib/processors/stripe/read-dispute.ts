@@ -17,8 +17,8 @@ const dispute = z.looseObject({
 type Dispute = z.output<typeof dispute>
 
 /**
- * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events that move money, and `.closed` of a lost dispute, which
- * only corrects them. An inquiry (a status that begins with `warning_`) doesn't move money.
+ * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events that move money. Also reads `.closed` of a lost dispute,
+ * which only corrects them. An inquiry (a status that begins with `warning_`) doesn't move money.
  */
 export function readDispute(type: string, object: unknown): Fact {
   const disputed = dispute.parse(object)
@@ -50,7 +50,7 @@ interface Move {
 }
 
 /**
- * Returns the moves of a dispute by its balance transactions. If these are in another currency than the dispute, the kept part of the
+ * Returns the moves of a dispute by its balance transactions. If these are in a currency other than the dispute's, the kept part of the
  * dispute's own amount has the same proportion. The function returns both, and the service applies the amount in the sale's currency.
  */
 function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {

@@ -29,7 +29,7 @@ export async function verifyWebhookEvent(
   now = Date.now(),
 ): Promise<unknown> {
   const timestamp = Number(/(?:^|,)t=(\d+)/.exec(signature ?? '')?.[1])
-  // Stripe's library refuses old events only. An event from the future could be stored and replayed later.
+  // Stripe's library refuses only old events. An event from the future could be stored and replayed later.
   if (timestamp > now / 1000 + toleranceSeconds) throw invalidSignature()
   for (const secret of secrets.split(',')) {
     try {

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { type Fact, ignored } from '../facts.ts'
 
-/** The events that Stripe sends when somebody writes metadata of a product. */
+/** The events that Stripe sends when somebody changes a product's metadata. */
 export const ownershipEventTypes = ['product.created', 'product.updated'] as const
 
 /** The metadata field of a product that contains a program's code. */
@@ -10,7 +10,7 @@ export const ownershipField = 'svc_connect_code'
 const product = z.looseObject({ metadata: z.nullish(z.record(z.string(), z.unknown())) })
 
 /**
- * Reads the code of a program from the metadata of a product. Only a person who runs an account can write the metadata of its products.
+ * Reads a program's code from a product's metadata. Only a person who runs an account can write the metadata of its products.
  * Buyers choose names, addresses and `client_reference_id`, so those are not read.
  */
 export function readOwnership(object: unknown): Fact {

@@ -45,7 +45,7 @@ rows 1 as $$
   select k.program_id, k.partner_id, k.currency from key k
 $$;
 
--- Returns the numbers of a program's valid proxy keys: the current one and, during a rotation, the one before.
+-- Returns the numbers of a program's valid proxy keys: the current one and, during a rotation, the previous one.
 create or replace function proxy_key_numbers(of_program_id bigint) returns integer[] language sql stable as $$
   select array[p.proxy_key_number] || case when p.previous_proxy_key_until > now() then array[p.proxy_key_number - 1] end
   from programs p where p.id = of_program_id and p.deleted_at is null

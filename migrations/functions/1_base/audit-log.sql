@@ -1,4 +1,4 @@
--- The audit log. Triggers and functions write each entry in the transaction of the act itself. `actingAs` (lib/database.ts) or
+-- The audit log. Triggers and functions write each entry in the transaction of the action itself. `actingAs` (lib/database.ts) or
 -- `actingByKey` sets the actor.
 
 create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
@@ -22,7 +22,7 @@ end $$;
 create or replace function acting_key() returns bigint language sql stable as $$ select nullif(current_setting('svc.api_key', true), '')::bigint $$;
 
 -- Begins a transaction of an API key: sets the key as the actor and claims the idempotency token of the request, so that a repeated request
--- creates nothing. Refuses a claimed token, with the first response as the detail. Waits for a request that is taking it at this moment.
+-- creates nothing. Refuses a claimed token, with the first response as the detail. Waits for a request that is claiming it at this moment.
 create or replace function act_by_key(of_key_id bigint, of_program_id bigint, of_token text, of_request_hash bytea) returns void
 language plpgsql as $$
 declare

@@ -11,7 +11,7 @@ as $$ select date_trunc('month', at at time zone 'UTC')::date $$;
 create or replace function hour_of_day(at timestamptz) returns integer language sql immutable
 as $$ select extract(hour from at at time zone 'UTC')::integer + 1 $$;
 
--- The slot in which this backend counts an event of the moment `at`. Backends that connect one after the other get
+-- The slot in which this backend counts an event that happened at `at`. Backends that connect one after the other get
 -- different slots. The first of an hour's 64 slots counts clicks, because `count_clicks` locks many rows at once and
 -- could deadlock with a call that holds two. The other slots count leads and conversions.
 create or replace function counter_slot(at timestamptz) returns smallint language sql stable
@@ -40,8 +40,8 @@ begin
     conversions = counted.conversions + excluded.conversions;
 end $$;
 
--- Adds leads and conversions to these totals, and a row for the totals by the values of the customer's click. A
--- conversion belongs to the partner whose code decided.
+-- Adds leads and conversions to the totals of the hour and day of `at`, and a row for the totals by the values of the customer's click. A
+-- conversion belongs to the partner whose code decided the sale.
 create or replace function count_customers(
   of_program_id bigint, of_customer_id bigint, at timestamptz, more_leads bigint, more_conversions bigint
 ) returns void language plpgsql as $$

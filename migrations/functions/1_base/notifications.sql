@@ -177,7 +177,7 @@ begin
     group by m.mail_id, u.id, u.email, u.name, f.language, m.frequency;
 end $$;
 
--- Notifies a partner of a commission immediately if they chose this.
+-- Notifies a partner of a commission immediately, if the partner chose immediate notifications.
 create or replace function notify_earned(of_program_id bigint, of_user_id text, of_commission_id bigint) returns void
 language plpgsql as $$
 begin

@@ -3,8 +3,9 @@ create or replace function is_in_open_month(moment timestamptz) returns boolean 
 return date_trunc('month', moment, 'UTC') >= date_trunc('month', now(), 'UTC');
 
 -- Entries never change: another entry corrects a mistake. There is one exception. The undo of an import deletes an opening balance of this
--- month that no entry followed. A reversing entry would keep its partner, whom only the import created, forever, and so the program would not
--- be as before. Only the last link of the chain goes, so every other hash holds. The audit log keeps the deleted amounts.
+-- month that no entry followed. A reversing entry would keep the partner forever, although only the import created the partner, and the
+-- program would not return to its previous state. Only the last entry of the chain is deleted, so all other hashes stay valid. The audit
+-- log keeps the deleted amounts.
 create or replace function refuse_ledger_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance'

@@ -91,7 +91,8 @@ begin
   from documents d where d.program_id = invoice.program_id and d.id = invoice.id;
 end $$;
 
--- Keeps documents unchanged, except that one can become void, and that an erased partner's details are deleted after their term.
+-- Keeps documents unchanged, except that one can become void, and that an erased partner's details are deleted after their retention
+-- period.
 create or replace function keep_document() returns trigger language plpgsql as $$
 declare
   changeable text[] := '{voided_at,void_reason}';

@@ -39,8 +39,8 @@ join partners r on r.program_id = p.program_id and r.id = p.partner_id
 left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.currency
 where p.payable_cents > 0 and not in_shadow_mode(p.program_id);
 
--- Asks partners with due money and an account for what their payout still lacks: a payout address or a tax form. A partner is asked once a
--- day. Returns how many it asked.
+-- Asks partners with due money and an account for the details that their payout still lacks: a payout address or a tax form. A partner is
+-- asked once a day. Returns how many it asked.
 create or replace function ask_for_missing(of_program_id bigint, of_exclusion_reason text) returns integer language plpgsql as $$
 declare
   missing constant text := case of_exclusion_reason when 'no_payout_address' then 'payout_address' when 'no_tax_form' then 'tax_form' end;

@@ -175,8 +175,8 @@ begin
     of_correction_number => nullif(earlier_payments(payout), 1), of_payout_id => payout.id, of_reference => payout.reference);
 end $$;
 
--- Refuses manual decisions on payments that a provider is executing. Those whose connection has ended need a person. So do those that the
--- provider blocked, but a person can only mark them as failed (`as_failed`), because the provider can still pay them.
+-- Refuses manual decisions on payments that a provider is executing. If the connection has ended or the provider blocked the payment, a
+-- person decides. But a person can only mark blocked payments as failed (`as_failed`), because the provider can still pay them.
 create or replace function refuse_at_provider(of_program_id bigint, payout_ids bigint[], as_failed boolean default false) returns void
 language plpgsql as $$
 begin

@@ -1,7 +1,7 @@
 -- Corrections of commissions, after a sale was recorded or corrected.
 
--- Recomputes commissions of a customer in the order of their sales. These are the commission of this sale (if `itself`) and the commissions
--- under a cap. With `others`, they include those whose months count from the customer's first purchase. Returns the commissions that it
+-- Recomputes a customer's commissions in the order of their sales. `itself` includes the commission of this sale. Commissions under a cap
+-- are always included. `others` adds commissions whose months count from the customer's first purchase. Returns the commissions that it
 -- created. The caller enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This
 -- locks all sales, then all commissions, then all balances, each in the order of their keys.
 create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns commissions[] language plpgsql as $$
@@ -41,8 +41,8 @@ begin
   order by b.partner_id, b.currency for no key update;
 end $$;
 
--- Recomputes the commission of a sale. Returns the commission if this created it, because the sale was too late for a commission before.
--- The caller holds the locks.
+-- Recomputes the commission of a sale. Returns the commission if this created it, because the sale was previously too late to earn a
+-- commission. The caller holds the locks.
 create or replace function correct_commission(sale sales, first_date timestamptz) returns commissions language plpgsql as $$
 declare
   was commissions;

@@ -199,8 +199,8 @@ $$;
 
 -- Returns the flags that the enabled rules of their programs put on commissions. The caller passes each commission once. The evidence says
 -- what matched, how often and when. A rule flags nothing if a person has released a commission of this partner and customer before.
--- Postgres plans each call for its arguments. A plan from the time of empty tables took over a minute for 500 commissions, and their
--- refunds waited for its locks.
+-- Postgres plans each call for its arguments. A plan from a time when the tables were empty took over a minute for 500 commissions, and
+-- their refunds waited for its locks.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
 language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$

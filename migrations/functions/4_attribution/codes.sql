@@ -38,7 +38,7 @@ end $$;
 create or replace function knows_promotions(of_account_id text) returns boolean language sql stable
 return exists (select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id is not null);
 
--- Adds to a sale the code that counts, or null, and the code's step to the sale's resolution.
+-- Sets the code of a sale to the code that counts, or null, and adds the code's step to the sale's resolution.
 create or replace function with_code(given sales, promotion_ids text[], bought_at timestamptz) returns sales language plpgsql stable as $$
 declare
   named record;

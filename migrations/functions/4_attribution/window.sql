@@ -1,6 +1,7 @@
--- The attribution window: how long a click leads to its partner.
+-- The attribution window: how long a click attributes sales to its partner.
 
--- Returns the time after which a click counts for an event at `at`. A day has 24 hours, because the session's time zone may have others.
+-- Returns the time after which a click counts for an event at `at`. Each day counts as 24 hours, because days in the session's time zone
+-- may be longer or shorter.
 create or replace function window_start(at timestamptz, cookie_window_days integer) returns timestamptz language sql stable
 return at - make_interval(hours => 24 * cookie_window_days);
 

@@ -45,8 +45,8 @@ begin
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $$;
 
--- Returns a sale of the API in the currency of `given` (the processor's sale or a correcting call), and moves its commission there. A
--- credited commission stays, because a balance has one currency. Notifies the advertiser of the processor's other currency.
+-- Returns a sale from the API in the currency of `given` (the processor's sale or a correcting call), and moves its commission to that
+-- currency. A credited commission stays, because a balance has one currency. Notifies the advertiser of the processor's other currency.
 create or replace function change_currency(sale sales, given sales) returns sales language plpgsql as $$
 declare
   commission commissions;
@@ -76,9 +76,9 @@ begin
   return sale;
 end $$;
 
--- Corrects the currency of a stored sale from the API when a call for the same customer repeats it, which may also contain another amount.
--- Returns the sale, or null if its commission is credited or the processor reported it. The caller holds the locks of the customer and the
--- sale.
+-- Corrects the currency of a stored sale from the API when a call for the same customer repeats the sale. The call may also contain another
+-- amount. Returns the sale, or null if its commission is credited or the processor reported it. The caller holds the locks of the customer
+-- and the sale.
 create or replace function correct_currency(sale sales, given sales) returns sales language plpgsql as $$
 begin
   if sale.processor_event_id is not null or sale.amount_source <> 'api' or sale.customer_key is distinct from given.customer_key then

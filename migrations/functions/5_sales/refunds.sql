@@ -1,4 +1,4 @@
--- Refunds of a sale. Refunds of the API and of the processor take the same steps under the same locks: sale, commission, balance. Each
+-- Refunds of a sale. Refunds from the API and from the processor take the same steps under the same locks: sale, commission, balance. Each
 -- applied or restored refund is one step. It moves the sale's refunded total, and the commission by the refunded part. Each step has its own
 -- entry and notification.
 
@@ -70,10 +70,10 @@ begin
 end $$;
 
 -- Refunds a sale for an API call. The caller has locked the sale. `key` is the refund's key, and a null `wanted_cents` means the whole
--- rest. The key identifies a refund or, if its answer was lost, its request does. The call also matches the processor's refund with the
--- same id. Else it matches a refund of the same amount that no other call matches. `outcome` is `refunded` or `reversed` if this request
--- applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or `already_reversed` if nothing was left of
--- the sale or its commission.
+-- rest. The key identifies a refund. If the response was lost, the request identifies it too. The call also matches the processor's refund
+-- with the same id. Otherwise it matches a refund of the same amount that no other call matches. `outcome` is `refunded` or `reversed` if
+-- this request applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or `already_reversed` if
+-- nothing was left of the sale or its commission.
 create or replace function refund_sale(
   sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out commission_id bigint, out currency text, out outcome text, out deduction_cents bigint

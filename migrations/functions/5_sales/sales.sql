@@ -152,7 +152,7 @@ return case when (customer).first_purchase_date is null and ((customer).key_unve
   or (customer).email_unverified_since is not null and (customer).customer_key is distinct from named_key) then 'unverified_customer' end;
 
 -- Moves a customer's first purchase to an earlier sale. Corrects the commissions that depend on this sale: those whose months count from
--- the first purchase, and of later sales under a cap. `customer` is the row before the sale.
+-- the first purchase, and those of later sales under a cap. `customer` is the row before the sale.
 create or replace function note_purchase(sale sales, customer customers) returns void language plpgsql as $$
 declare
   was_date constant timestamptz := customer.first_purchase_date;

@@ -39,8 +39,8 @@ begin
   end loop;
 end $$;
 
--- Attributes one unattributed purchase as if it arrived now. Returns its buyer. All null if the buyer is still unknown, or if the purchase
--- is already attributed.
+-- Attributes one unattributed purchase as if it had just arrived. Returns its buyer. All null if the buyer is still unknown, or if the
+-- purchase is already attributed.
 create or replace function attribute_awaiting_purchase(inout waiting processor_events, program programs, out buyer customers)
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Payments without metadata of customers whom earlier payments identify. Programs attribute them if a setting says so.
+-- Payments without metadata from customers who are known from earlier payments. A program's setting decides whether it attributes them.
 
 -- Returns the names under which a program's excluded payments wait, of each connected account.
 create or replace function names_of_excluded(program programs) returns text[] language sql stable

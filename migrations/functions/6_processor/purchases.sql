@@ -44,9 +44,9 @@ begin
   return fact;
 end $$;
 
--- Finds the program of a purchase, by its metadata or its click, or else by a promotion code (`by_code`). Else it is the program of a buyer
--- whom earlier payments identify (`known`). `by_subscription` means that these payments belong to the same subscription, at a processor
--- that may omit the metadata in renewals.
+-- Finds the program of a purchase, by its metadata or its click, or else by a promotion code (`by_code`). Otherwise, it is the program of a
+-- buyer whom earlier payments identify (`known`). `by_subscription` means that these payments belong to the same subscription, at a
+-- processor that may omit the metadata in renewals.
 create or replace function find_program(
   event processor_events, ids text[], out program programs, out by_code boolean, out known customers, out by_subscription boolean, out resolution jsonb
 ) language plpgsql as $$

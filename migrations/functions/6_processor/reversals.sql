@@ -1,4 +1,4 @@
--- Returns whether one of these reversals is in a currency, in this report or an earlier one.
+-- Returns whether this report or an earlier one gives one of these reversals in this currency.
 create or replace function has_reversal_in(of_account_id text, reversals jsonb, of_currency text) returns boolean language sql stable
 return exists (
   select from jsonb_array_elements(reversals) r

@@ -1,4 +1,4 @@
--- Records a refund of the API for `refundSale` in lib/money/refunds.ts. Returns no sale if the program has none with this id.
+-- Records a refund from the API for `refundSale` in lib/money/refunds.ts. Returns no sale if the program has none with this id.
 create or replace function track_refund(
   hash bytea, of_transaction_id text, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out key_refusal text, out program_id bigint, out sale_id bigint, out commission_id bigint, out currency text, out outcome text,

@@ -1,5 +1,5 @@
--- Records a sale of the API for `recordSale` in lib/money/sales.ts. A null `currency` means the program's. If the call `corrects_currency`, it may
--- repeat a sale in another currency. `click_id_prefix` begins the click id of a new customer.
+-- Records a sale from the API for `recordSale` in lib/money/sales.ts. A null `currency` means the program's. If the call
+-- `corrects_currency`, it may repeat a sale in another currency. `click_id_prefix` begins the click id of a new customer.
 create or replace function track_sale(
   hash bytea, claimed_program_id bigint, request uuid, transaction_id text, customer_key text, of_click_id text, coupon text, click_id_prefix text, is_test boolean,
   amount_cents bigint, tax_cents bigint, currency text, sale_type text, is_recurring boolean, subscription_id text, additional_data jsonb,

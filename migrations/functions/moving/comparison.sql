@@ -54,8 +54,8 @@ create or replace function computed_commissions(of_program_id bigint, from_time 
   from computed x
 $$;
 
--- Pairs commissions of the two sides in one pass over a list that is sorted by group and time. Each commission takes the latest unpaired one of
--- the other side in its group. At most two days may lie between, because services date commissions differently.
+-- Pairs commissions of the two sides in one pass over a list that is sorted by group and time. Each commission takes the latest unpaired
+-- commission on the other side in its group. They may be at most two days apart, because services date commissions differently.
 create or replace function pair_by_time(waiting unpaired_commission[]) returns table (former_place bigint, computed_place bigint)
 language plpgsql immutable as $$
 declare
@@ -110,8 +110,8 @@ begin
 end $$;
 
 -- Compares the commissions of a period, pair by pair: by the id of the payment, or else by the customer, else by the partner and the amount.
--- Each side has one counterpart. `at` is the program's own time of the sale if it has one. `reasons` is empty if both sides pay the same to the
--- same partner.
+-- Each commission has at most one counterpart. `at` is the program's own time of the sale if it has one. `reasons` is empty if both sides
+-- pay the same to the same partner.
 create or replace function compare_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns setof compared_commission language sql stable as $$
   with former as materialized (
@@ -165,7 +165,7 @@ returns setof compared_commission language sql stable as $$
   where coalesce(c.at, f.at) >= from_time and coalesce(c.at, f.at) < until
 $$;
 
--- Returns parts of two lists of a period, which it compares once: the sums by partner and currency, the largest difference first, and the
+-- Compares a period once, and returns a part of each of two lists: the sums by partner and currency, the largest difference first, and the
 -- differences, newest first. The differences are all, or those of a partner or with a reason. `at_us` is their time in microseconds. `before_…`
 -- are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only caller.
 create or replace function compare_sides(

@@ -81,7 +81,7 @@ create or replace function general_rule_of(of_program_id bigint, of_group_id big
     and num_nonnulls(of_group_id, of_partner_id) = 1 and num_nonnulls(r.product_id, r.sale_type) = 0
 $$;
 
--- Returns an approved application to the waiting ones, and deletes the partner that the approval created. Returns false if the partner
+-- Sets an approved application back to waiting, and deletes the partner that the approval created. Returns false if the partner
 -- existed before or already referred somebody.
 create or replace function undo_approval(of_program_id bigint, of_application_id bigint) returns boolean language plpgsql as $$
 declare

@@ -61,9 +61,9 @@ begin
   where j.program_id = of_program_id and j is distinct from page;
 end $$;
 
--- The figures of a program for people who think about joining. `days_to_payout` is the median time from a sale to its payout, among the last
--- 1,000 paid sales. `reversed_bp` is the share of commissions that were reversed completely or in part, among the last 1,000 that are older
--- than the hold period. Both are null below 30 commissions, because a few say nothing about a program and too much about a partner.
+-- The figures of a program for people who consider joining it. `days_to_payout` is the median time from a sale to its payout, among the
+-- last 1,000 paid sales. `reversed_bp` is the share of commissions that were reversed completely or in part, among the last 1,000 that are
+-- older than the hold period. Both are null below 30 commissions, because a few say nothing about a program and too much about a partner.
 create or replace function program_numbers(of_program_id bigint, out days_to_payout integer, out reversed_bp integer) language sql stable as $$
   select p.days, r.bp
   from (

@@ -6,7 +6,7 @@
 create or replace function max_rows_read(filters jsonb) returns bigint language sql immutable
 return 20000 / (select least(count(*), 2) from jsonb_object_keys(filters));
 
--- The first day whose clicks are read, because the later days have up to twice the limit. The filter value with clicks in the fewest
+-- The first day whose clicks are read: the days after it have at most twice the limit. The filter value with clicks in the fewest
 -- quarters of an hour gives the share of a day that is read.
 create or replace function first_day_of_clicks(of_program_id bigint, filters jsonb, from_day date, until_day date) returns date
 language sql stable set plan_cache_mode = force_custom_plan as $$

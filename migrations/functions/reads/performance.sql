@@ -1,8 +1,8 @@
--- The performance read, for `performanceStatement` in lib/tracking/performance.ts. It reads a range and the previous
--- period at once, because one begins when the other ends. Bounds are rounded to hours. Totals supply the whole hours,
--- and the rows between a bound and its hour are counted and added or subtracted.
--- All functions are stable, so that they read one snapshot: a click is in a row or in a counter, even while a count
--- runs. Postgres doesn't inline a function with a setting, and therefore opens only the months that the function reads.
+-- The figures of the performance endpoint, for `performanceStatement` in lib/tracking/performance.ts. They cover a range and the previous
+-- period at once, because one begins when the other ends. Bounds are rounded to hours. Totals supply the whole hours, and the rows between
+-- a bound and its hour are counted and added or subtracted. All functions are stable, so that they read one snapshot: a click is in a row
+-- or in a counter, even while a count runs. Postgres doesn't inline a function with a setting, and therefore opens only the months that the
+-- function reads.
 
 -- The start or the end of the bound's hour, whichever is closer, so that at most half an hour of rows is counted. Almost nothing happens in
 -- the future, so a bound later today counts from the current hour.

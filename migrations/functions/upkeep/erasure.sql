@@ -3,7 +3,7 @@ create or replace function without_words(payload jsonb) returns jsonb language s
 return case when payload->>'reason' is null or payload->>'reason' in ('refund', 'chargeback') then payload
   else payload || '{"reason": "refund"}' end;
 
--- The time at which a click id was created. None of its clicks is earlier.
+-- The time at which a click id was created. None of its clicks is older than that.
 create or replace function click_id_created_at(click_id text) returns timestamptz language sql immutable
 return case when click_id ~ '^cust_\d{13}_' then to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) end;
 
@@ -85,7 +85,7 @@ create or replace function erased_sale_type(sale sales) returns text language sq
   cross join (select case when (sale).is_recurring then 'subscription' else 'payment' end as word) w
 $$;
 
--- Erases the customer's ids and the words of a customer and the integrator in sales and their refunds. The ids of payments stay.
+-- Erases the customer's ids, and texts from the customer or the integrator, in sales and their refunds. The ids of payments stay.
 create or replace function erase_words_of_sales(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
 begin
   -- A code that isn't a partner's code is the buyer's own words.
@@ -103,7 +103,7 @@ begin
   where r.program_id = of_program_id and r.sale_id = any (sale_ids);
 end $$;
 
--- Erases those words in commissions, their reviews, adjustments, and the notifications of these.
+-- Erases those texts in commissions, their reviews, adjustments, and the notifications of these.
 create or replace function erase_words_of_commissions(of_program_id bigint, customer_ids bigint[], sale_ids bigint[]) returns void
 language plpgsql as $$
 declare
@@ -136,7 +136,7 @@ begin
     and n.program_id = o.program_id and n.id = o.id and n.payload <> o.payload;
 end $$;
 
--- Erases those words in webhook messages, in the responses from the program's servers, which may repeat anything, and in processor events.
+-- Erases those texts in webhook messages, in the responses from the program's servers, which may repeat anything, and in processor events.
 create or replace function erase_words_of_messages(of_program_id bigint, customer_ids bigint[], sale_ids bigint[]) returns void
 language plpgsql as $$
 declare
@@ -174,10 +174,10 @@ begin
   where r.program_id = of_program_id and r.kind = 'commission' and r.fields->>'customer' = any (keys);
 end $$;
 
--- Erases the words of a customer and the integrator about the customer's payments: reasons and ids of refunds, types of sales, and their
+-- Erases texts from the customer or the integrator about the customer's payments: reasons and ids of refunds, types of sales, and their
 -- copies in commissions, notifications, webhooks and processor events. Also erases the visitor's details from their clicks. The ids of
 -- payments stay (`transaction_id` and the processor's ids), because a later refund, dispute or repeat contains nothing else. Returns the
--- number of sales, and of rows besides customers and sales. A sale that commits meanwhile keeps its key and its words, so that another
+-- number of sales, and of rows besides customers and sales. A sale that commits meanwhile keeps its key and its texts, so that another
 -- erasure finds it. Only `eraseCustomer` in lib/tracking/erase-customer.ts calls it, and erases the rest.
 create or replace function erase_events(
   of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out leftovers bigint, out sales bigint
