@@ -336,7 +336,7 @@ const polarEvents: Record<models.WebhookEventType, true> = {
   'organization.updated': true,
 }
 
-/** All event types in the vendors' SDKs. The compiler requires those that an SDK only has as a type. */
+/** All event types in the vendors' SDKs. If an SDK declares them only as a type, the compiler checks that the list is complete. */
 const documented: Record<ProcessorName, string[]> = {
   paddle: Object.values(EventName),
   lemonsqueezy: Object.keys(lemonEvents),

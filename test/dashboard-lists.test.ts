@@ -33,7 +33,7 @@ const cookieOf = ({ dashboardToken }: { dashboardToken: string }) => ({
 /** Returns a page without its frame, because the tokens of the frame's forms change. */
 const mainOf = (html: string) => html.slice(html.indexOf('<main'))
 
-/** Posts a form like a dashboard page, and returns the redirect. */
+/** Posts a form as a dashboard page does, and returns the redirect. */
 async function post(path: string, fields: Record<string, string>, from = path): Promise<[number, string | null]> {
   const response = await fetch(stack.baseUrl + path, {
     method: 'POST',

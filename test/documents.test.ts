@@ -138,7 +138,7 @@ test("a partner who withdrew the agreement doesn't get documents until they agre
   )
   await changeJoinPage(db, programId, { self_billing: false })
   await pay(partnerId, 100)
-  // The program no longer offers self-billing, but the agreement applies.
+  // The program no longer offers self-billing, but the agreement still applies.
   expect((await readPayee(db, userId)).programs).toMatchObject([{ id: programId, self_billing: false, accepted: 1 }])
   for (let time = 0; time < 2; time++) await withdrawSelfBilling(db, userId, programId)
   await pay(partnerId, 100)

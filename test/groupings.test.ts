@@ -280,7 +280,7 @@ function wallClock(at: number, timeZone: string): string {
 
 const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
 
-/** The start of the interval of a moment: its day, its Monday, the first of its month, or the hour with its offset. */
+/** The start of the interval that contains a moment: its day, its Monday, the first of its month, or the hour with its offset. */
 function startOf(at: number, { timeZone, interval }: GroupsQuery): string {
   const clock = wallClock(at, timeZone)
   const day = clock.slice(0, 10)

@@ -213,7 +213,7 @@ test('a mailbox gets at most thirty immediate mails a day, and the rest in the d
   ])
   await report('payout_paid', 'partner')
   await send()
-  // Two people with the same mailbox want an immediate mail, and one is left.
+  // Two people with the same mailbox want an immediate mail, and the mailbox may get only one more today.
   await report('payout_paid', 'partner')
   await report('payout_paid', 'partner', other)
   await send()

@@ -15,7 +15,7 @@ const { sql } = endpoint
 const { send, salesOf, report } = await openWebhook(endpoint)
 const { db } = endpoint
 
-/** A customer of the second partner who can be identified only by this. */
+/** A customer of the second partner who can be identified only by this value. */
 const another = async (
   shop: TestShop,
   found: { key?: string; email?: string; processorCustomer?: string; lastClick?: string; byBrowser?: boolean },

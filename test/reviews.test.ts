@@ -82,7 +82,7 @@ test.each(finds)('%s is held for %s before it is credited, without a hold period
   await run()
   expect(await rulesOf(program, commissionId)).toEqual(rule === null ? [] : [rule])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
-  // Nobody can approve it manually either before a decision.
+  // Before a decision, nobody can approve it manually either.
   await approveCommissions(db, program.programId, [commissionId])
   expect(await stateOf(program, commissionId)).toEqual(rule === null ? credited : held)
   const request = { programId: program.programId, transaction_id: id, test: false, withCustomer: false }

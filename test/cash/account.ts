@@ -168,7 +168,7 @@ export class StripeAccount {
     return transaction
   }
 
-  /** Advances time, in seconds. */
+  /** Advances time by this many seconds. */
   wait(seconds: number): void {
     this.now += seconds
   }

@@ -426,7 +426,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
 /** This many requests share a stage, because later ones would find removed people and ended sessions. */
 const requestsOfStage = 200
 
-/** The shares of the kinds of requests: deliveries of processors, and calls of signed-in people. The rest are calls of the API. */
+/** The shares of the kinds of requests: deliveries from processors, and calls by signed-in people. The rest are calls of the API. */
 export interface Shares {
   deliveries: number
   signedIn: number

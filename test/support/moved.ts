@@ -32,7 +32,7 @@ export async function contents(sql: Client, programId: number): Promise<string> 
 /** Returns a digest of the same rows, for programs that are too large to compare as text. */
 export async function digest(sql: Client, programId: number): Promise<string> {
   const program = `select 'programs' as name, md5(link_params::text) as digest from programs where id = $1`
-  // Postgres can read large tables in parallel, and then the digests have any order.
+  // Postgres can read large tables in parallel, in which case the digests come in any order.
   const all = `${[...tables.map(digestOf), program].join(' union all ')} order by name`
   const { rows } = await sql.query(all, [programId])
   return JSON.stringify(rows)

@@ -31,7 +31,7 @@ const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[fr
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
 
-/** The roles in which a person gets mail. A person without one yet may get both later. */
+/** The roles in which a person gets mail. A person who has no role yet may get both later. */
 function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
   if (!partner && workspaces.length === 0) return ['partner', 'advertiser']
   return [...(partner ? (['partner'] as const) : []), ...(workspaces.length > 0 ? (['advertiser'] as const) : [])]

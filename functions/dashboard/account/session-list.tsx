@@ -8,7 +8,7 @@ import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
 
-/** The devices that a person is signed in with. */
+/** The devices on which a person is signed in. */
 export const pages = createPages()
 
 const address = '/account/sessions'

@@ -18,7 +18,7 @@ export function countryOptions({ t, language }: PageTexts): [code: string, name:
   return [['', t('Choose a country')], ...named.toSorted(([, a], [, b]) => compare(a, b))]
 }
 
-/** The fields of a party of documents. */
+/** The fields of a party to a document. */
 export function PartyFields({ party }: { party: Party | undefined }) {
   const texts = useTexts()
   const { t } = texts

@@ -178,7 +178,10 @@ interface FormDetailsProps extends FormProps {
   open?: boolean
 }
 
-/** A button that opens a form with several fields over the page. It is open after a refusal, and `primary` if the page is about it. */
+/**
+ * A button that opens a form with several fields over the page. The form is open after a refusal. `primary` marks the main action of the
+ * page.
+ */
 export function FormDetails({ summary, open, primary, children, ...props }: PropsWithChildren<FormDetailsProps>) {
   return (
     <details class="switcher" open={open || useFormOf(props.action) !== emptyForm}>

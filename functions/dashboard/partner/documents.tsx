@@ -24,7 +24,7 @@ import { createPages, requirePartner } from '../components/page.ts'
 import { Text, useTexts } from '../components/text.tsx'
 import { PlainText } from '../join/plain-text.tsx'
 
-/** A partner's documents, their details on them, and their agreement to self-billing. */
+/** A partner's documents, the partner's details on them, and their agreement to self-billing. */
 export const pages = createPages()
 
 const address = '/partner/documents'

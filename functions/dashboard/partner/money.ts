@@ -5,7 +5,7 @@ import { positiveInteger } from '../components/address.ts'
 import { type Page, readPage } from '../components/list.tsx'
 import type { PartnerContext } from '../components/page.ts'
 
-/** A program of a partner with their money there, its own currency first. */
+/** One of a partner's programs with the partner's money in it. The program's own currency comes first. */
 export interface ProgramMoney {
   program: ProgramOfPartner
   balances: PartnerBalance[]

@@ -201,7 +201,8 @@ async function renderProgress(c: ProgramContext, job: BulkJob, next: string) {
   )
 }
 
-// Each request acts on some of the rows. The part and its position are separate transactions, because repeating a part changes nothing.
+// Each request acts on some of the rows. The part and its position are saved in separate transactions, which is safe because repeating a
+// part changes nothing.
 pages.post('/jobs/:jobId', requireProgram('partner:manage'), async (c) => {
   const job = await jobIn(c)
   const db = c.get('db')

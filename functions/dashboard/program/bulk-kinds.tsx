@@ -54,7 +54,7 @@ interface Kind {
   filters?: BulkSettings
   /** Describes the schedule for this many rows. */
   plan?: (c: ProgramContext, count: number) => Promise<Child>
-  /** Refuses the start. */
+  /** Throws if the action can't start. */
   check?: (c: ProgramContext) => void
   fields?: (c: ProgramContext) => Child | Promise<Child>
   /** Parses the fields of the form into settings. Throws `FormRefusal`. */

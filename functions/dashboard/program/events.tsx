@@ -101,7 +101,7 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
   const [partner, code, country] = [textOf('partner'), textOf('code'), textOf('country')?.toUpperCase()]
   const choice = { programId: program.id, isTest: mode === 'test', eventType, search, partner, code, country, ...days }
   const query = { eventType, q: search, partner, code, country, ...asDays(days) }
-  /** The first day with kept clicks, if earlier clicks are missing from the list. */
+  /** The first day whose clicks are kept, if earlier clicks are missing from the list. */
   let since: Date | undefined
   return {
     title: 'Events',
