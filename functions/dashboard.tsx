@@ -207,7 +207,7 @@ pages.use((c, next) => {
 pages.use(actOnce)
 
 const allPages = [
-  // Comes before `start`, because it serves `/` on a program's own host.
+  // These routes come before `start`, because they serve `/` on a program's own host.
   join,
   start,
   account,

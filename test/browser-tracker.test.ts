@@ -53,7 +53,7 @@ async function done(): Promise<void> {
   await signup('done')
 }
 
-/** For pages on which a signup would change something or wait. */
+/** Opens a page on which a signup would change something or wait. */
 async function openQuietly(url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'networkidle' })
 }
@@ -235,7 +235,7 @@ describe('links that a mail client or a campaign tool garbled', () => {
     ['/page;aff=CODE', '/page'],
     ['/page;aff=CODE?utm_source=mail', '/page'],
     ['/page?aff=&aff=CODE', '/page'],
-    // The link's partner gets the credit, and not somebody who appended their own code.
+    // The link's partner gets the credit, not somebody who appended their own code.
     ['/page?aff=CODE&aff=other', '/page'],
     // A sign-in page that stores the visitor's destination in its address.
     ['/sign-in?next=%2Fpage%3Faff%3DCODE', '/sign-in'],
@@ -442,7 +442,7 @@ describe('a click that failed', () => {
     shop.fault = undefined
     await open('http://shop.example.test/next')
     expect(await clickId()).not.toBeNull()
-    // Expects the landing page and its referrer, and not the page that sends the click.
+    // Expects the landing page and its referrer, not the page that sends the click.
     expect(await clicksOf(code)).toMatchObject([
       { page_url: 'http://shop.example.test/landing', referrer_url: 'http://blog.example.org/' },
     ])

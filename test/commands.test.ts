@@ -54,10 +54,10 @@ async function runShared([file = '', ...args]: string[], env: Record<string, str
     : await runAlone([file, ...args], env)
 }
 
-/** The commands that already ran in their own process, which shows that they end. */
+/** The commands that have already run in their own process, which proves that they end. */
 const seen = new Set<string>()
 
-/** A string is short for an environment with only this DATABASE_URL. */
+/** A string stands for an environment that has only this DATABASE_URL. */
 type Row = [what: string, command: string, environment: string | Record<string, string>, message: RegExp]
 
 test.each<Row>([
@@ -197,7 +197,7 @@ test('a connection that breaks between two statements fails the next statement, 
   )
 })
 
-/** The `npm run` commands and their calls of Node. */
+/** The `npm run` commands and the Node command lines that they run. */
 function commandsOfNode(): { name: string; args: string[] }[] {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync('package.json', 'utf8'))
   return Object.entries(scripts).flatMap(([name, script]) => {

@@ -494,7 +494,7 @@ describe('Paddle', () => {
       [shop.programId],
     )
     expect(rows).toEqual([])
-    // The API does not say that it refunds tax.
+    // The refund call does not say that it also refunds tax.
     await report(shop, 'transaction.completed', { order: 'api' })
     await call(trackRefund, { transaction_id: 'txn_api', refund_amount_cents: 2000 })
     expect((await salesOf(shop)).at(-1)).toMatchObject({ refunded: 2000, reversed: 333 })

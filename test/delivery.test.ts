@@ -108,7 +108,7 @@ async function expectAllReported() {
 
 class Killed extends Error {}
 
-/** A process that dies at its `fatal`th external call, before the call or after its effect. */
+/** A process that dies at external call number `fatal`, before the call or after its effect. */
 class Life {
   steps = 0
   /** Calls in progress. They take effect even after the process is dead. */

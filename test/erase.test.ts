@@ -181,7 +181,7 @@ test('a sale during an erasure keeps its key, so that another erasure finds its 
   await api.call(leadPath, { customer_key, additional_data: { test_mode: true } }, { key })
   await sell('before')
   await stack.sql.query('begin')
-  // The erasure has read the sales when it waits for this row.
+  // When the erasure waits for this row, it has already read the sales.
   await stack.sql.query('select from affiliate_lead_events where customer_key = $1 for update', [customer_key])
   const erased = erase()
   const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`

@@ -217,7 +217,7 @@ test.for([
     const explained = await explain(shop)
     expect(explained.partner?.id).toBe(shop[partner])
     expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
-    // The partner does not see whose link it was.
+    // The partner does not see whose link the other click used.
     const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
     const toPartner = (await explainSale(db, asked)).click?.text
     if (model === 'first_click')

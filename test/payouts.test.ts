@@ -544,7 +544,7 @@ describe('undoing a paid run', () => {
     expect(await differencesIn(programId)).toEqual([])
   })
 
-  test('is possible for 24 hours and until the next run', async () => {
+  test('is possible for 24 hours, unless there is a newer run', async () => {
     const { program, programId, run } = await createPaying()
     const runId = (await run()) ?? 0
     await payPayoutRun(db, programId, runId, transfer, 3000)

@@ -52,7 +52,7 @@ async function clicksRead(statement: ReturnType<typeof performanceStatement> | R
 /** The number of rows that were read from the tables that `isOf` matches, or from all tables. */
 async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: string) => boolean) {
   plans.length = 0
-  // Sets this for one connection only, because triggers have a plan for each seeded row.
+  // Enables this only for one connection, because triggers have a plan for each seeded row.
   await sql.query('set auto_explain.log_min_duration = 0')
   await sql.query(text, parameters)
   await sql.query('set auto_explain.log_min_duration = -1')

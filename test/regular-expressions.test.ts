@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 /** The folders that read text from outside. Commands and the local stack read only the input of the person who runs them. */
 const folders = ['tracker/src', 'functions', 'lib']
 const ownText = /^(lib\/(commands|local)|tracker\/src\/cli)\//
-/** Without any of these, an expression reads a limited number of characters. */
+/** An expression without any of these operators reads a limited number of characters. */
 const unbounded = /[*+]|,\}/
 
 const files = folders

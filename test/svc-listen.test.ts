@@ -261,7 +261,7 @@ describe('svc listen', () => {
     expect(hooks.verified).toHaveLength(3)
     expect([out.text.match(/✗/g), out.text.match(/responds again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])
     expect(service.moods).toEqual([])
-    // A closed terminal ends it like Ctrl-C.
+    // A closed terminal ends the command like Ctrl-C.
     expect(await end('SIGHUP')).toEqual([0, null])
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })
@@ -275,7 +275,7 @@ describe('svc listen', () => {
     await expect.poll(() => killed.out.text, { timeout: 60_000 }).toContain('transaction killed-1')
     expect(await killed.end('SIGKILL')).toEqual([null, 'SIGKILL'])
     await sell('killed-2')
-    // Its events wait until the local server knows the new secret.
+    // The endpoint's events wait until the local server knows the new secret.
     await place.server.stop()
     const again = await listenAt(place, '--endpoint', id)
     await place.server.start()

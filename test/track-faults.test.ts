@@ -64,7 +64,7 @@ describe("a database that fails once doesn't change the response, and the event 
       const expected = await api.call(path, plain, keyOf(path))
       const once = (await effectOf(path)) - start
       api.stack.neon.inject({ action })
-      // The repeated click is refused because of its own key, and then read.
+      // The repeated click violates its own unique key, and the recorded click is then read.
       const wasRecorded = action === 'drop-after' || action === 'cut'
       const databaseRequests = path === clickPath && wasRecorded ? 3 : 2
       const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests })

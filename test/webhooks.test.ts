@@ -592,7 +592,7 @@ test("an endpoint that doesn't respond isn't sent a second request and doesn't d
   expect(third.map(({ endpoint_id }) => Number(endpoint_id))).not.toContain(hanging.endpointId)
 })
 
-test('a workspace with many slow endpoints leaves places for others', async () => {
+test('a workspace with many slow endpoints leaves room for others', async () => {
   const types: WebhookType[] = ['sale.created']
   const [first, second, other] = [await api.program(), await api.program(), await api.program()]
   await stack.sql.query(
@@ -778,7 +778,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
   await api.call('/api/v1/track/lead', { ...buyer, click_id }, key)
   const sale = { transaction_id: 'order-77', customer_key: 'buyer-key', amount_cents: 10_000 }
   const { body: recorded } = await api.call('/api/v1/track/sale', sale, key)
-  // The code of another partner wins this sale of the same customer.
+  // Another partner's code wins this sale to the same customer.
   await api.call('/api/v1/track/sale', { ...sale, transaction_id: 'order-78', coupon: 'OTHER' }, key)
   const [{ id: lead }] = await api.rows(`select id from commissions where program_id = $1 and kind = 'lead'`, [
     programId,
@@ -864,7 +864,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
   for (const secret of ['buyer', 'order-7', click_id, 'customer']) expect(everything).not.toContain(secret)
   expect(await listDeliveries(db, owner, redirecting.endpointId, { limit: 1 })).toMatchObject([{ status: 'pending' }])
 
-  // A test has its own event and no amount.
+  // A test postback has its own event and no amount.
   const before = receiver.of(others.name).length
   await testEndpoint(db, otherOwner, others.endpointId)
   await deliver()

@@ -1,8 +1,8 @@
 export const scriptPath = '/docs/docs.js'
 
 /**
- * Adds copy buttons to the code of a page, and shows the languages of a call as tabs. Without it, a page shows all of them. Fills the
- * examples with the values of the program that the reader last opened in the dashboard. The browser stores these values, so that every
+ * Adds copy buttons to the code of a page, and shows the languages of a call as tabs. Without the script, a page shows all languages. Fills
+ * the examples with the values of the program that the reader last opened in the dashboard. The browser stores these values, so that every
  * reader gets the same cached page.
  */
 export const script = String.raw`

@@ -1,6 +1,6 @@
 /**
  * The script inside the frame. It asks the page around it for a token, loads the portal with it, and reports its height. The page must be
- * on one of the program's origins. Their list is in `data-origins`, and the browser enforces the same list (`frame-ancestors`).
+ * on one of the program's origins. The list of origins is in `data-origins`, and the browser enforces the same list (`frame-ancestors`).
  */
 export const script = String.raw`
 const { origins, program } = document.body.dataset

@@ -239,7 +239,7 @@ export function applicationOperations(): Operation[] {
       id: 'updateJoinPage',
       summary: 'Change the join page',
       description:
-        'Changes the fields that you send (JSON Merge Patch). They are the address of the public page, whether it is public, its text, its questions and the terms. Returns `conflict` if another program uses the address.',
+        'Changes the fields that you send (JSON Merge Patch). You can change the address of the public page, whether it is public, its text, its questions and the terms. Returns `conflict` if another program uses the address.',
       body: body(joinPageChanges, { ...pageFields, slug: '3 to 60 lower-case letters, digits and hyphens.' }),
       errors: ['conflict'],
       examples: [

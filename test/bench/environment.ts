@@ -88,7 +88,7 @@ export interface BenchStack extends BenchDatabase {
 
 /**
  * Starts the whole service, with Postgres, the Neon endpoint and the functions in separate processes. Counts clicks
- * every minute unless `counts` is false, because a benchmark of database requests must count only its own. `settings`
+ * every minute unless `counts` is false, because a benchmark of database requests must count only its own requests. `settings`
  * are for Postgres.
  */
 export async function startStack({ counts = true, settings = [] as string[] } = {}): Promise<BenchStack> {

@@ -21,7 +21,7 @@ import { seedCustomers, seedPartners, seedSales } from './seed.ts'
 
 const size = { partners: 2000, customers: 20_000 }
 const quarter = { partners: 500, customers: 5000 }
-/** No step takes this long. */
+/** The time limit of a step. No step takes this long. */
 const seconds = 900
 
 const access = (source: string) => ({ key: source === 'partnerstack' ? 'public:secret' : 'key', account: 'main' })

@@ -42,7 +42,7 @@ export async function retention(): Promise<Result> {
   const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
   const first = await seedPartners(sql, programId, links)
   const setTime = await setClock(database)
-  // Connections opened before the clock was set don't use it.
+  // Connections that were opened before the clock was set don't use it.
   await sql.query('set search_path = clock, pg_catalog, public')
   await sql.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
@@ -241,8 +241,8 @@ async function leadsAndSales(
 const repeated = (call: Call) => (count: number) => Array.from({ length: count }, () => call)
 
 /**
- * Times calls one at a time, as Neon's proxy sends them. Returns medians of the minimum of some rounds, because other
- * work can disturb one.
+ * Times calls one at a time, as Neon's proxy sends them. Returns medians of the minimum of some rounds, because other work can disturb a
+ * round.
  */
 async function measure(connection: Connection, programId: number, now: Date): Promise<Record<string, number>> {
   const program = { id: programId, currency: 'usd', createdAt: now }

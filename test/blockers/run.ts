@@ -81,7 +81,7 @@ for (let id = 1; id <= programs; id++) {
   const path = await proxyPath({ id, domain: 'shop.example.com' })
   for (const type of types) expectBlocked(`${shop}/${path}`, type, false)
   expectBlocked(`${shop}/${path}?links`, 'script', false)
-  // With consent required, the tag also sends its calls to its own address.
+  // If consent is required, the tag also sends its calls to the address that it was loaded from.
   for (const type of types) expectBlocked(`${shop}/${path}?consent`, type, false)
 }
 console.log(`${programs} invented paths, each as ${types.join(', ')}`)

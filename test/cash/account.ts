@@ -48,7 +48,7 @@ export type Entry =
 /** How an invoice is paid. Amounts are in Stripe's unit. */
 export type Paying =
   | { by: 'card' }
-  /** Several payments share it (since 2025-03-31). */
+  /** Several payments share the invoice (since 2025-03-31). */
   | { by: 'several'; parts: number }
   /** A transfer of more than the due amount (since 2025-03-31). */
   | { by: 'overpaying'; more: number }
@@ -499,8 +499,8 @@ export class StripeAccount {
   }
 
   /**
-   * Starts a subscription with its first payment by card, in the events of the session and an invoice. With `trial`, no payment is due yet.
-   * With `onSessionAlone`, the subscription has no metadata. `fullyCovered` is the session's status if the customer's balance pays
+   * Starts a subscription whose first payment is by card. The session and an invoice report it in their events. With `trial`, no payment is
+   * due yet. With `onSessionAlone`, the subscription has no metadata. `fullyCovered` is the session's status if the customer's balance pays
    * everything.
    */
   subscribe(

@@ -21,7 +21,7 @@ export interface Currency {
   stripeDecimals: number
   /** The number of decimals of the currency's minor unit (ISO 4217), which the service uses. */
   decimals: number
-  /** Stripe charges only multiples of this. */
+  /** Stripe charges only multiples of this amount. */
   step: number
   /** The largest amount that Stripe charges. */
   largest: number

@@ -297,7 +297,7 @@ function change(history: History, charge: Charge, after: After): void {
       kind: 'refund',
       transaction_id: transactionOf(charge.payment),
       refund_amount_cents: Number(minorUnits(BigInt(amount), currency)),
-      // Half of them have the integrator's own id.
+      // Half of the refund calls have the integrator's own id.
       ...(after.share % 2 === 0 && { refund_id: `shop-${refund.id}` }),
     })
   }

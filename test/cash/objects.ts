@@ -243,7 +243,7 @@ export function sessionObject({ generation }: Version, session: Session): Shown<
     }),
     amount_subtotal: price.subtotal,
     client_reference_id: session.fromLink ? buyer.clickId : null,
-    // Before 2025-01-27, only the API returns them, and events don't.
+    // Before 2025-01-27, events don't contain the discounts, and only the API returns them.
     ...(generation === 'new' && {
       discounts: promotion === null ? [] : [{ coupon: 'cou_1', promotion_code: promotion }],
     }),

@@ -20,7 +20,7 @@ export interface Terms {
   partnerOf: (payment: Payment) => number | null
   /** The rules for the parts of a payment, which replace the rate above. */
   partsOf: (payment: Payment) => { rule: RulePlan | null; weight: number }[]
-  /** Whether a person rejected its commission. */
+  /** Whether a person rejected the payment's commission. */
   isRejected: (payment: Payment) => boolean
 }
 
@@ -30,7 +30,7 @@ export interface Expected {
   partner: number | null
   /** The whole received amount, with tax. */
   amount: bigint
-  /** The part of it without tax. */
+  /** The part of that amount without tax. */
   base: bigint
   /** The money that refunds and disputes took back for good, at most `amount`. */
   reversed: bigint

@@ -63,7 +63,7 @@ export type After =
       share: number
       begins: 'requires_action' | 'pending' | 'succeeded'
       ends: 'succeeded' | 'failed' | 'canceled' | null
-      /** The integrator also reports it. */
+      /** The integrator also reports the refund. */
       by_api: boolean
       /** Another refund of the same amount follows, and only Stripe reports it. */
       again: boolean

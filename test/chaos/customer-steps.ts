@@ -55,7 +55,7 @@ interface Reports {
   refundId: string
   /** The payment, and its refund if there is one. */
   events: object[]
-  /** The connection that receives them. Stripe has none. */
+  /** The connection that receives the events. Stripe has none. */
   connection?: Connection
 }
 

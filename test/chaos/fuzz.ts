@@ -16,7 +16,7 @@ interface Schema {
   anyOf?: Schema[]
 }
 
-/** The parts of an OpenAPI document that this reads. */
+/** The parts of an OpenAPI document that this file reads. */
 export interface ApiDocument {
   paths: Record<
     string,
@@ -33,7 +33,7 @@ interface FuzzRequest {
   path: string
   headers: Record<string, string>
   body: string | Uint8Array<ArrayBuffer> | null
-  /** Whether it is a delivery whose signature must be refused. */
+  /** Whether the request is a delivery whose signature must be refused. */
   isForged?: boolean
 }
 

@@ -7,7 +7,7 @@ const jsonType = 'application/x-amz-json-1.0'
 export interface FaultyQueue {
   /** The address that replaces the queue's endpoint. */
   url: string
-  /** While false, it behaves like the real queue. */
+  /** While false, the proxy behaves like the real queue. */
   faulty: boolean
   /** The number of disturbed requests. */
   faults: number

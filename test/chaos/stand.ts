@@ -25,7 +25,7 @@ function mountDisk(folder: string): boolean {
   }
 }
 
-/** Makes Postgres begin the next file of its write-ahead log. Does nothing if it is not running. */
+/** Makes Postgres start the next file of its write-ahead log. Does nothing if Postgres is not running. */
 async function switchLogFile(connectionString: string): Promise<void> {
   const client = new Client({ connectionString, connectionTimeoutMillis: 5000, query_timeout: 5000 })
   client.on('error', () => {})
@@ -33,7 +33,7 @@ async function switchLogFile(connectionString: string): Promise<void> {
     await client.connect()
     await client.query('select txid_current(); select pg_switch_wal()')
   } catch {
-    // It has ended, or it has no space left.
+    // Postgres has stopped, or its disk has no space left.
   } finally {
     await client.end().catch(() => {})
   }
@@ -70,7 +70,7 @@ export async function startStand() {
     },
     /** A folder for files of the run. */
     folder,
-    /** Fills the disk until Postgres ends, and frees it two seconds later. Undefined if Postgres has no disk of its own. */
+    /** Fills the disk until Postgres stops, and frees it two seconds later. Undefined if Postgres has no disk of its own. */
     fillDisk: isMounted
       ? async (): Promise<void> => {
           const before = ended.length

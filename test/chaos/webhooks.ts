@@ -137,7 +137,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     await run(channels, { deadline: Date.now() + milliseconds, waits: false })
   }
 
-  /** Makes waiting deliveries due now, including those of an ended consumer. Returns their number. */
+  /** Makes waiting deliveries due now, including those of a consumer that has ended. Returns their number. */
   async function letTimePass(): Promise<number> {
     await sql.query('update webhook_endpoints set rests_until = null where rests_until is not null')
     const { rowCount } = await sql.query(
@@ -146,7 +146,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     return rowCount ?? 0
   }
 
-  // Only their events matter here. Other tests check sales under faults.
+  // Only the events of these sales matter here. Other tests check sales under faults.
   const injected = ['drop-before', 'drop-after', 'cut', 'unavailable', 'kill-backend'] as const
   const met = ['claim_webhooks', 'record_webhook_attempts', 'from "webhook_deliveries"'] as const
   let databaseFaults = 0

@@ -75,9 +75,9 @@ class Killed extends TypeError {}
 const never = new Promise<never>(() => {})
 
 /**
- * Starts the service in this process. `fetch` reaches it at http://svc.test like HTTP, and its database requests go
- * through the Neon endpoint. Each database request can be dropped before or after it runs, answered with 503, delayed,
- * or lose its backend. The function can be killed at any of them and after its answer.
+ * Starts the service in this process. `fetch` reaches it at http://svc.test like HTTP, and its database requests go through the Neon
+ * endpoint. A database request can be dropped before or after it runs, be answered with 503, be delayed, or lose its backend. The function
+ * can be killed at any of them and after its answer.
  */
 export function openWorld(options: WorldOptions): World {
   const { service, databaseUrl, pool, neonEndpoint, neonControl, faultRate } = options

@@ -33,7 +33,7 @@ const stand = await startStand()
 
 function open(databaseUrl: string) {
   const pool = new Pool({ connectionString: databaseUrl, max: 4 })
-  // After an error, Postgres stops before its connections do.
+  // After an error, Postgres stops before its connections close.
   pool.on('error', () => {})
   return { pool, db: new Database({ DATABASE_URL: databaseUrl, NEON_ENDPOINT: stand.neon.url }) }
 }

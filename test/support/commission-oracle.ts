@@ -63,7 +63,7 @@ export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, earnedSoFa
 }
 
 /**
- * Shares the base of a sale among the rules of its lines in proportion. The largest part comes first. Each is rounded
+ * Divides the base of a sale proportionally among the rules of its lines. The largest part comes first. Each is rounded
  * down so that all parts add up to the base. Lines of one rule, or without a rule, are one part.
  */
 export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]): { rule: Of; cents: bigint }[] {

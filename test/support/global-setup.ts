@@ -69,7 +69,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
   // Runs once for a new checkout, because several test files would otherwise do it.
   const unpacking = unpackChromium()
-  // The setup awaits this when the database is ready.
+  // The setup awaits this promise when the database is ready.
   bundling.catch(() => {})
   unpacking.catch(() => {})
   const postgres = await startPostgres({

@@ -6,7 +6,7 @@ import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 /** Counts the requests to a database as the Neon endpoint does, and injects faults into the next ones. */
 export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
 
-/** A fault in two meters that hits only one of them. */
+/** A fault that two meters share and that hits only one of them. */
 export interface SharedFault extends Fault {
   id: number
 }

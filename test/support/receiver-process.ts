@@ -16,7 +16,7 @@ process.on('message', ({ name, secret }: { name?: string; secret?: string }) => 
   else process.send?.({ settled: true })
 })
 
-/** Returns whether the library verifies it with the parent's secret for this name. */
+/** Returns whether the library verifies the webhook with the parent's secret for this name. */
 function isSigned(name: string, body: string, headers: IncomingMessage['headers']): boolean {
   try {
     const given = { ...headers } as Record<string, string>

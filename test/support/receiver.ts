@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 export interface ReceivedWebhook {
   name: string
   behaviour: string
-  /** Whether the Standard Webhooks library verified it. */
+  /** Whether the Standard Webhooks library verified the webhook. */
   signed: boolean
   at: number
   method: string
@@ -28,7 +28,7 @@ export interface Receiver {
   close(): void
 }
 
-/** Starts a process that receives webhooks until its end. */
+/** Starts a process that receives webhooks until it ends. */
 export async function startReceiver(): Promise<Receiver> {
   const child = fork(fileURLToPath(new URL('receiver-process.ts', import.meta.url)))
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]

@@ -23,7 +23,7 @@ export type RunOn = 'workers' | 'serve'
 export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 'serve'
 
 /**
- * The number of connections of a test's functions and of its own calls of lib/. Each connection is a Postgres process with its own plans,
+ * The number of connections for a test's functions and for its own calls to lib/. Each connection is a Postgres process with its own plans,
  * so more connections would cost more than most tests. Races and callers that wait for each other need this many.
  */
 export const connectionsOfTests = 8

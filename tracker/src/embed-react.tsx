@@ -32,7 +32,7 @@ export function SvcPortal({ programId, getToken, theme, baseUrl, label, onError 
     portal.addEventListener('svc-error', report)
     return () => portal.removeEventListener('svc-error', report)
   }, [])
-  // A change of these attributes needs a new frame.
+  // If these attributes change, the portal needs a new frame.
   const key = `${programId} ${baseUrl ?? ''} ${label ?? ''}`
   return createElement('svc-portal', { key, ref: element, 'program-id': programId, 'base-url': baseUrl, theme, label })
 }

@@ -33,7 +33,7 @@ export class SvcPortal extends Base {
   }
 
   connectedCallback(): void {
-    // A page may set the property before this script has loaded. Then it hides the setter.
+    // A page may set the property before this script has loaded. The property then hides the setter.
     if (Object.hasOwn(this, 'getToken')) {
       const { getToken } = this
       Reflect.deleteProperty(this, 'getToken')

@@ -51,7 +51,7 @@ export function FilterChip({ href, name, value, label }: FilterChipProps) {
 
 interface CampaignTablesProps {
   campaigns: PartnerCampaigns
-  /** The breakdowns to show, if they have values. */
+  /** The breakdowns that the page shows if they have values. */
   names: readonly PartnerBreakdown[]
   currency: string
   /** The address of this value's figures. An empty value means clicks without a value. */

@@ -82,7 +82,7 @@ function labelled(points: ChartPoint[], interval: Interval, formats: Formats): {
   })
 }
 
-/** A small line without numbers, beside the figure that it explains. */
+/** A small line chart without numbers, beside the figure that it explains. */
 export function Sparkline({ values }: { values: number[] }) {
   const highest = Math.max(...values, 0)
   if (highest === 0 || values.length < 2) return null

@@ -19,7 +19,7 @@ export interface RelatedPage {
 
 interface ExplanationPageProps {
   explanation: Explanation
-  /** Pages about the partner, the link and so on, for readers who may see them. */
+  /** The pages about the partner, the link and so on, if the reader may see them. */
   related?: RelatedPage[]
 }
 

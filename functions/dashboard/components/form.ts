@@ -68,7 +68,7 @@ export class FormRefusal extends ApiError {
   }
 }
 
-/** Shows an error of a handler on the page of its form. Returns undefined if the error is not about a field of the form. */
+/** Shows a handler's error on the page of the form. Returns undefined if the error is not about a field of the form. */
 export async function refuseAtField(c: Context, refusal: ApiError): Promise<Response | undefined> {
   const page: RefusedVariables['formPage'] = c.get('formPage')
   if (!page) return undefined
@@ -79,7 +79,7 @@ export async function refuseAtField(c: Context, refusal: ApiError): Promise<Resp
 }
 
 const formCookie = '__Secure-svc_form'
-/** The largest cookie that browsers accept, minus room for its name. */
+/** The largest cookie that browsers accept, minus the room for its name. */
 const maxCookie = 3800
 
 /** Escapes characters that would end the path of a cookie. */

@@ -117,7 +117,7 @@ export function List<Row>({ title, page, empty, position, ...table }: ListProps<
 export interface ListOf<Row, Cursor = number, More = undefined> {
   title: string
   heading?: string
-  /** The path of its navigation entry. */
+  /** The path of the list's navigation entry. */
   current: string
   /** The plural of a row's English name, such as `payouts`, or a function that writes a number of rows with their name. */
   rows: string | ((count: number) => string)

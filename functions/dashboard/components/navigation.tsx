@@ -10,7 +10,7 @@ export interface NavItem {
   icon?: IconName
   action?: Action
   count?: number
-  /** Whether phones show it as a tab. Other entries are behind "More". */
+  /** Whether phones show the entry as a tab. Other entries are behind "More". */
   isTab?: true
 }
 

@@ -50,7 +50,7 @@ interface Kind {
   partSize: number
   /** Whether the effect is permanent. */
   isFinal?: true
-  /** Filters that the kind needs, such as the state of its rows. */
+  /** Filters that the action requires, such as the state of its rows. */
   filters?: BulkSettings
   /** Describes the schedule for this many rows. */
   plan?: (c: ProgramContext, count: number) => Promise<Child>

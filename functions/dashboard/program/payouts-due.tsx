@@ -119,7 +119,7 @@ interface DueProps {
   figures: DueFigures
 }
 
-/** The due amount in its three parts. */
+/** The due amount, split into its three parts. */
 export function DueSums({ program, figures: { sums, missing } }: DueProps) {
   if (sums.length === 0) return null
   return (

@@ -121,7 +121,7 @@ function inWords(sums: Sums): string {
   return `${counted(all, 'commission', 'commissions')}${amounts.length > 0 ? ` (${amounts.join(', ')})` : ''}`
 }
 
-/** The state of shadow mode, and the summary before it changes. */
+/** The state of shadow mode, and a summary of the effects before it changes. */
 function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram }) {
   const {
     in_shadow_mode: isOn,

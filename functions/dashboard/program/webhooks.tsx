@@ -186,7 +186,7 @@ function settingsIn({ url, description, ...chosen }: z.infer<typeof endpointForm
   return { url, description, types }
 }
 
-/** Shows the refusal of an address at its field. */
+/** Shows the refusal of an address next to its field. */
 function refuseAddress(error: unknown): never {
   const detail = error instanceof ApiError ? error.details?.[0] : undefined
   throw detail?.field === 'url' ? new FormRefusal({ url: `The address ${detail.message}.` }) : error

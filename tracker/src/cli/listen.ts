@@ -14,7 +14,7 @@ type Delivery = Row<'listWebhookDeliveries'>
 const pollMilliseconds = 1000
 /** The service's own timeout for an endpoint. */
 const answerMilliseconds = 10_000
-/** The delays before further attempts if the server refuses an event. The service itself makes more, over days. */
+/** The delays before further attempts if the server refuses an event. The service itself makes more attempts, over several days. */
 const retryMilliseconds = [5000, 60_000, 300_000]
 /** The longest duration of a transaction that writes an event. Its event can appear after later events. */
 const overlapMilliseconds = 60_000

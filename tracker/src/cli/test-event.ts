@@ -9,7 +9,7 @@ export interface TestEvent {
   /** The id of the recorded event. */
   id: number
   program_id: number
-  /** For a sale, true if a partner would get it because it has their valid code. */
+  /** For a sale, true if it has a partner's valid code, so that the partner would get it. */
   attributed?: boolean
   /** Time of the program's last test event of this kind, according to the service: ISO 8601. */
   arrived_at: string
