@@ -130,7 +130,7 @@ test('people join no program and share no data until they accept an invitation, 
 })
 
 describe('an invitation', () => {
-  test('is accepted once, with its link and the invited address, which this confirms', async () => {
+  test('is accepted once, with its link and the invited address, which the acceptance confirms', async () => {
     const [grace, eve] = [await person('Grace', false), await person('Eve')]
     const { token, of } = await inviting(grace.email)
     expect(await findPartnerInvitation(db, token)).toEqual({

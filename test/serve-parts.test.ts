@@ -404,7 +404,7 @@ describe('over HTTP', async () => {
       expect(budget.take('203.0.113.1', use)).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, pathname: '/api/v1/partners' })).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
-      // A key doesn't count as proof for a page, and a page doesn't prove a key.
+      // A key doesn't lift the limit for pages, and a call to a page doesn't prove a key.
       budget.know({ ...use, pathname: '/docs', authorization: 'Bearer bad' })
       expect(budget.take('203.0.113.1', { ...use, pathname: '/docs' })).toBe(false)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)

@@ -253,7 +253,7 @@ const rowFields = {
   kind: '`group`, `partner`, `link`, `code`, `customer`, `balance` or `commission`.',
   source_id: 'The id in the source. The `external_id` becomes `<source>:<id>`.',
   origin: 'The file and the line.',
-  reason: 'A stable code for the reason for the outcome. `reason_text` explains it in a sentence.',
+  reason: 'A stable code that gives the reason for the outcome. `reason_text` explains it in a sentence.',
   target_id: 'The id of the created, changed or found object.',
 }
 const sent = {

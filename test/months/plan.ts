@@ -144,7 +144,7 @@ function drawFarm(random: Random): Buyer[] {
   return Array.from({ length }, () => ({ by: 'link', partner, boughtBefore: null, sign: 'farm' }))
 }
 
-/** The fewest and the most days of one, two and three months. */
+/** The smallest and the largest number of days in one, two and three months. */
 const lengthsOfMonths = [
   [28, 31],
   [59, 62],

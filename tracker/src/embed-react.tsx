@@ -8,7 +8,7 @@ export interface SvcPortalProps {
   programId: number | string
   /** Returns a new token for the signed-in person from your server. */
   getToken: GetToken
-  /** Default: light or dark like the text around it. */
+  /** Default: light or dark, to match the page around it. */
   theme?: 'light' | 'dark' | undefined
   /** The service's address. Default: the address the package was built for. */
   baseUrl?: string | undefined

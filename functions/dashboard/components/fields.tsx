@@ -113,7 +113,7 @@ interface FormProps {
   danger?: true
   /** The question to confirm first. */
   confirm?: string
-  /** The address of a link that leaves the form. */
+  /** The address of a link that cancels the form. */
   cancel?: string
   takesFiles?: true
   /** The size of the parts in which the script sends a larger program archive. */

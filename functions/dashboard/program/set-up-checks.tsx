@@ -110,7 +110,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
   )
 }
 
-/** Parses the start of the check from the address, in milliseconds. Undefined counts everything. */
+/** Parses the start of the check from the address, in milliseconds. If it is undefined, all events count. */
 function readSince(text: string | undefined): Date | undefined {
   return text && /^\d{13}$/.test(text) ? new Date(Number(text)) : undefined
 }
