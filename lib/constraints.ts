@@ -21,7 +21,9 @@ const refusals: Record<string, () => ApiError> = {
     conflict('Another group of this program has this name.', 'name', 'must be unique in the program'),
   referral_links_code_key: () => conflict('Another link of this program has this code. Choose another.'),
   referral_links_code_check: () =>
-    invalid('A code has 1 to 64 letters, digits and . _ @ - only, and does not begin with svc-test-. Choose another.'),
+    invalid(
+      'A code can only have 1 to 64 letters, digits and . _ @ -, and cannot begin with svc-test-. Choose another.',
+    ),
   referral_links_external_id_key: () =>
     conflict('Another link of this program has this external_id.', 'external_id', uniqueAmong('links')),
   metadata_bounds: () =>
@@ -46,7 +48,7 @@ const refusals: Record<string, () => ApiError> = {
       'must be unique in the program',
     ),
   programs_not_in_shadow_mode: () =>
-    conflict('This program is in shadow mode and credits and pays nothing. Leave shadow mode first.'),
+    conflict('This program is in shadow mode, so it does not credit or pay anything. Leave shadow mode first.'),
   payouts_not_at_provider: () =>
     conflict('The payment provider is executing this payment. The result will appear here automatically.'),
   payouts_paid_on_open: () =>

@@ -199,7 +199,7 @@ test('the partner of a paid signup is reported to the program, and to no other p
   expect(await reported(others, false)).toBeUndefined()
   // The columns of each state, and the text that describes it.
   const states: [set: string, text: RegExp][] = [
-    ['held_at = now()', / earned \$1\.50 by itself, which is held for review and not paid before\.$/],
+    ['held_at = now()', / earned \$1\.50 by itself\. It is held for review, and not paid until somebody decides\.$/],
     ['held_at = null, credited_at = now()', / earned \$1\.50 by itself\.$/],
     ['paid_at = now()', / paid \$1\.50 by itself\.$/],
     [

@@ -468,7 +468,7 @@ test('the explanation shows the rule and the whole calculation, including the ca
     `${rate} By the rule of the group Gold.`,
     `${rate} ${cap} $5.39, so this sale earns $4.61. By the rule of the group Gold.`,
     `${rate} ${cap} $10.00, so this sale earns nothing. By the rule of the group Gold.`,
-    "1.4% of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are in another currency than this sale's, which earns only the percentage.",
+    "1.4% of €27.50 is €0.39, rounded half up from 38.5 minor units. By the rule of the group Gold. Its fixed amount and cap are not in this sale's currency, so the sale earns only the percentage.",
   ])
 })
 

@@ -436,7 +436,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   await button('Import').click()
   await page.getByText('Importing past checkout sessions.').waitFor()
   await page.getByText(/ 1 object since .* read, 0 recorded\. It continues automatically\.$/).waitFor()
-  await page.getByText('Stripe or the database did not answer. Reading continues later.').waitFor()
+  await page.getByText('Stripe or the database did not respond. Reading continues later.').waitFor()
   expect(await button('Import').count()).toBe(0)
   await button('Continue now').click()
   await page.getByText('Importing past checkout sessions.').waitFor()

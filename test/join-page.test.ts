@@ -165,7 +165,7 @@ describe('the join page', () => {
   test('accepts applicants with a matching account without a mail, and all others by mail', async () => {
     const [program, grace, unproven] = [await joinable(), await person(), await person()]
     const page = await visit(`/join/${program.slug}`, { headers: sessionCookieOf(grace.token) })
-    expect(page.text).toContain(`You apply with your account, ${grace.email}`)
+    expect(page.text).toContain(`You are applying with your account, ${grace.email}`)
     expect(page.text).not.toContain('name="email"')
     const sent = await submit(`/join/${program.slug}`, applicant('other@example.com'), { token: grace.token })
     expect([sent.location, await mailsTo(grace.email)]).toEqual(['/partner/applications', []])

@@ -85,7 +85,7 @@ test('two runners apply a file outside a transaction once, and a failure keeps i
   const mark = '-- outside a transaction\n'
   const index = 'create index concurrently if not exists first_id on first (id);\n'
   const broken = file('0002_index.sql', `${mark}${index}select 1/0`)
-  await expect(migrate(url, [first, broken])).rejects.toThrow('0002_index.sql failed in line 3: division by zero')
+  await expect(migrate(url, [first, broken])).rejects.toThrow('0002_index.sql failed at line 3: division by zero')
   expect(await ask(url, `to_regclass('first_id') is not null`)).toBe(true)
   const files = [first, file('0002_index.sql', `${mark}${index}select pg_sleep(0.3)`)]
   expect((await Promise.all([migrate(url, files), migrate(url, files)])).flat()).toEqual(['0002_index.sql'])
@@ -106,7 +106,7 @@ test('a version runs on the schema of the next one, with a warning and without c
   expect(await migrate(url)).toEqual([])
   await requireSchema(url)
   expect(await isThere(url, 'next_sum')).toBe(1)
-  expect(warn.mock.calls.flat()).toEqual(Array(2).fill(expect.stringContaining('9999_next.sql of a newer version')))
+  expect(warn.mock.calls.flat()).toEqual(Array(2).fill(expect.stringContaining('9999_next.sql from a newer version')))
   warn.mockRestore()
 })
 
@@ -185,7 +185,7 @@ test('a file that fails leaves no changes', async () => {
   const url = await emptyDatabase()
   const broken = file('0002_broken.sql', 'create table half (id int);\ncreate tabel half')
   await expect(migrate(url, [first, broken])).rejects.toThrow(
-    '0002_broken.sql failed in line 2 and was rolled back: syntax error at or near "tabel"',
+    '0002_broken.sql failed at line 2 and was rolled back: syntax error at or near "tabel"',
   )
   const fixed = file('0002_broken.sql', 'create table half (id int)')
   expect(await migrate(url, [first, fixed])).toEqual(['0002_broken.sql'])
@@ -212,7 +212,7 @@ test('an error without a position shows the first line of its statement', async 
     "-- A text; with 'quotes\ncreate table a (b text default ';');\n\n-- Again.\ncreate table a ()",
   )
   await expect(migrate(url, [broken])).rejects.toThrow(
-    '0001_broken.sql failed in line 5 and was rolled back: relation "a" already exists',
+    '0001_broken.sql failed at line 5 and was rolled back: relation "a" already exists',
   )
 })
 
@@ -300,7 +300,7 @@ describe('functions', () => {
           `-- A mistake.\n${copyOf('day_of')}\n\n${copyOf('other').replace('at time', 'at\nthyme')}`,
         ),
       ],
-      'functions/one.sql failed in line 5 and was rolled back: type thymestamptz does not exist',
+      'functions/one.sql failed at line 5 and was rolled back: type thymestamptz does not exist',
     ],
   ])('all stay unchanged if one %s', async (_, changed, message) => {
     const url = await emptyDatabase()

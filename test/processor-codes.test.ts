@@ -467,7 +467,7 @@ describe('a Stripe payment', () => {
 
     test.each([
       [403, 'Connect Stripe again'],
-      [500, 'did not answer'],
+      [500, 'did not respond'],
     ])('is refused if Stripe answers %i', async (status, message) => {
       const shop = await createShop(sql)
       stripe.failing.set('/v1/coupons', status)

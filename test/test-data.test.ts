@@ -394,7 +394,7 @@ describe('a test link', () => {
       error: { code: 'unknown_partner_code' },
     })
     const taken = { name: 'Eve', email: '', code: `svc-test-${one.programId}` }
-    expect((await open(one, '/partners', taken)).html).toContain('does not begin with svc-test-')
+    expect((await open(one, '/partners', taken)).html).toContain('cannot begin with svc-test-')
   })
 })
 

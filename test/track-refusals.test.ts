@@ -186,7 +186,7 @@ describe("text and values that can't be stored get 400 invalid_request", () => {
       salePath,
       { amount_cents: 100, tax_cents: 101 },
       'tax_cents',
-      'must not be more than amount_cents, of which it is a part',
+      'must not be more than amount_cents, because amount_cents includes it',
     ],
     [salePath, { currency: 'dollars' }, 'currency', 'must be an ISO 4217 currency code'],
     [salePath, { is_recurring: 'yes' }, 'is_recurring', 'must be true or false'],

@@ -97,7 +97,7 @@ export function asApiError(error: unknown, c: Context): ApiError {
   if (isTransient(error)) {
     return new ApiError(
       'unavailable',
-      `The database did not answer. Send the same request again. Request ${requestId}.`,
+      `The database did not respond. Send the same request again. Request ${requestId}.`,
       {
         headers: { 'Retry-After': '1' },
       },

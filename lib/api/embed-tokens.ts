@@ -50,7 +50,7 @@ export const createEmbedTokenOperation = (): Operation => ({
   scope: 'manage',
   summary: 'Create a token for the embedded portal',
   description:
-    'Returns a token with which the embedded portal shows one partner for 15 minutes, on the origins in the program’s settings. Identify the partner with one of the three fields. `partner` adds them if nobody in the program has the `external_id` or the address. Only name the person who is signed in to your product, with an address that you have verified. Returns `conflict` if the program has no origins, or if a partner with another `external_id` has the address.',
+    'Returns a token that lets the embedded portal show one partner for 15 minutes, on the origins in the program’s settings. Identify the partner with one of the three fields. `partner` adds them if nobody in the program has the `external_id` or the address. Only name the person who is signed in to your product, with an address that you have verified. Returns `conflict` if the program has no origins, or if a partner with another `external_id` has the address.',
   body: body(newEmbedToken, {
     partner_id: 'Id of the partner.',
     external_id: 'Your own id of an existing partner.',

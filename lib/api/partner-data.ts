@@ -187,7 +187,7 @@ export function partnerDataOperations(): Operation[] {
       auth: 'partner key',
       summary: 'Read your own performance',
       description:
-        'For partners: your figures in the last days (UTC), in total and by link, sub-id and campaign. Each group has up to 20 values, those with the most commission first.',
+        'For partners: your figures for the last `days` days (UTC), in total and by link, sub-id and campaign. Each group has up to 20 values, largest commission first.',
       parameters: [
         {
           in: 'query',

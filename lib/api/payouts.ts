@@ -209,7 +209,7 @@ export function payoutOperations(): Operation[] {
       id: 'decidePayout',
       summary: 'Record a payout as paid, refused, returned or failed',
       description:
-        '`paid` deducts the payout from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, even in a run. `returned` and `failed` do the same for a sent or paid payout. If it was paid, a new entry adds the amount back to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. `conflict` if it was decided otherwise, or if its amount is not the transferred amount.',
+        '`paid` deducts the payout from the partner’s balance and notifies them. `refused` makes the amount of an unsent payout payable again, even in a run. `returned` and `failed` do the same for a sent or paid payout. If it was paid, a new entry adds the amount back to the balance. Each of the three notifies the partner with the reason. Repeating a decision changes nothing. Returns `conflict` if it was decided differently, or if its amount is not the transferred amount.',
       body: body(payoutDecision, {
         status: 'The decision: `paid`, `refused`, `returned` or `failed`.',
         amount_cents: 'With `paid`: the transferred amount. It must match the amount of the payout.',

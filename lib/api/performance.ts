@@ -79,7 +79,7 @@ export const groupedQuery = z
     }),
     z.refine(({ interval, ...query }) => !interval || daysOf(query) <= maxDaysOf[interval], {
       path: ['interval'],
-      error: `cuts at most ${maxDaysOf.hour} days into hours and ${maxDaysOf.day} into days`,
+      error: `can split at most ${maxDaysOf.hour} days into hours and ${maxDaysOf.day} into days`,
     }),
     z.refine(
       ({ interval, group_by, limit = defaultLimit, ...query }) => {

@@ -80,7 +80,7 @@ export const connectionWebhook = (): Operation => ({
   id: 'connectionWebhook',
   method: 'post',
   path: '/api/v1/webhooks/{processor}/{connection}',
-  summary: `Receive an event of ${processorTitles('disjunction')}`,
+  summary: `Receive an event from ${processorTitles('disjunction')}`,
   description:
     "The processor calls this endpoint and signs each delivery with the connection's secret. The program's settings show the URL. Attach `svc_click_id`, `svc_customer_key` and `program_id` to the custom data of the checkout, which Polar calls metadata.",
   auth: 'signature',

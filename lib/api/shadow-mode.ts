@@ -255,7 +255,8 @@ const mode = {
     fields: {
       can_enter: 'Whether the program can enter shadow mode: it has no payout yet.',
       never_credited: 'The commissions of shadow mode by currency, after reversals. They are never credited.',
-      to_credit: 'The other open commissions, which are credited outside shadow mode when their hold ends.',
+      to_credit:
+        'The other open commissions. They are credited when their hold ends, after the program has left shadow mode.',
     },
   },
 }
@@ -290,7 +291,7 @@ export const shadowModeOperations = (): Operation[] => [
     path: `${path}/enter`,
     summary: 'Enter shadow mode',
     description:
-      'From now on, commissions are computed and never credited, nothing is paid, and partners neither see it nor get notifications. `conflict` once the program has a payout. Entering again changes nothing.',
+      'From now on, commissions are computed and never credited, nothing is paid, and partners neither see it nor get notifications. Returns `conflict` if the program already has a payout. Entering again has no effect.',
     scope: 'manage',
     errors: ['conflict'],
     examples: [answered('entered', 'It is in shadow mode', exampleMode)],
@@ -305,7 +306,7 @@ export const shadowModeOperations = (): Operation[] => [
       'Commissions of later sales and leads are credited. Those of shadow mode are never credited, because the former service pays them. Leaving again changes nothing.',
     scope: 'manage',
     examples: [
-      answered('left', 'It credits again', {
+      answered('left', 'The program credits again', {
         ...exampleMode,
         in_shadow_mode: false,
         ended_at: '2026-01-31T12:00:00.000Z',

@@ -36,7 +36,7 @@ export const saleRequest = z
   })
   .check(
     z.refine(({ amount_cents: whole, ...taxes }) => !taxOf(taxes) || taxOf(taxes) <= whole, {
-      error: 'must not be more than amount_cents, of which it is a part',
+      error: 'must not be more than amount_cents, because amount_cents includes it',
       path: ['tax_cents'],
     }),
   )
@@ -70,7 +70,7 @@ export const trackSale = (): Operation => ({
   path: '/api/v1/track/sale',
   summary: 'Record a sale',
   description:
-    'Records a sale and its partner’s commission. The sale is attributed by `customer_key`, else by a valid `click_id`, or by a partner’s `coupon`. Only call it from a server. The `transaction_id` identifies a sale. For a payment of the connected payment processor, so does any of its ids there (invoice, payment intent, charge, checkout session). A repeat is answered with 409 and counts once; it adds the customer if the stored sale had none.',
+    'Records a sale and its partner’s commission. The sale is attributed by `customer_key`, or else by a valid `click_id` or a partner’s `coupon`. Only call it from a server. The `transaction_id` identifies a sale. For a payment of the connected payment processor, so does any of its ids there (invoice, payment intent, charge, checkout session). A repeated call gets a 409 and is not counted again. It adds the customer if the stored sale had none.',
   auth: 'key',
   body: body(saleRequest, {
     transaction_id:

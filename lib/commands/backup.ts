@@ -71,7 +71,9 @@ function encrypterFor(recipient: string | undefined): Encrypter {
  */
 export async function backup(databaseUrl: string, file: string, recipient?: string, archive?: string): Promise<number> {
   if (recipient && !file.endsWith(encrypted))
-    throw new OperatorError(`BACKUP_RECIPIENT encrypts the backup. Let the name of its file end in ${encrypted}.`)
+    throw new OperatorError(
+      `BACKUP_RECIPIENT is set, so the backup is encrypted. Choose a file name that ends in ${encrypted}.`,
+    )
   const encrypter = file.endsWith(encrypted) ? encrypterFor(recipient) : undefined
   const since = archivedUntil(archive)
   return await withClient(databaseUrl, 'svc-backup', async (client) => {
@@ -204,7 +206,7 @@ async function load(
   replacedSecrets: string | undefined,
 ): Promise<void> {
   const { rows } = await client.query('select from users union all (select from programs) limit 1')
-  if (rows.length > 0) throw new OperatorError('This database has rows. Restore into an empty one.')
+  if (rows.length > 0) throw new OperatorError('This database has rows. Restore into an empty database.')
   const { rows: tables } = await client.query<{ name: string }>(tablesQuery)
   await client.query('begin')
   await client.query(`lock table ${tables.map(({ name }) => name).join(', ')} in access exclusive mode`)

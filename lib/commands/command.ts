@@ -77,7 +77,7 @@ const databaseErrors: [state: RegExp, advice: string][] = [
   [/^28/, 'Check the user and password in DATABASE_URL. With --embedded, restore the secrets.json of this database.'],
   [/^3D000/, 'Create the database, or correct its name in DATABASE_URL.'],
   [/^42(P01|883|703)/, 'The schema belongs to another version. Run `npm run migrate` with this DATABASE_URL.'],
-  [/^42501/, 'Use the role that owns the tables; it ran `npm run migrate`.'],
+  [/^42501/, 'Use the role that owns the tables. It is the role that ran `npm run migrate`.'],
   [/^53100/, "The database's disk is full. Free some space and run this again."],
   [/^53300/, 'The database has no free connection. Use the pooled address, or run this again later.'],
   [/^57P/, 'The database is stopping or starting. Run this again in a minute.'],

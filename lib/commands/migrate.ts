@@ -103,7 +103,7 @@ function newerThan(numbered: SqlFile[], applied: AppliedFile[]): string | undefi
 }
 
 const newerText = (name: string) =>
-  `The database has ${name} of a newer version. This version runs on it and leaves its schema unchanged. Deploy the newer version again, or restore a backup of this one.`
+  `The database has ${name} from a newer version. This version runs on it and leaves its schema unchanged. Deploy the newer version again, or restore a backup of this one.`
 
 /**
  * Checks that a database has the schema of this version or a newer one. Changes nothing.
@@ -309,7 +309,7 @@ async function run(client: Client, file: SqlFile): Promise<void> {
       const position = error instanceof DatabaseError && error.position ? Number(error.position) - 1 : 0
       const line = sql.slice(0, start + position).split('\n').length
       const undone = isOutsideTransaction(file) ? '' : ' and was rolled back'
-      throw new OperatorError(`${name} failed in line ${line}${undone}: ${describe(error)}`, { cause: error })
+      throw new OperatorError(`${name} failed at line ${line}${undone}: ${describe(error)}`, { cause: error })
     }
   }
 }

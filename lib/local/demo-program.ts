@@ -58,7 +58,7 @@ async function applyAs(
     answers,
     seen: { version },
   })
-  if (applicationId === null) throw new Error(`The application of ${name} was not taken.`)
+  if (applicationId === null) throw new Error(`The application of ${name} was not accepted.`)
   const mailed = userId === null && confirms ? await findApplication(db, token) : undefined
   if (mailed) await confirmApplication(db, mailed)
   return applicationId

@@ -32,7 +32,7 @@ const parse = () => parseArgs({ options, allowPositionals: true })
 function transferOf({ reference = '', 'paid-on': paidOn }: ReturnType<typeof parse>['values']): Transfer {
   const name = reference.trim()
   if (name === '' || name.length > 200) {
-    throw new OperatorError('Give what the transfer is called with --reference TEXT, 200 characters at most.')
+    throw new OperatorError('Set --reference to the reference of the transfer, at most 200 characters.')
   }
   const day = transferDay(paidOn ?? new Date().toISOString().slice(0, 10))
   if (!day) throw new OperatorError('Set --paid-on YYYY-MM-DD to the day on which the money left: today or earlier.')

@@ -107,7 +107,7 @@ async function main(): Promise<void> {
   const connection = await findConnection(openDatabase(environment), processor, values.program)
   if (!connection) {
     throw new OperatorError(
-      `No program is connected to ${processors[processor].title}. Make one with \`npm run -s sandbox -- --processor ${processor}\`.`,
+      `No program is connected to ${processors[processor].title}. Create one with \`npm run -s sandbox -- --processor ${processor}\`.`,
     )
   }
   const { account_id: accountId, program_id: programId } = connection

@@ -226,7 +226,7 @@ export async function renewalsIn(
 /** The number of days in a text such as `31d`. */
 function daysOf(text: string): number {
   const [, days] = /^([1-9]\d{0,3})d$/.exec(text) ?? []
-  if (days === undefined) throw new OperatorError('Say by how many days to advance, such as --advance 31d.')
+  if (days === undefined) throw new OperatorError('Set --advance to a number of days, such as 31d.')
   return Number(days)
 }
 
@@ -367,7 +367,7 @@ async function sendFixture(): Promise<void> {
   if (days === undefined) return
   const { hostname } = new URL(environment.DATABASE_URL)
   if (!['127.0.0.1', 'localhost', '[::1]'].includes(hostname)) {
-    throw new OperatorError('Time passes in a database of this machine alone, and this stack has another.')
+    throw new OperatorError('--advance only works with a database on this machine, and this stack uses another one.')
   }
   const db = openDatabase(environment)
   if (shop.livemode) {

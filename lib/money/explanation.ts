@@ -239,7 +239,10 @@ function leadText(
   if (lead.paid_at !== null) return fixed('The signup on {day} paid {amount} by itself.', on)
   if (lead.is_shadow) return fixed(`The signup on {day} earned {amount} by itself, ${shadowText}.`, on)
   if (lead.held_at !== null)
-    return fixed('The signup on {day} earned {amount} by itself, which is held for review and not paid before.', on)
+    return fixed(
+      'The signup on {day} earned {amount} by itself. It is held for review, and not paid until somebody decides.',
+      on,
+    )
   if (lead.credited_at !== null) return fixed('The signup on {day} earned {amount} by itself.', on)
   const until = day(lead.hold_until)
   return fixed('The signup on {day} earned {amount} by itself, on hold until {until}.', { ...on, until })
@@ -559,6 +562,6 @@ function otherCurrency(sale: ExplainedSale, { fixed }: SaleTexts): string {
   const isOther =
     (sale.rule_fixed_cents !== 0 && sale.commission_fixed_cents === null) ||
     (sale.rule_cap_cents !== null && sale.commission_cap_cents === null)
-  const text = "Its fixed amount and cap are in another currency than this sale's, which earns only the percentage."
+  const text = "Its fixed amount and cap are not in this sale's currency, so the sale earns only the percentage."
   return isOther ? ` ${fixed(text)}` : ''
 }

@@ -178,7 +178,7 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
   }
   const age = Date.now() - batch.created_at.getTime()
   if (batch.status === 'sending' && age > repeatableDays * day) {
-    const problem = `This batch is too old to repeat it safely. Look for ${batch.batch_key} at the provider, and disconnect it to decide yourself.`
+    const problem = `This batch is too old to be repeated safely. Look for ${batch.batch_key} at the provider, and disconnect it to decide yourself.`
     return await plan({ problem, inMilliseconds: day })
   }
   try {

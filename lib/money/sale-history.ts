@@ -90,8 +90,8 @@ function byHand(
   const amount = money(Math.abs(cents), currency)
   const text =
     cents < 0
-      ? 'By hand, {amount} was deducted from the balance of {name}.'
-      : 'By hand, {amount} was added to the balance of {name}.'
+      ? '{amount} was manually deducted from the balance of {name}.'
+      : '{amount} was manually added to the balance of {name}.'
   return {
     at: iso(at),
     kind: 'adjusted',
@@ -205,8 +205,8 @@ function happeningsOf(sale: CommissionFacts, { fixed, day, money: format }: Sale
       kind: 'approved',
       text: fixed(
         early
-          ? "Approved before its hold period ended: in the partner's balance."
-          : "Its hold period ended: in the partner's balance.",
+          ? "Approved before its hold period ended, and credited to the partner's balance."
+          : "Its hold period ended, and it was credited to the partner's balance.",
       ),
       change_cents: 0,
       entry: entryOf((e) => e.cause === 'commission_credited'),

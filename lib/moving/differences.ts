@@ -14,7 +14,7 @@ const reasons = {
   capped: () => 'Here the customer has already earned the maximum.',
   no_commission: () => "Here the partner's terms don't give a commission for this sale.",
   rejected: () => 'Here somebody rejected the commission.',
-  held: () => 'Here it is held for review, and not paid before somebody releases it.',
+  held: () => 'Here it is held for review, and not paid until somebody releases it.',
   other_partner: ({ former_partner_name: there, partner_name: here }: Difference) =>
     `Another partner: ${there ?? 'nobody'} there, ${here ?? 'nobody'} here.`,
   other_currency: ({ former_currency: there, currency: here }: Difference) =>

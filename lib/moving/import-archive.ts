@@ -188,7 +188,7 @@ function refusalOf(reason: string, details: string): string {
   const again = 'Export the program again.'
   switch (reason) {
     case 'program_used':
-      return 'This program already has partners, rules, terms or sales. An archive fills a new program only. Create a program and import it there.'
+      return 'This program already has partners, rules, terms or sales. An archive can only fill a new program. Create a program and import it there.'
     case 'too_many_bytes':
       return `The archives of a workspace can have ${mostBytesOfDay / 1024 ** 3} GiB of rows a day. Import this one tomorrow.`
     case 'row_missing': {

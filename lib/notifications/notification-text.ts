@@ -114,9 +114,9 @@ export function textOf(
     case 'refund_not_converted':
       return `Manual review: ${amount} was ${payload.reason === 'chargeback' ? 'charged back' : 'refunded'}${sale} in a different currency from the sale. The commission of ${partner} doesn't change until you reject it or record a refund.`
     case 'sale_currency_corrected':
-      return `The payment processor reports ${amount}${sale}, in another currency than your server. The sale and the commission of ${partner} were corrected.`
+      return `The payment processor reports ${amount}${sale}, in a different currency from your server. The sale and the commission of ${partner} were corrected.`
     case 'sale_currency_differs':
-      return `Manual review: the payment processor reports ${amount}${sale}, in another currency than your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
+      return `Manual review: the payment processor reports ${amount}${sale}, in a different currency from your server, but the commission of ${partner} is already approved. If it is wrong, reject it and add a manual commission.`
     case 'self_billing_withdrawn':
       return `${partner} withdrew the agreement to self-billing. Your next payments to them won't have documents, so ask them for invoices.`
     case 'payment_ignored':
@@ -135,7 +135,7 @@ export function textOf(
       return `The DNS record that verifies ${payload.host ?? 'your domain'} has been missing for three days, so the join page no longer answers there. Create the record again, then check it under Join page.`
     case 'postback_disabled':
       return t(
-        'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.',
+        'Your postbacks to an address have failed for five days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.',
       )
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`

@@ -29,7 +29,7 @@ export async function readDelivery(
   if (!event) {
     throw new ApiError(
       'invalid_request',
-      `The body is not an event of ${processor.title}. Send it as the processor sent it.`,
+      `The body is not an event from ${processor.title}. Send it as the processor sent it.`,
     )
   }
   return {

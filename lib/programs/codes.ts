@@ -137,7 +137,11 @@ function refuse(refusal: string, heldBy: string | null): never {
   if (refusal === 'no_partner') throw notOfProgram('partner_id', 'partner')
   const [field, message, rule] =
     refusal === 'promotion_code_taken'
-      ? ['promotion_code_id', 'This promotion code already belongs to another code here.', 'must be of no other code']
+      ? [
+          'promotion_code_id',
+          'This promotion code already belongs to another code here.',
+          'must not belong to another code',
+        ]
       : refusal === 'revoked'
         ? [
             'code',

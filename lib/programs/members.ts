@@ -89,7 +89,7 @@ export async function changeMember(
   if (changed.length === 0) {
     throw new ApiError(
       'conflict',
-      'A workspace needs at least one owner, and only an owner changes owners. Make another member an owner first.',
+      'A workspace needs at least one owner, and only owners can change owners. Make another member an owner first.',
     )
   }
   return keys?.count ?? 0

@@ -222,6 +222,6 @@ async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
       throw new ApiError('conflict', `Stripe refused: ${error.message}`)
     if (!(error instanceof errors.StripeError)) throw error
     console.error(JSON.stringify({ error: 'stripe_unavailable', type: error.type, status: error.statusCode }))
-    throw new ApiError('unavailable', "Stripe's API did not answer. Try again.", { headers: { 'Retry-After': '60' } })
+    throw new ApiError('unavailable', "Stripe's API did not respond. Try again.", { headers: { 'Retry-After': '60' } })
   }
 }

@@ -112,7 +112,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     })
   }
   const meanwhile = 'Calls answer 503, and no acknowledged data is lost.'
-  const fullDisk = `The disk of ${dataFolder} is full, so Postgres ended. ${meanwhile} Free some space there, and Postgres restarts automatically.`
+  const fullDisk = `The disk of ${dataFolder} is full, so Postgres stopped. ${meanwhile} Free some space there, and Postgres restarts automatically.`
   /** When it starts, Postgres recovers all committed data after a kill or a full disk. */
   async function relaunch(problem: string, attempts: number): Promise<void> {
     onProblem(problem)

@@ -38,7 +38,7 @@ export function openLog(file: string, onProblem: (sentence: string) => void, mos
         bytes += fs.writeSync(descriptor, text)
         failing = false
       } catch (error) {
-        if (!failing) onProblem(`${file} cannot be written, so lines of it are lost: ${String(error)}`)
+        if (!failing) onProblem(`${file} cannot be written, so log lines are lost: ${String(error)}`)
         failing = true
       }
     },

@@ -195,7 +195,7 @@ export async function recordTestClick(
     if (programId === null) throw refusalOf(row?.is_ambiguous ? 'ambiguous_partner_code' : 'unknown_partner_code')
     throw new ApiError(
       'invalid_request',
-      'A test click needs a program: send an existing program id, or none with the code of a link.',
+      'A test click needs a program: send an existing program id, or only the code of a link.',
       { details: [{ field: 'additional_data.program_id', message: 'must name an existing program' }] },
     )
   }

@@ -145,7 +145,7 @@ function Figures({ explanation: { sale, rule, commission, lead_commission: lead 
       <dl class="cards">
         <Metric label={t('Paid')} value={money(sale.amount_cents)}>
           {sale.refunded_cents > 0 && (
-            <dd class="trend">{t('of which {amount} went back', { amount: money(sale.refunded_cents) })}</dd>
+            <dd class="trend">{t('{amount} of it was returned', { amount: money(sale.refunded_cents) })}</dd>
           )}
         </Metric>
         <Metric label={t('Tax included')} value={money(sale.tax_cents)} />

@@ -27,7 +27,7 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
       <Field name="name" label={t('Your name')} autocomplete="name" maxlength={80} value={applicant?.name} required />
       {applicant ? (
         <p class="muted">
-          {t('You apply with your account, {email}.', { email: applicant.email })}
+          {t('You are applying with your account, {email}.', { email: applicant.email })}
           <br />
           {t('Not yours? Sign out first.')}
         </p>

@@ -155,9 +155,9 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
 })
 
 const enoughOfNetwork =
-  'Your network has sent the most applications for today. Sign in to apply with your account, or try again tomorrow.'
+  'Your network has sent the maximum number of applications for today. Sign in to apply with your account, or try again tomorrow.'
 const enoughOfProgram =
-  'This program has received the most applications for today. Sign in to apply with your account, or try again tomorrow.'
+  'This program has received the maximum number of applications for today. Sign in to apply with your account, or try again tomorrow.'
 const changed = 'The questions or the terms have changed. Read them again, then apply.'
 
 async function notifyApplicant(c: PageContext, page: JoinPage, to: string, applied: Applied): Promise<void> {

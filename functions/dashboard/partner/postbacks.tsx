@@ -135,7 +135,7 @@ function NewPostback({ programId }: { programId: number }) {
           type="text"
           inputmode="url"
           placeholder="https://tracker.example.com/postback?cid={sub1}&payout={commission}"
-          hint={t('Must start with https:// and reach a public host. Placeholders stand after the question mark.')}
+          hint={t('Must start with https:// and reach a public host. Placeholders must come after the question mark.')}
           required
         />
         <EventChoices />
@@ -284,7 +284,7 @@ async function renderPostback(
           { label: 'Event', cell: ({ type }) => <code>{type}</code> },
           { label: 'State', cell: (delivery) => <DeliveryState delivery={delivery} /> },
         ]}
-        empty={{ title: t('Nothing was sent yet'), text: t('A test is sent at once.') }}
+        empty={{ title: t('Nothing has been sent yet'), text: t('A test is sent at once.') }}
       />
     </PartnerPage>,
   )

@@ -64,5 +64,5 @@ aws lambda create-event-source-mapping --region ${region} --cli-input-json file:
 # A new version:
 aws lambda update-function-code --region ${region} --function-name ${name} --zip-file fileb://${to}/function.zip
 
-# Then take the line \`triggers\` of [env.deliver-notifications] out of wrangler.toml and deploy it: else both read the queue.`
+# Then take the line \`triggers\` of [env.deliver-notifications] out of wrangler.toml and deploy it. Otherwise both read the queue.`
 }

@@ -114,7 +114,9 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
   const prefix = workerName('svc-', environment)
   const isOfAnother = (name: string) => allNames.some((other) => name.endsWith(other.replace(/^svc/, '')))
   for (const name of edge.names.filter((other) => other.startsWith(prefix) && !own.has(other) && !isOfAnother(other))) {
-    lines.push(`? ${name}  is not a function of this version. It stays; delete it: npx wrangler delete --name ${name}`)
+    lines.push(
+      `? ${name}  is not a function of this version. It stays deployed. To delete it: npx wrangler delete --name ${name}`,
+    )
   }
   return { lines, changesTriggers, problems: [...problems] }
 }

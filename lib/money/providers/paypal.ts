@@ -102,7 +102,8 @@ export const paypal: PayoutProvider = {
       const query = `page=${number}&page_size=1000&total_required=true`
       const url = `${originOf(account)}/v1/payments/payouts/${encodeURIComponent(batch.id ?? '')}?${query}`
       const { batch_header: header, total_pages, items = [] } = page.parse(await call(account, url, { headers }))
-      if (header.sender_batch_header.sender_batch_id !== batch.key) throw new Error('PayPal shows another batch.')
+      if (header.sender_batch_header.sender_batch_id !== batch.key)
+        throw new Error('PayPal returned a different batch.')
       pages = Math.min(total_pages ?? 1, 100)
       for (const one of items) {
         const { sender_item_id: key = '', amount } = one.payout_item
@@ -110,7 +111,7 @@ export const paypal: PayoutProvider = {
         if (!known) continue
         byKey.delete(key)
         if (Number(amount.value) !== majorUnits(known.amountCents, batch.currency)) {
-          throw new Error(`PayPal shows payout ${known.payoutId} with another amount: ${amount.value}.`)
+          throw new Error(`PayPal returned payout ${known.payoutId} with a different amount: ${amount.value}.`)
         }
         reports.push(reportOf(known.payoutId, one))
       }

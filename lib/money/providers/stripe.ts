@@ -94,7 +94,7 @@ export const stripe: PayoutProvider = {
         status_details: details,
       } = payment.parse(await call(account, url, { headers: headersOf(account) }))
       if (metadata?.['payout_key'] !== key || amount.value !== amountCents)
-        throw new Error(`Stripe shows another payment for payout ${payoutId}.`)
+        throw new Error(`Stripe returned a different payment for payout ${payoutId}.`)
       const reason = (details?.failed ?? details?.returned ?? details?.processing)?.reason ?? null
       reports.push({ payoutId, outcome: outcomes[status] ?? 'sent', status, reason, reference: id })
     }

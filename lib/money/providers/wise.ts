@@ -103,7 +103,7 @@ export const wise: PayoutProvider = {
       if (id === null) continue
       const found = transfer.parse(await send(account, `/v1/transfers/${encodeURIComponent(id)}`))
       if (found.customerTransactionId !== key || found.targetValue !== majorUnits(amountCents, batch.currency))
-        throw new Error(`Wise shows another transfer for payout ${payoutId}.`)
+        throw new Error(`Wise returned a different transfer for payout ${payoutId}.`)
       const { status } = found
       reports.push({ payoutId, outcome: outcomes[status] ?? 'sent', status, reason: null, reference: id })
     }

@@ -256,7 +256,7 @@ export async function stepBackfill(
     await advance(db, backfill, {
       problem: isLimit
         ? 'Stripe is limiting calls. Reading continues later.'
-        : 'Stripe or the database did not answer. Reading continues later.',
+        : 'Stripe or the database did not respond. Reading continues later.',
     })
     return { status: 'waits', outbox }
   }

@@ -113,7 +113,7 @@ async function answered<Result>(call: () => Promise<Result>): Promise<Result | u
       return undefined
     if (!(error instanceof errors.StripeError)) throw error
     console.error(JSON.stringify({ error: 'stripe_unavailable', type: error.type, status: error.statusCode }))
-    throw new ApiError('unavailable', "Stripe's API did not answer. Deliver the event again.", {
+    throw new ApiError('unavailable', "Stripe's API did not respond. Deliver the event again.", {
       headers: { 'Retry-After': '60' },
     })
   }

@@ -8,7 +8,7 @@ export const join = {
     es: 'Hazte afiliado de {name}',
     pt: 'Seja um afiliado de {name}',
   },
-  'You apply with your account, {email}.': {
+  'You are applying with your account, {email}.': {
     de: 'Sie bewerben sich mit Ihrem Konto, {email}.',
     fr: 'Vous postulez avec votre compte, {email}.',
     es: 'Te apuntas con tu cuenta, {email}.',
@@ -125,13 +125,14 @@ export const join = {
     es: 'La comprobación contra robots ha fallado. Inténtalo de nuevo.',
     pt: 'A verificação contra robôs falhou. Tente de novo.',
   },
-  'Your network has sent the most applications for today. Sign in to apply with your account, or try again tomorrow.': {
-    de: 'Aus Ihrem Netzwerk sind heute keine weiteren Bewerbungen möglich. Melden Sie sich an, um sich mit Ihrem Konto zu bewerben, oder versuchen Sie es morgen erneut.',
-    fr: 'Votre réseau a atteint le maximum de candidatures pour aujourd’hui. Connectez-vous pour postuler avec votre compte, ou réessayez demain.',
-    es: 'Tu red ha alcanzado el máximo de solicitudes por hoy. Inicia sesión para apuntarte con tu cuenta, o inténtalo mañana.',
-    pt: 'Sua rede atingiu o máximo de inscrições de hoje. Entre para se inscrever com sua conta ou tente amanhã.',
-  },
-  'This program has received the most applications for today. Sign in to apply with your account, or try again tomorrow.':
+  'Your network has sent the maximum number of applications for today. Sign in to apply with your account, or try again tomorrow.':
+    {
+      de: 'Aus Ihrem Netzwerk sind heute keine weiteren Bewerbungen möglich. Melden Sie sich an, um sich mit Ihrem Konto zu bewerben, oder versuchen Sie es morgen erneut.',
+      fr: 'Votre réseau a atteint le maximum de candidatures pour aujourd’hui. Connectez-vous pour postuler avec votre compte, ou réessayez demain.',
+      es: 'Tu red ha alcanzado el máximo de solicitudes por hoy. Inicia sesión para apuntarte con tu cuenta, o inténtalo mañana.',
+      pt: 'Sua rede atingiu o máximo de inscrições de hoje. Entre para se inscrever com sua conta ou tente amanhã.',
+    },
+  'This program has received the maximum number of applications for today. Sign in to apply with your account, or try again tomorrow.':
     {
       de: 'Dieses Programm nimmt heute keine weiteren Bewerbungen an. Melden Sie sich an, um sich mit Ihrem Konto zu bewerben, oder versuchen Sie es morgen erneut.',
       fr: 'Ce programme a reçu le maximum de candidatures pour aujourd’hui. Connectez-vous pour postuler avec votre compte, ou réessayez demain.',

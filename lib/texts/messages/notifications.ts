@@ -157,7 +157,7 @@ export const notifications = {
     es: 'Tu extracto de {month} está listo. Ábrelo en Pagos.',
     pt: 'Seu extrato de {month} está pronto. Abra-o em Pagamentos.',
   },
-  'Your postbacks to an address have failed for five days, so it was disabled. Once it responds again, enable it under Postbacks and send the missed ones again.':
+  'Your postbacks to an address have failed for five days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.':
     {
       de: 'Ihre Postbacks an eine Adresse sind fünf Tage lang fehlgeschlagen, deshalb wurde sie deaktiviert. Aktivieren Sie sie unter „Postbacks“, sobald sie wieder antwortet, und senden Sie die verpassten erneut.',
       fr: 'Vos postbacks vers une adresse échouent depuis cinq jours, elle a donc été désactivée. Quand elle répondra de nouveau, activez-la dans « Postbacks » et renvoyez ceux qui manquent.',

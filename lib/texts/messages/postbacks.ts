@@ -90,7 +90,7 @@ export const postbacks = {
     es: 'Webhook firmado (POST con JSON)',
     pt: 'Webhook assinado (POST com JSON)',
   },
-  'Must start with https:// and reach a public host. Placeholders stand after the question mark.': {
+  'Must start with https:// and reach a public host. Placeholders must come after the question mark.': {
     de: 'Muss mit https:// beginnen und einen öffentlichen Host erreichen. Platzhalter stehen nach dem Fragezeichen.',
     fr: 'Doit commencer par https:// et atteindre un hôte public. Les variables se placent après le point d’interrogation.',
     es: 'Debe empezar por https:// y llegar a un host público. Los marcadores van después del signo de interrogación.',
@@ -213,7 +213,7 @@ export const postbacks = {
   },
   When: { de: 'Wann', fr: 'Quand', es: 'Cuándo', pt: 'Quando' },
   Event: { de: 'Ereignis', fr: 'Événement', es: 'Evento', pt: 'Evento' },
-  'Nothing was sent yet': {
+  'Nothing has been sent yet': {
     de: 'Noch nichts gesendet',
     fr: 'Rien n’a encore été envoyé',
     es: 'Aún no se ha enviado nada',

@@ -82,7 +82,7 @@ export const sale = {
     es: 'Inicio de la compra {time}.',
     pt: 'Início da compra {time}.',
   },
-  'of which {amount} went back': {
+  '{amount} of it was returned': {
     de: 'davon gingen {amount} zurück',
     fr: 'dont {amount} ont été remboursés',
     es: 'de los que se devolvieron {amount}',
@@ -460,7 +460,7 @@ export const sale = {
     es: 'El registro del {day} generó {amount} por sí solo.',
     pt: 'O cadastro de {day} rendeu {amount} por si só.',
   },
-  'The signup on {day} earned {amount} by itself, which is held for review and not paid before.': {
+  'The signup on {day} earned {amount} by itself. It is held for review, and not paid until somebody decides.': {
     de: 'Die Anmeldung am {day} hat für sich allein {amount} gebracht. Der Betrag wird erst nach einer Prüfung ausgezahlt.',
     fr: 'L’inscription du {day} a rapporté à elle seule {amount}, retenus jusqu’à la fin du contrôle.',
     es: 'El registro del {day} generó {amount} por sí solo, retenidos hasta que se revisen.',
@@ -643,7 +643,7 @@ export const sale = {
     es: '{rule} para ventas del tipo {type}',
     pt: '{rule} para vendas do tipo {type}',
   },
-  "Its fixed amount and cap are in another currency than this sale's, which earns only the percentage.": {
+  "Its fixed amount and cap are not in this sale's currency, so the sale earns only the percentage.": {
     de: 'Ihr fester Betrag und ihre Obergrenze haben eine andere Währung als dieser Verkauf, der nur den Prozentsatz bringt.',
     fr: 'Son montant fixe et son plafond sont dans une autre devise que cette vente, qui ne rapporte que le pourcentage.',
     es: 'Su importe fijo y su tope están en otra moneda que esta venta, que solo genera el porcentaje.',
@@ -655,13 +655,13 @@ export const sale = {
     es: 'Registrada. El importe es {amount}.',
     pt: 'Registrada. O valor é {amount}.',
   },
-  'By hand, {amount} was deducted from the balance of {name}.': {
+  '{amount} was manually deducted from the balance of {name}.': {
     de: 'Von Hand wurden {amount} vom Guthaben von {name} abgezogen.',
     fr: 'À la main, {amount} ont été déduits du solde de {name}.',
     es: 'A mano, se dedujeron {amount} del saldo de {name}.',
     pt: 'À mão, {amount} foram deduzidos do saldo de {name}.',
   },
-  'By hand, {amount} was added to the balance of {name}.': {
+  '{amount} was manually added to the balance of {name}.': {
     de: 'Von Hand wurden {amount} dem Guthaben von {name} hinzugefügt.',
     fr: 'À la main, {amount} ont été ajoutés au solde de {name}.',
     es: 'A mano, se añadieron {amount} al saldo de {name}.',
@@ -733,13 +733,13 @@ export const sale = {
     es: 'Revisada y liberada.',
     pt: 'Analisada e liberada.',
   },
-  "Approved before its hold period ended: in the partner's balance.": {
+  "Approved before its hold period ended, and credited to the partner's balance.": {
     de: 'Vor dem Ende der Sperrfrist freigegeben: im Guthaben des Partners.',
     fr: 'Approuvée avant la fin du délai de validation : dans le solde du partenaire.',
     es: 'Aprobada antes del fin del periodo de retención: en el saldo del afiliado.',
     pt: 'Aprovada antes do fim do período de retenção: no saldo do afiliado.',
   },
-  "Its hold period ended: in the partner's balance.": {
+  "Its hold period ended, and it was credited to the partner's balance.": {
     de: 'Die Sperrfrist ist zu Ende: im Guthaben des Partners.',
     fr: 'Le délai de validation est terminé : dans le solde du partenaire.',
     es: 'El periodo de retención terminó: en el saldo del afiliado.',
