@@ -38,7 +38,7 @@ app.get('/docs/search', (c) => {
   return c.html(<SearchPage query={query} found={search(query)} />)
 })
 
-/** GET /docs/archive/:file, public: the JSON Schema of a line in a file of an archive. */
+/** GET /docs/archive/:file, public: the JSON Schema for a line in one of an archive's files. */
 app.get('/docs/archive/:file', (c) => {
   const kind = kindNames.find((name) => c.req.param('file') === `${name}.json`)
   if (!kind) throw new ApiError('not_found', `There is no such schema. ${c.env.API_BASE_URL}/docs/export lists all.`)

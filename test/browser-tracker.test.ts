@@ -889,7 +889,7 @@ describe('several programs on one site', () => {
   })
 })
 
-describe('a page with a wrong setup', () => {
+describe('a page that is set up incorrectly', () => {
   test.each([
     ['the tag twice', tag() + tag()],
     ['an invalid pattern in data-svc-params', tag('data-svc-params="((via,"')],

@@ -156,7 +156,7 @@ describe.each(names)('%s', (processor) => {
     expect(await salesOf(shop)).toMatchObject([earned, earned, earned])
   })
 
-  test("keeps programs apart: another program's connection accepts neither its signature nor its refunds", async () => {
+  test('keeps programs apart: a connection accepts neither signatures nor refunds from another program', async () => {
     const [shop, other] = [await connect(processor), await connect(processor)]
     const otherSecret = shop.secret.replace('whsec_', 'whsec_bm90')
     await changeSecret(db, env, other.programId, other.accountId, otherSecret)
@@ -695,7 +695,7 @@ describe('Lemon Squeezy', () => {
     { refunded: true, refunded_amount: null },
     { status: 'fraudulent' },
   ])(
-    'an order that was fraud, or was fully refunded without an amount, loses its commission: %o',
+    'an order that was fraudulent, or was fully refunded without an amount, loses its commission: %o',
     async (attributes) => {
       const shop = await connect('lemonsqueezy')
       await report(shop, 'order_created')

@@ -22,7 +22,7 @@ const [stack, browser] = await Promise.all([startStack({ common: { WEBHOOK_LOOPB
 
 const packageAddress = `${stack.baseUrl}/packages/${packageFile}`
 
-/** Console messages of the browser. Pages must cause none. */
+/** Console messages from the browser. Pages must not cause any. */
 const complaints: string[] = []
 
 async function openBrowser(): Promise<{ context: BrowserContext; page: Page }> {
@@ -471,7 +471,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   expect(complaints).toEqual([])
 })
 
-/** The events of each processor for a checkout, its renewal, a refund of 30.00, and a chargeback of the rest of the first payment. */
+/** The events from each processor for a checkout, its renewal, a refund of 30.00, and a chargeback of the rest of the first payment. */
 const subscriptions = [
   {
     name: 'Paddle',

@@ -313,7 +313,7 @@ describe('functions', () => {
   })
 })
 
-/** A message of the Postgres protocol. */
+/** A message in the Postgres protocol. */
 function answerOf(type: string, ...parts: (string | Buffer)[]): Buffer {
   const body = Buffer.concat(parts.map((part) => Buffer.from(part)))
   const length = Buffer.alloc(4)

@@ -213,7 +213,7 @@ describe("visitors behind a proxy on an integrator's own domain", () => {
     expect(clicks).toBe(1)
   })
 
-  test('the own address of an unsigned caller counts, without a location, whatever headers they send', async () => {
+  test("an unsigned caller's own address counts, without a location, whatever headers they send", async () => {
     const { partnerCode, programId } = await api.program()
     const call = (index: number) => {
       const time = Math.floor(Date.now() / 1000)

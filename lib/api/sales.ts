@@ -76,7 +76,7 @@ const fields = {
   code_id: 'The partner’s code that attributed the sale, or that was given in addition to their link.',
   refunded_cents: 'The amount that was refunded or charged back.',
   commission: 'The partner’s commission and its reversed part.',
-  updated_at: 'When the sale last changed. A change of the commission only updates the commission.',
+  updated_at: 'When the sale last changed. A change to only the commission does not count.',
 }
 export const testParameter = {
   description: '`true` for test sales instead of live ones.',

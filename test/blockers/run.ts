@@ -50,7 +50,7 @@ function install(): Adblocker {
 
 const { FiltersEngine, Request: Asked } = install()
 const blocker = FiltersEngine.deserialize(readFileSync(join(folder, 'package/src/engine.bin')))
-// A generic rule of EasyPrivacy that is newer than the compiled lists.
+// A generic rule from EasyPrivacy that is newer than the compiled lists.
 blocker.updateFromDiff({ added: ['/api/v1/track/*'] })
 console.log(`${blocker.getFilters().networkFilters.length} network rules`)
 

@@ -23,7 +23,7 @@ export interface Delivery {
   isForged: boolean
 }
 
-/** Makes an event of a processor with some odd values, and signs it. */
+/** Creates a processor's event with some odd values, and signs it. */
 export function makeDelivery(to: Receiver, random: Random, oddValue: () => unknown): Delivery {
   const connection = to.connections[random.integer(0, to.connections.length)]
   const event = connection ? eventOf(connection, to, random) : stripeEventOf(to, random)

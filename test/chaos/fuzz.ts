@@ -346,7 +346,7 @@ const authFields =
     ' ',
   )
 
-/** A call of any dashboard or sign-in route as any kind of caller, with the fields of its form or odd ones. */
+/** A call to any dashboard or sign-in route by any kind of caller, with the fields of its form or odd ones. */
 function makeSignedInRequest(
   baseUrl: string,
   routes: string[],
@@ -426,7 +426,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
 /** This many requests share a stage, because later ones would find removed people and ended sessions. */
 const requestsOfStage = 200
 
-/** The shares of the kinds of requests: deliveries from processors, and calls by signed-in people. The rest are calls of the API. */
+/** The shares of the kinds of requests: deliveries from processors, and calls by signed-in people. The rest are calls to the API. */
 export interface Shares {
   deliveries: number
   signedIn: number
@@ -511,7 +511,7 @@ export async function fuzz(options: {
 }
 
 /**
- * Compares the acknowledged sales with the stored ones. Returns the unexpected differences. Hostile calls of the dashboard can clear a
+ * Compares the acknowledged sales with the stored ones. Returns the unexpected differences. Hostile calls to the dashboard can clear a
  * program's test data, so a test sale can be missing if the audit log says so.
  */
 export async function compareSales(sql: Client, sales: FuzzResult['sales']): Promise<string[]> {

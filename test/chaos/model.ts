@@ -31,7 +31,7 @@ export interface ModelCommission {
   paid: boolean
 }
 
-/** A change of a balance. `unpaid` is the part that no payment has covered, with the sign of the change. */
+/** A change to a balance. `unpaid` is the part that no payment has covered, with the sign of the change. */
 interface ModelEntry {
   partner: number
   currency: string

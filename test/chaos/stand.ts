@@ -14,7 +14,9 @@ import { readTestFunctions } from '../support/functions.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { emailHashKey, patiently, webhookSecret } from './world.ts'
 
-/** Mounts a disk in memory at a new folder, for the fault of a full disk. Returns whether this succeeded: usually only root may do so. */
+/**
+ * Mounts a disk in memory at a new folder, to simulate a full disk. Returns whether this worked, because usually only root may mount disks.
+ */
 function mountDisk(folder: string): boolean {
   mkdirSync(folder)
   try {

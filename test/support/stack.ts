@@ -135,7 +135,7 @@ export interface WorkersStack extends TestStack {
 }
 
 export interface StackOptions {
-  /** How to run the functions, if the test needs a certain way. */
+  /** How to run the functions, if the test requires a particular way. */
   on?: RunOn
   functions?: string[]
   environment?: Record<string, string>

@@ -139,7 +139,7 @@ export const optionalText = z.prefault(z.string(), '')
 
 const needsReason = 'Enter a reason. The partner sees it.'
 
-/** The form of a decision whose reason the partner sees. */
+/** The form for a decision whose reason the partner sees. */
 export const reasonForm = z.object({
   reason: z.string(needsReason).check(shortText(1000), z.minLength(1, needsReason)),
 })

@@ -29,7 +29,7 @@ import { bdi, type PageTexts, Text, textsIn, useTexts } from '../components/text
 import { JoinCard } from './join-card.tsx'
 import { Answers, PlainText } from './plain-text.tsx'
 
-/** The public page for applications to a program, and the page of the confirmation link. */
+/** The public page for applications to a program, and the page that the confirmation link opens. */
 export const pages = createPages()
 
 /** The maximum number of applications from one address in a quarter of an hour. */

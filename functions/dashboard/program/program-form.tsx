@@ -169,7 +169,7 @@ function readSettings(values: Record<string, string>): unknown {
   }
 }
 
-/** The form of a program's settings. */
+/** The form for a program's settings. */
 export const programForm = z.pipe(z.transform(readSettings), programSettings)
 
 /** The form for a new program. It also asks for the workspace: an existing one, or the name of a new one. */

@@ -101,7 +101,7 @@ interface RuleFormProps {
   isPreviewed?: boolean
 }
 
-/** The form of a rule, with buttons for preview and save. */
+/** The form for a rule, with buttons that preview and save it. */
 function RuleForm({ of: { holder, address }, currency, rule, isPreviewed = false }: RuleFormProps) {
   const action = `${address}/save`
   const state = useFormOf(action)

@@ -22,8 +22,8 @@ import { settingsTab } from './settings-tabs.ts'
 import { SetUp } from './set-up-command.tsx'
 
 /**
- * Guides the set-up up to the first sale. Each step is checked off when its first event arrives. After that, the page shows whether events
- * still arrive.
+ * Guides people through the setup until the first sale. Each step is checked off when its first event arrives. After that, the page shows
+ * whether events still arrive.
  */
 export const pages = createProgramPages()
 

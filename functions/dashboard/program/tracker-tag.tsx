@@ -3,7 +3,7 @@ import { stub } from '../../../tracker/dist/served/script.js'
 import { Card, Copy } from '../components/blocks.tsx'
 
 /**
- * The tag for every page of the integrator's site. Its first line queues early calls of `svc`. It also keeps forms working if a browser
+ * The tag for every page of the integrator's site. Its first line queues early calls to `svc`. It also keeps forms working if a browser
  * blocks the script.
  */
 function trackerTag(src: string, { id, link_params: params }: TrackerTagProps['program']): string {
