@@ -419,7 +419,7 @@ describe("a program's own domain", async () => {
       '_svc.partners.acme.example',
     )
     expect((await onHost(host, '/sign-in')).status).toBe(404)
-    // A local stack behind a tunnel has no domains of programs.
+    // A local stack behind a tunnel serves no program's own domain.
     expect((await visit(`https://${host}/sign-in`)).status).toBe(200)
     expect(await set(program, '/host/check')).toContain('The TXT record was not found')
     expect(await publish(program, host)).toContain('the domain is verified')

@@ -404,7 +404,7 @@ describe('a stranger', () => {
     expect(await program.states()).toEqual([])
   })
 
-  test('with two accounts of one address creates one application', async () => {
+  test('with two accounts for one address creates one application', async () => {
     const [program, grace] = [await joinable(), await person()]
     const { token } = await program.send(grace.email)
     expect((await program.send(grace.email, grace.userId)).outcome).toBe('waiting')

@@ -16,7 +16,7 @@ interface FrameProps {
   texts: PageTexts
 }
 
-/** The empty page of the frame. It contains no data of a partner: its script loads the portal. */
+/** The empty page of the frame. It contains no partner data, because its script loads the portal. */
 export function FramePage({ programId, origins, texts: { t, language } }: FrameProps) {
   return (
     <html lang={language} dir={languages[language].dir}>

@@ -72,7 +72,7 @@ const example = {
   partner_id: 1,
   currency: 'usd',
   amount_cents: 5000,
-  note: 'Bonus for the ten sales of May',
+  note: 'Bonus for the ten sales in May',
   transaction_id: null,
   external_id: 'bonus-2026-05',
   paid_at: null,

@@ -280,7 +280,7 @@ export const importOperations = (): Operation[] => [
     path,
     summary: 'Plan an import',
     description:
-      'Reads the files of another service, or the service itself with your key there, and plans the import. Planning does not change anything. Read the rows of the plan, then apply it. Files can be up to 16 MiB together, in UTF-8 or UTF-16, with commas, semicolons or tabs.',
+      'Reads files from another service, or reads that service’s API with your key there, and plans the import. Planning does not change anything. Read the rows of the plan, then apply it. Files can be up to 16 MiB together, in UTF-8 or UTF-16, with commas, semicolons or tabs.',
     scope: 'manage',
     idempotent: true,
     body: body(newImport, {

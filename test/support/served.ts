@@ -49,8 +49,8 @@ export function startThread(): Thread {
 }
 
 /**
- * `own` is the test's own connection. Its requests count too, and a fault hits a request of either. If the thread dies, every pending call
- * rejects with the cause.
+ * `own` is the test's own connection. Its requests count too, and a fault can hit a request from either connection. If the thread dies,
+ * every pending call rejects with the cause.
  */
 export async function serveFunctions(
   options: ThreadOptions,

@@ -32,8 +32,8 @@ async function sentForm(c: Context): Promise<SentForm | undefined> {
 type PagesEnv = PageContext extends Context<infer Env> ? Env : never
 
 /**
- * Attributes the changes of a form to its sender and applies them once. The transaction of the change also marks the form as used, so it is
- * safe to send the form again after an unknown outcome. A refused form can be sent again.
+ * Attributes the changes that a form makes to its sender, and applies them once. The transaction of the change also marks the form as used,
+ * so it is safe to send the form again after an unknown outcome. A refused form can be sent again.
  */
 export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   if (c.req.method !== 'POST') return await next()

@@ -67,7 +67,7 @@ function payoutRow(payout: Payout) {
   }
 }
 
-/** Returns the address of a program's payout runs. A run adds its id. */
+/** Returns the address of a program's payout runs. The address of one run also contains its id. */
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
 /** Formats sums by currency: `$30.00 and €5.00`. */

@@ -39,8 +39,8 @@ export const pages = createPages()
 const start = '/partner/postbacks'
 const [ofProgram, one] = [`${start}/:programId`, `${start}/:programId/:postbackId`] as const
 const events: Record<PostbackEvent, PageText> = {
-  lead: 'a lead of yours signed up',
-  sale: 'a sale of yours was recorded',
+  lead: 'one of your leads signed up',
+  sale: 'one of your sales was recorded',
   commission_approved: 'a commission was credited to your balance',
   commission_reversed: 'a commission was reversed, or a reversal was undone',
   payout_paid: 'you were paid',

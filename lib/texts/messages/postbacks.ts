@@ -14,13 +14,13 @@ export const postbacks = {
     es: '{name} llama a tu tracker cuando cambia algo en tus leads, ventas y comisiones.',
     pt: '{name} chama seu tracker quando algo muda nos seus leads, vendas e comissões.',
   },
-  'a lead of yours signed up': {
+  'one of your leads signed up': {
     de: 'ein Lead von Ihnen hat sich angemeldet',
     fr: 'un de vos leads s’est inscrit',
     es: 'un lead tuyo se ha registrado',
     pt: 'um lead seu se cadastrou',
   },
-  'a sale of yours was recorded': {
+  'one of your sales was recorded': {
     de: 'ein Verkauf von Ihnen wurde erfasst',
     fr: 'une de vos ventes a été enregistrée',
     es: 'se ha registrado una venta tuya',
