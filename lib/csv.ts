@@ -16,7 +16,7 @@ export const withoutFormula = (text: string) =>
 
 const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 
-/** Writes rows of unchanged texts as RFC 4180 text, for other programs. A spreadsheet could mistake a cell for a formula. */
+/** Writes rows as RFC 4180 text for other programs, without changing the cells. A spreadsheet could mistake a cell for a formula. */
 export function machineCsv(rows: readonly (readonly string[])[]): string {
   return [...rows.map((row) => row.map(quoted).join(',')), ''].join('\r\n')
 }

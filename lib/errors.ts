@@ -106,8 +106,8 @@ export function errorResponse(error: ApiError): Response {
 }
 
 /**
- * SQLSTATEs after which the same request can be sent again. 08: connection lost. 53: insufficient resources. 57P: server
- * going down or starting. 58: disk or file out of reach. 40: deadlock or serialization failure.
+ * SQLSTATEs after which the same request can be sent again. 08: connection lost. 53: insufficient resources. 57P: server shutting down or
+ * starting. 58: disk or file not accessible. 40: deadlock or serialization failure.
  */
 const transientState = /^(08|53|57P|58|40)/
 

@@ -42,7 +42,7 @@ const burns = [
   { name: 'Slow', factor: 6, long: '6h', short: '30m' },
 ]
 
-/** The rules for the metrics of a process (lib/serve/metrics.ts). Cloudflare has its own. */
+/** The rules for the metrics of a process (lib/serve/metrics.ts). Cloudflare has its own metrics. */
 const processRules: Rule[] = [
   ...objectives.flatMap(({ name, summary, allowed, badShare }) =>
     burns.map((burn): Rule => {

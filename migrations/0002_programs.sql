@@ -151,8 +151,8 @@ create table refused_calls (
   primary key (program_id, call, code)
 );
 
--- Partners with the same commission rules. A removed group has no partners, but stays for the commissions computed by
--- its rules (functions/3_commissions/partner-groups.sql).
+-- Partners with the same commission rules. A removed group has no partners, but stays for the commissions computed under its rules
+-- (functions/3_commissions/partner-groups.sql).
 create table partner_groups (
   program_id bigint not null references programs (id),
   id bigint generated always as identity,
@@ -348,7 +348,7 @@ create table partner_codes (
   account_id text,
   created_at timestamptz not null default now(),
   revoked_at timestamptz,
-  -- The time from which the service no longer asks Stripe about it, because Stripe disabled the code or refused.
+  -- The time from which the service no longer asks Stripe about it, because Stripe has disabled the code or refused to.
   disabled_at_processor_at timestamptz,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),

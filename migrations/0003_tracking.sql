@@ -141,7 +141,7 @@ create table rewritten_months (
 );
 
 -- The number of keyless test events on the latest day with such events, for a program (network 0) and for each network there.
--- count_public_test_event bounds both.
+-- count_public_test_event limits both.
 create table public_test_events (
   program_id bigint not null references programs (id) on delete cascade,
   -- A keyed hash of the visitors' network.

@@ -98,8 +98,8 @@ create index sales_customer_idx on sales (program_id, customer_id) where custome
 create index sales_partner_idx on sales (program_id, partner_id, sale_date, id) include (payment_status)
   where partner_id is not null and not is_test;
 create index sales_subscription_idx on sales (program_id, subscription_id) where subscription_id is not null;
--- The status of a program reads its last test sale. Live sales are found by the primary key, newest first. The few test sales would need a
--- scan of all sales.
+-- The status of a program reads its last test sale. Live sales are found by the primary key, newest first. Without this index, a search for
+-- the few test sales would scan all sales.
 create index sales_test_idx on sales (program_id, id) where is_test;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` if the caller gave no id, or `rest:<request

@@ -95,7 +95,7 @@ create table grouped_quarters (
   primary key (program_id, grouping_name, metric, currency, day, value)
 ) with (fillfactor = 70);
 
--- A change of the totals.
+-- A change to the totals.
 create type grouped_figure as (
   program_id bigint, grouping_name grouping_name, metric grouped_metric, currency text, day date, value text, quarter smallint, amount bigint
 );

@@ -1,7 +1,7 @@
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 
-/** The first characters of a program's API key, and of a partner's. */
+/** The prefixes of programs' API keys and of partners' API keys. */
 const prefixes = { program: 'svc_live_', partner: 'svc_partner_' } as const
 export type KeyOwner = keyof typeof prefixes
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -74,7 +74,7 @@ export async function apiKeyHash(authorization: string | undefined, owner: KeyOw
 export const keyScopes = ['track', 'read', 'manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
-/** The columns about the key that every keyed statement returns. */
+/** The columns about the key that every statement with a key returns. */
 interface KeyState {
   key_refusal: string | null
   program_matches?: boolean | null

@@ -82,7 +82,7 @@ export async function noteAgentCall(
 interface AuditEntries extends Part {
   thing?: AuditThing | undefined
   userId?: string | undefined
-  /** Only the actions on this partner. */
+  /** Only actions that affected this partner. */
   of?: { programId: number; partnerId: number }
 }
 

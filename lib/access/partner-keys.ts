@@ -6,7 +6,7 @@ import { generateApiKey } from './api-keys.ts'
 
 /** Read-only API keys with which partners read their own data in one program. */
 
-/** A person as the partner of a program. */
+/** A person, as the partner of a program. */
 interface PartnerPerson {
   programId: number
   userId: string

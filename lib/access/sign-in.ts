@@ -126,8 +126,8 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
       // The value of a reset token is the user's id. Other verifications contain no such id. The mailed link proves the address. If the
-      // address was not proven before, a stranger may have created the account. So the reset removes all other ways to sign in together
-      // with the old password.
+      // address was not proven before, a stranger may have created the account. So the reset removes the old password and all other ways to
+      // sign in.
       onPasswordReset: async ({ user }) => {
         const unproven = kysely
           .selectFrom('users')

@@ -6,7 +6,7 @@ import type { SavedView } from './saved-views.ts'
 import type { Role } from './roles.ts'
 import { readSessionToken, type SessionEnv } from './sessions.ts'
 
-/** The signed-in person of a page. Names and roles are current. */
+/** The person who is signed in on a page. Names and roles are current. */
 export interface Viewer {
   user: { id: string; name: string; email: string; emailVerified: boolean; twoFactor: boolean }
   /** The session that the request came with. */

@@ -6,9 +6,9 @@ import { Hono } from 'hono/tiny'
 import { ApiError, errorResponse, isTransient } from '../errors.ts'
 
 export const maxBodyBytes = 64 * 1024
-/** The limit for a processor's event, such as an invoice with its lines. */
+/** The size limit for an event from a processor, such as an invoice with its lines. */
 export const maxEventBytes = 1024 * 1024
-/** The limit for the files of an import. 100,000 rows are about 10 MiB. */
+/** The size limit for the files of an import. 100,000 rows are about 10 MiB. */
 export const maxImportBytes = 16 * 1024 * 1024
 
 /** The types of a function's app. `Bindings` are the bindings of its entry in wrangler.toml. */

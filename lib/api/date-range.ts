@@ -44,7 +44,7 @@ export const notTooLong = z.refine<DateRange>(
 /** The schema of a bound in the reference. The query sends it as text. */
 export const dateParameter = { values: { type: 'string', format: 'date-time' } }
 
-/** The range of a list of the program API. */
+/** The range of a list in the program API. */
 export const fromTo = { from: dateRange.dateFrom, to: dateRange.dateTo }
 
 /** The start of an incremental read. */

@@ -33,9 +33,9 @@ const file = z
   )
 
 const maxParts = 200
-/** The size of a part of an archive in bytes. */
+/** The size of an archive part in bytes. */
 export const partBytes = 4 * 1024 * 1024
-/** The characters of a part in base 64. */
+/** The number of base-64 characters in a part. */
 const maxPartText = 4 * Math.ceil(partBytes / 3)
 const wholeNumber = (most: number) => {
   const problem = `must be an integer from 1 to ${most}`

@@ -76,8 +76,8 @@ async function readText(c: Context): Promise<string> {
 }
 
 /**
- * Returns whether a JSON text has more values than a body can have, by the characters that begin or separate values outside strings. Reads
- * character codes, because this is several times as fast as reading characters.
+ * Returns whether a JSON text has more values than a body can have. It counts the characters that begin or separate values outside strings.
+ * Reads character codes, because this is several times as fast as reading characters.
  */
 function hasTooManyValues(text: string): boolean {
   const [quote, backslash, ...separators] = Array.from('"\\,[{', (character) => character.charCodeAt(0))

@@ -15,8 +15,8 @@ export interface RateLimit {
 export const callsPerMinute = 600
 
 /**
- * The calls per minute of each limiter of a function. `id` is the limiter's unique number at Cloudflare. `npm run rate-limits` writes this
- * table into wrangler.toml, and all deployments read it from there.
+ * The calls per minute that each of a function's limiters allows. `id` is the limiter's unique number at Cloudflare. `npm run rate-limits`
+ * writes this table into wrangler.toml, and all deployments read it from there.
  */
 export const rateLimits: Record<string, Record<string, { id: number; perMinute: number }>> = {
   'track-click': {

@@ -113,7 +113,7 @@ export const webhookBodyFields = {
   data: 'Ids, states, and amounts in the currency’s minor unit. Fields without a value are omitted.',
 }
 
-/** The signature headers of a webhook, by Standard Webhooks. */
+/** The signature headers of a webhook, as Standard Webhooks defines them. */
 export const webhookHeaderFields = {
   'webhook-id': {
     description: 'The `id` of the body. Store the ids that you have handled, and ignore repeats.',

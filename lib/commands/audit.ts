@@ -40,7 +40,7 @@ export async function findDifferences(client: ClientBase, programId?: number): P
   )
 }
 
-/** The number of findings of a rule that the command prints. */
+/** The maximum number of findings that the command prints for each rule. */
 const findingsShown = 20
 
 async function store(client: ClientBase, startedAt: Date, results: CheckResult[]): Promise<void> {

@@ -99,8 +99,10 @@ const advices: Record<string, string> = {
   EACCES: 'Check your permissions there.',
   ENOSPC: 'The disk is full. Free some space and run this again.',
   QueueDoesNotExist: 'Check QUEUE_URL and AWS_REGION.',
-  InvalidClientTokenId: 'AWS does not know AWS_ACCESS_KEY_ID. Check its account.',
-  UnrecognizedClientException: 'AWS does not know AWS_ACCESS_KEY_ID. Check its account.',
+  InvalidClientTokenId:
+    'AWS does not know AWS_ACCESS_KEY_ID. Check that the key is active and belongs to the account of the queue.',
+  UnrecognizedClientException:
+    'AWS does not know AWS_ACCESS_KEY_ID. Check that the key is active and belongs to the account of the queue.',
   SignatureDoesNotMatch: 'Check that AWS_SECRET_ACCESS_KEY belongs to AWS_ACCESS_KEY_ID.',
   AccessDenied: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
   AccessDeniedException: 'Give the user the policy in lib/commands/aws/queue-policy.json.',

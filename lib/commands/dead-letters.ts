@@ -23,7 +23,7 @@ export interface DeadLetter {
   body: string
 }
 
-/** Hides a dead letter from others while it is read or redriven. */
+/** Hides a dead letter from other readers while it is read or redriven. */
 const visibilitySeconds = 60
 
 async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Promise<Message[]> {

@@ -11,7 +11,7 @@ const migrationsFolder = new URL('../../migrations/', import.meta.url)
 /** Makes a second runner wait. The number is arbitrary. */
 const advisoryLockKey = '7350163984021'
 
-/** The first version with `update … returning old`. */
+/** The first PostgreSQL version with `update … returning old`. */
 const oldestPostgres = 18
 
 export interface SqlFile {

@@ -8,7 +8,7 @@ const usage =
 
 /**
  * `npm run -s own-account -- PROGRAM`: connects a program to the account of the deployment's own key, without Connect. Only the operator
- * may do this directly, because they own the account. The dashboard disconnects it like any other.
+ * may do this directly, because they own the account. The dashboard can disconnect it like any other account.
  */
 async function connectOwnAccount(): Promise<void> {
   const { positionals } = parseArgs({ allowPositionals: true })

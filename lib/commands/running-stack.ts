@@ -39,7 +39,7 @@ export const runningStack = z.object({
 })
 export type RunningStack = z.infer<typeof runningStack>
 
-/** Reads a JSON file of the data folder. Returns undefined if there is none or if it has another shape. */
+/** Reads a JSON file of the data folder. Returns undefined if there is none or if it has a different shape. */
 export function readDataFile<Schema extends z.ZodMiniType>(file: string, schema: Schema): z.infer<Schema> | undefined {
   if (!fs.existsSync(file)) return undefined
   return z.safeParse(schema, JSON.parse(fs.readFileSync(file, 'utf8'))).data

@@ -3,7 +3,7 @@ import type { Client } from 'pg'
 import { withClient } from './migrate.ts'
 import { OperatorError } from './operator-error.ts'
 
-/** Secrets on which stored data, or copies at programs, depend. */
+/** Secrets that stored data depends on, or that programs have copies of. */
 const storedWith = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET'] as const
 
 /** Fingerprints in hex, by the secret's name. */

@@ -4,7 +4,7 @@ import { kysely } from '../kysely.ts'
 
 /** A visitor's actions and their time. */
 export interface Journey {
-  /** The click id, or the customer key if they came by a code. */
+  /** The click id, or the customer key if a code referred them. */
   customer: string
   clickAt: Date
   leadAt: Date

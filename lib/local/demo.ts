@@ -173,7 +173,7 @@ async function walkThrough(
   }
   const journey = { customer: clickId, clickAt, leadAt, saleAt }
   if (number % 8 === 0) {
-    // Some buyers also use a code of any partner.
+    // Some buyers also use the code of a random partner.
     const coupon = number % 40 === 8 ? pick(codes) : null
     const order = { transaction_id: `demo-order-${number}`, coupon, ...saleOf(number) }
     const sale = { ...customer, ...order }

@@ -86,7 +86,7 @@ export function polarRefund(story: Story, refunded: { id: string; status: string
   }
 }
 
-/** A refund with which Polar prevents a chargeback. */
+/** A refund that Polar issues to prevent a chargeback. */
 function disputed(story: Story): object {
   const returned = { id: uuidOf(`dispute ${story.order}`), status: 'succeeded', amount: story.amount }
   const dispute = {

@@ -20,7 +20,7 @@ export interface LocalStripe {
   lists: Map<string, Record<string, unknown>[]>
   /** Maps codes to accounts, for `POST /oauth/token`. A code works once. */
   accounts: Map<string, string>
-  /** Fails the next `times` calls with this status. 0 breaks the connection. */
+  /** Fails the next `times` calls with this status. Status 0 breaks the connection. */
   fail(status: number, times: number): void
   /** Paths for which the emulator returns this status while they are in the map. */
   failing: Map<string, number>

@@ -11,7 +11,7 @@ import { buildOnce, root } from '../serve/build-cache.ts'
 import { OperatorError } from '../commands/operator-error.ts'
 import { stopWithThisProcess } from '../commands/processes.ts'
 
-/** A module of a Worker. Others import it by `path`. */
+/** A module of a Worker. Other modules import it by `path`. */
 export interface WorkerModule {
   path: string
   contents: string

@@ -51,10 +51,10 @@ const reviewOf = kysely
   .where('r.commission_id', '=', sql.ref<number>('n.id'))
   .where('r.decision', 'is not', null)
 
-/** Commissions of shadow mode are never credited, so nobody needs to decide on them. */
+/** Shadow-mode commissions are never credited, so nobody needs to decide on them. */
 const creditable = () => kysely.selectFrom('commissions as n').where('n.is_shadow', '=', sql.lit(false))
 
-/** Held commissions that wait for a person's decision, of any program. */
+/** Held commissions that wait for a person's decision, in any program. */
 export const heldCommissions = () => creditable().where('n.held_at', 'is not', null).where('n.reversal', '<>', 'full')
 
 const browserNamed = () => creditable().where('n.review_reason', 'is not', null).where('n.held_at', 'is', null)
@@ -148,7 +148,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
     .$narrowType<{ status: CommissionStatus }>()
   query = 'userId' in of ? query.where('p.user_id', '=', of.userId) : query.where('c.program_id', '=', of.programId)
   if ('partnerId' in of) query = query.where('c.partner_id', '=', of.partnerId)
-  // Partners don't see commissions of shadow mode.
+  // Partners don't see shadow-mode commissions.
   if ('partnerId' in of || 'userId' in of) query = query.where('c.is_shadow', '=', sql.lit(false))
   if (status !== undefined) query = query.where('c.status', '=', status)
   if (partner_id !== undefined) query = query.where('c.partner_id', '=', partner_id)

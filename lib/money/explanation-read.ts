@@ -56,7 +56,7 @@ function saleStatement({ programId, transaction_id, test, partnerUserId }: SaleR
       ),
     )
   if (partnerUserId === undefined) return query
-  // Partners don't see commissions of shadow mode.
+  // Partners don't see shadow-mode commissions.
   return query.where('r.user_id', '=', partnerUserId).where('m.is_shadow', 'is distinct from', sql.lit(true))
 }
 

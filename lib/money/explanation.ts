@@ -204,8 +204,8 @@ function explain(
 }
 
 /**
- * If one partner's code decided the sale, the signup can belong to another partner. This partner must not see it, nor a commission of shadow
- * mode.
+ * If one partner's code decided the sale, the signup can belong to another partner. This partner must not see the signup. No partner may
+ * see a shadow-mode commission.
  */
 function leadCommissionOf(
   { lead_commission: lead, partner_id: partner }: ExplainedSale,

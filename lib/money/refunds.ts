@@ -5,7 +5,7 @@ import { majorUnits } from '../money.ts'
 import { messagesAbout, type RelayMessage } from '../notifications/outbox.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 
-/** One refund or chargeback. `amount_cents` null refunds the rest of the sale. */
+/** One refund or chargeback. A null `amount_cents` refunds the rest of the sale. */
 export interface Refund {
   amount_cents: number | null
   /** The caller's or processor's id of this refund. A repeated id is ignored. Without an id, the amount is the key. */

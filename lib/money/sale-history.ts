@@ -41,7 +41,7 @@ const correctionsSchema = z.array(
 /** Formats a time for API responses: ISO 8601 in UTC. */
 export const iso = (at: Date | string) => new Date(at).toISOString()
 
-/** Explains why a commission of shadow mode is not credited. */
+/** Explains why a shadow-mode commission is not credited. */
 export const shadowText = 'in shadow mode and so without any credit'
 
 /** The stored history of a commission and its sale's refunds, if any. */

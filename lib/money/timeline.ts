@@ -150,6 +150,6 @@ function asMomentOf(
   }
 }
 
-/** Describes a change of a commission for people. */
+/** Describes a change of a commission in words. */
 export const changeOf = ({ change_cents: change, currency }: Moment) =>
   change === 0 || currency === null ? null : `${change > 0 ? '+' : ''}${formatMoney(change, currency)}`

@@ -35,7 +35,7 @@ export interface Kind {
   where?: string
   /** SQL that replaces a column of the table `t` in the export. */
   read?: Record<string, string>
-  /** SQL of exported fields that are not columns. */
+  /** SQL for exported fields that are not columns. */
   extra?: Record<string, string>
   /** SQL of columns of the new row. `x` is a row of the table with the fields of the archive, `r` the row of `archive_rows`. */
   write?: Record<string, string>

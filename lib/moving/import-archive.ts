@@ -22,7 +22,7 @@ const storedAtOnce = 2000
 /** The maximum number of bytes that a workspace can store from archives per day. An 8 MB archive can unpack to that many. */
 const mostBytesOfDay = 1024 ** 3
 
-/** The identifiers of customers that only the key of their instance can compute. */
+/** Customer identifiers that can only be computed with the key of their instance. */
 const keyedFields = { email_hash: null, mailbox_hash: null, email_unverified_since: null }
 
 const otherKey =
@@ -172,7 +172,7 @@ const ownTables =
   /\b(daily_totals|daily_money|grouped_totals|grouped_quarters|uncounted_clicks|uncounted_figures|link_months|link_clicks|outbox|notifications|audit_log|webhook_\w+|processor_(events|payments|reversals)|payout_items)\b/
 const checksOfRows = checks.filter(({ query }) => !ownTables.test(query))
 
-/** Refuses the archive if its rows break a rule of the audit. */
+/** Refuses the archive if its rows break an audit rule. */
 const checkStatement = ({ name, query }: Check, programId: number) =>
   statementOf(
     `select refuse_archive('rows_differ', left(format('Rule: %s. Found: %s. Expected: %s.', $2::text, found, expected), 900))

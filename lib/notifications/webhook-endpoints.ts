@@ -26,7 +26,7 @@ export interface EndpointSettings {
 }
 type EventType = WebhookType | PostbackEvent
 
-/** The variables that changing endpoints needs. */
+/** The variables that are needed to change endpoints. */
 export type EndpointEnv = LoopbackEnv & WebhookSecretEnv
 
 export type WebhookEndpoint = InferResult<ReturnType<typeof endpointsOf>>[number]

@@ -64,7 +64,7 @@ function webhookEventsOf(programId: number) {
 }
 
 interface EventsPage extends Part<string> {
-  /** True for events of live mode, false for test mode. */
+  /** True for live-mode events, false for test-mode events. */
   livemode: boolean
 }
 

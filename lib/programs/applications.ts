@@ -27,7 +27,7 @@ interface ApplicationList extends Part {
   search?: string | undefined
   searchesEmail?: boolean
   email?: string | undefined
-  /** Only these, in any status. */
+  /** Only these applications, in any status. */
   applicationIds?: number[] | undefined
 }
 

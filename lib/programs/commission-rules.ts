@@ -74,9 +74,9 @@ export interface RulePreview {
 
 interface PreviewedAmounts {
   currency: string
-  /** The commissions by the rules at that time. */
+  /** The commissions under the rules at that time. */
   actual_cents: number
-  /** The commissions by the current rules, and by the changed rules. */
+  /** The commissions under the current rules, and under the changed rules. */
   now_cents: number
   then_cents: number
 }

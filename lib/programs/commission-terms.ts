@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { maxAmountCents } from '../money.ts'
 
-/** Messages about invalid terms: for callers of the API, or for people next to the fields of a form. */
+/** Messages about invalid terms, either for API callers or next to the fields of a form. */
 interface Texts {
   percentage: string
   highPercentage: string

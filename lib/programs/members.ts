@@ -33,7 +33,7 @@ export async function listMembers(db: Database, workspaceId: string) {
 /**
  * Changes the role of an active member, or removes them if `role` is null. Only an owner (`byOwner`) may change owners, and the last owner
  * stays. An invitation ends if its sender may no longer invite. Locks the workspace's row first, so that two owners cannot remove each
- * other. API keys stay, because the programs' servers use them. Returns the number of active ones that the member created.
+ * other. API keys stay, because the programs' servers use them. Returns the number of active API keys that the member created.
  */
 export async function changeMember(
   db: Database,

@@ -18,7 +18,7 @@ import { partnersStatement } from './partners.ts'
 /** The length of each list. */
 export const newest = 10
 
-/** The period of the counts of named campaigns. */
+/** The period for which named campaigns are counted. */
 const campaigns = { days: 30, filters: {} } as const
 
 export type PartnerDetails = Awaited<ReturnType<typeof readPartnerDetails>>

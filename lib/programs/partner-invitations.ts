@@ -218,7 +218,7 @@ export async function acceptPartnerInvitation(
   return messagesAbout({ ...joined, ...written })
 }
 
-/** Declines an invitation in the list of the person's verified address. Does nothing if the invitation is no longer open. */
+/** Declines an invitation from the list for the person's verified address. Does nothing if the invitation is no longer open. */
 export async function declinePartnerInvitation(
   db: Database,
   { programId, id }: { programId: number; id: number },

@@ -26,8 +26,8 @@ export async function enterShadowMode(db: Database, programId: number): Promise<
 }
 
 /**
- * Leaves shadow mode. The program credits the commissions of later sales and leads. Commissions of shadow mode are never credited, because
- * the former service pays them. Repeating this changes nothing.
+ * Leaves shadow mode. The program credits the commissions of later sales and leads. Shadow-mode commissions are never credited, because the
+ * former service pays them. Repeating this changes nothing.
  */
 export async function leaveShadowMode(db: Database, programId: number): Promise<ShadowMode> {
   const leave = call('leave_shadow_mode', { of_program_id: programId })
@@ -73,7 +73,7 @@ function shadowModeStatement(programId: number) {
         )
         .$castTo<boolean>()
         .as('can_enter'),
-      /** Commissions of shadow mode, which are never credited, after reversals. */
+      /** Shadow-mode commissions after reversals. They are never credited. */
       jsonArrayFrom(open(true)).as('never_credited'),
       /** Other open commissions, which are credited after shadow mode when their hold ends. */
       jsonArrayFrom(open(false)).as('to_credit'),

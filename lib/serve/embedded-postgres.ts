@@ -279,7 +279,7 @@ function chownTo(target: string, { uid, gid }: Identity): void {
 }
 
 /**
- * Waits for a server that still shuts down after its stack was killed. Refuses if one keeps running. Removes the pid file if another
+ * Waits for a server that is still shutting down after its stack was killed. Refuses if one keeps running. Removes the pid file if another
  * program has its process id. Otherwise Postgres would never start again.
  */
 async function waitUntilUnused(dataFolder: string): Promise<void> {

@@ -96,7 +96,7 @@ export async function loadFunctions(options: {
   })
 
   for (const entry of functions) {
-    // The leader counts continuously, so no call needs to request it.
+    // The leader counts continuously, so no call needs to request a count.
     const { COUNT: _, ...services } = entry.services
     const env = {
       ...valuesFor(entry, environment),

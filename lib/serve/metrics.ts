@@ -27,7 +27,7 @@ const certificateEveryMilliseconds = 3_600_000
  */
 export function openMetrics(options: {
   readConnections: PostgresPool['readConnections']
-  /** Of lib/serve/schedules.ts. */
+  /** `readLags` from lib/serve/schedules.ts. */
   readLags: () => Record<string, number>
   baseUrl: string
   dataFolder?: string | undefined

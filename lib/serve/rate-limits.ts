@@ -6,7 +6,7 @@ type Shared = [limiter: string, key: string, window: number, times: number]
 
 /** A process sends a key's count to the other processes once it reaches this share of its limit. Lower counts don't matter. */
 const sharedFrom = 0.1
-/** This many fit into one Postgres notification of 8,000 bytes. */
+/** This many counts fit into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100
 const mostKeys = 200_000
 

@@ -320,6 +320,6 @@ function isRequested(
   return within({ from: dateFrom, to }, time, id, edgeOf(type, { before: after }))
 }
 
-/** Selects a time in microseconds. A value of type `Date` would cut them. */
+/** Selects a time in microseconds. A `Date` would cut off the microseconds. */
 export const microseconds = (time: Expression<Date>) =>
   sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

@@ -118,7 +118,7 @@ export async function readEdge(
   }
 }
 
-/** Returns `CLOUDFLARE_API_TOKEN`, or the token of `wrangler login`, or undefined. */
+/** Returns `CLOUDFLARE_API_TOKEN`, or the token from `wrangler login`, or undefined. */
 export async function cloudflareToken(environment: Record<string, string | undefined>): Promise<string | undefined> {
   if (environment['CLOUDFLARE_API_TOKEN']) return environment['CLOUDFLARE_API_TOKEN']
   try {

@@ -76,7 +76,7 @@ export const wise: PayoutProvider = {
     for (const item of items) {
       const body = await prepare(account, item, currency)
       if (typeof body === 'string') {
-        // Wise accepted the recipient earlier, so a transfer of that call may exist, and this refusal is not final.
+        // Wise accepted the recipient earlier, so that call may have created a transfer, and this refusal is not final.
         if (item.isAttempted) throw new Error(`Wise refused the recipient of payout ${item.payoutId}: ${body}`)
         const { payoutId } = item
         await progress.report([{ payoutId, outcome: 'failed', status: 'refused', reason: body, reference: item.key }])

@@ -9,7 +9,7 @@ interface Money {
   currency: string
 }
 
-/** One sum of money in the two currencies between which Stripe converted it. */
+/** One amount in both currencies of a conversion by Stripe. */
 export type Conversion = [Money, Money]
 
 /** A charge or a refund with its expanded balance transaction. */

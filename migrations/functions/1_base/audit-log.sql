@@ -3,7 +3,7 @@
 
 create or replace function acting_user() returns text language sql stable as $$ select nullif(current_setting('svc.actor', true), '') $$;
 
--- Begins a transaction of a user: sets the actor and uses up the form's token, so that the action and the used token commit together.
+-- Begins a transaction for a user: sets the actor and uses up the form's token, so that the action and the used token commit together.
 -- Refuses a form that another request has sent. Waits for a request that is sending it at this moment.
 create or replace function act_as(of_user_id text, form uuid, request uuid) returns void language plpgsql as $$
 begin
@@ -21,8 +21,9 @@ end $$;
 
 create or replace function acting_key() returns bigint language sql stable as $$ select nullif(current_setting('svc.api_key', true), '')::bigint $$;
 
--- Begins a transaction of an API key: sets the key as the actor and claims the idempotency token of the request, so that a repeated request
--- creates nothing. Refuses a claimed token, with the first response as the detail. Waits for a request that is claiming it at this moment.
+-- Begins a transaction for an API key: sets the key as the actor and claims the idempotency token of the request, so that a repeated
+-- request creates nothing. Refuses a claimed token, with the first response as the detail. Waits for a request that is claiming it at this
+-- moment.
 create or replace function act_by_key(of_key_id bigint, of_program_id bigint, of_token text, of_request_hash bytea) returns void
 language plpgsql as $$
 declare

@@ -40,6 +40,6 @@ return coalesce((program).processor_account_id, (program).processor_former_accou
 create or replace function last_accounts_of(program programs) returns text[] language sql stable
 return array[last_account_of(program)] || array(select c.account_id from processor_connections c where c.program_id = (program).id);
 
--- Returns whether a transaction id of the API can be the id of a payment at an account. Other processors' ids have no recognizable form.
+-- Returns whether a transaction id from the API can be the id of a payment at an account. Other processors' ids have no recognizable form.
 create or replace function can_have_payment(of_account_id text, transaction_id text) returns boolean language sql immutable
 return starts_with(of_account_id, 'conn_') or transaction_id ~ '^(in|pi|ch|py|cs)_';

@@ -40,8 +40,8 @@ begin
   end if;
 end $$;
 
--- Leaves shadow mode. The program credits the commissions of later sales. Commissions of shadow mode stay uncredited, because the former service
--- pays them. Does nothing outside shadow mode. `leaveShadowMode` in lib/programs/shadow-mode.ts is its only caller.
+-- Leaves shadow mode. The program credits the commissions of later sales. Shadow-mode commissions stay uncredited, because the former
+-- service pays them. Does nothing outside shadow mode. `leaveShadowMode` in lib/programs/shadow-mode.ts is its only caller.
 create or replace function leave_shadow_mode(of_program_id bigint) returns void language plpgsql as $$
 begin
   perform from programs p where p.id = of_program_id for update;

@@ -91,7 +91,7 @@ begin
   return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $$;
 
--- Returns the commissions of a period's sales and leads by the current rules, with partners in their current groups, and their original
+-- Returns the commissions of a period's sales and leads under the current rules, with partners in their current groups, and their original
 -- commissions: before reversals, by partner and currency.
 create or replace function commissions_by_rules(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns table (of_partner_id bigint, of_currency text, actual_cents bigint, cents bigint) language plpgsql stable as $$
@@ -170,7 +170,7 @@ end $$;
 
 -- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. Each
 -- currency has one row (without a partner) and each partner has one, largest changes first. `actual_cents` are the original commissions,
--- `now_cents` the commissions by the current rules, and `then_cents` those with the change. It saves the rules normally, and rolls them
+-- `now_cents` the commissions under the current rules, and `then_cents` those with the change. It saves the rules normally, and rolls them
 -- back before it ends.
 create or replace function preview_rules(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
@@ -220,8 +220,8 @@ as $$
     rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
 $$;
 
--- A rule can end, but nothing else about it changes, so every commission can be computed again by its rule. The undo of an import deletes the
--- rules of its groups if no sale earned by them.
+-- A rule can end, but nothing else about it changes, so every commission can be computed again under its rule. The undo of an import
+-- deletes the rules of its groups if no sale earned by them.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then

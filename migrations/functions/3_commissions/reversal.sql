@@ -42,7 +42,7 @@ end $$;
 -- Reverses `by_cents` more of a commission, or less if negative: in its row, the day's totals, notifications and webhooks, and in the
 -- balance if the commission is credited. `commission` has its new reversal, reason and rejected_at, but its old reversed amount. `by_cause`
 -- is a unique id of the cause. `because` is the webhook's reason. `notification` is `reversal`, `dispute_reinstated`, or null to notify
--- nobody, and a commission of shadow mode notifies nobody. The caller holds the locks.
+-- nobody. A shadow-mode commission notifies nobody. The caller holds the locks.
 create or replace function reverse_commission(
   commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notification text
 ) returns void language plpgsql as $$

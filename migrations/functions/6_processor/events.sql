@@ -1,5 +1,5 @@
--- Applies an event from the payment processor. `applyEvent` in lib/processors/apply-event.ts is its only caller. `received` is JSON of a
--- row of processor_events: the account, the event's id and its fact (lib/processors/facts.ts). `answer` holds the processor's answers to
+-- Applies an event from the payment processor. `applyEvent` in lib/processors/apply-event.ts is its only caller. `received` is a row of
+-- processor_events as JSON: the account, the event's id and its fact (lib/processors/facts.ts). `answer` holds the processor's answers to
 -- questions: `reversals`, all refunds of a charge or the same reversals in more currencies; `invoice_id`, the invoice of a payment intent;
 -- and `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. One transaction writes the whole effect and the row
 -- in the log. So senders can repeat the event after any failure, and a repeat changes nothing. If the processor must answer a question

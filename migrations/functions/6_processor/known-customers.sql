@@ -1,6 +1,6 @@
 -- Payments without metadata from customers who are known from earlier payments. A program's setting decides whether it attributes them.
 
--- Returns the names under which a program's excluded payments wait, of each connected account.
+-- Returns, for each connected account, the names under which a program's excluded payments wait.
 create or replace function names_of_excluded(program programs) returns text[] language sql stable
 return array(select awaited_name(a, 'setting', (program).id::text) from unnest(connected_accounts(program)) a);
 

@@ -204,8 +204,8 @@ begin
   end;
 end $$;
 
--- Applies only a checkout, a payment or an invoice: the buyer, and the sale if it was paid. Returns the buyer. An event of test mode makes
--- a test sale, which binds no customer.
+-- Applies only a checkout, a payment or an invoice: the buyer, and the sale if it was paid. Returns the buyer. A test-mode event creates a
+-- test sale, which doesn't bind a customer.
 create or replace function apply_purchase_alone(inout event processor_events, answer jsonb, click_id_prefix text, out buyer customers)
 language plpgsql as $$
 declare

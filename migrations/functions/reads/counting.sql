@@ -34,7 +34,7 @@ returns table (grouping_name grouping_name, value text) language sql immutable a
   union all select key::grouping_name, value from jsonb_each_text(origin)
 $$;
 
--- The groupings by campaign parameters of a link (see lib/tracking/campaign.ts).
+-- The groupings by a link's campaign parameters (see lib/tracking/campaign.ts).
 create or replace function campaign_groupings() returns text[] language sql immutable
 return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
