@@ -36,7 +36,9 @@ export function toCsv<Column extends string>(
   return csvLines([columns, ...rows.map((row) => columns.map((column) => row[column] ?? null))])
 }
 
-/** Writes the same, with functions that compute the cells from a row: all of `cells`, or only the listed columns. */
+/**
+ * Writes a header and rows, with a function for each column that computes the cell from a row: all of `cells`, or only the listed columns.
+ */
 export function csvOf<Row>(
   rows: readonly Row[],
   cells: Record<string, (row: Row) => Value>,

@@ -80,7 +80,7 @@ export const notOfProgram = (field: string, noun: 'partner' | 'group'): ApiError
     details: [{ field, message: `must be the id of a ${noun} of the program` }],
   })
 
-/** These two are RFC 9457 problem documents, because every endpoint can return them. */
+/** Errors with these two codes are RFC 9457 problem documents, because every endpoint can return them. */
 export const problemCodes: ReadonlySet<ErrorCode> = new Set(['api_key_retired', 'rate_limited'])
 
 /** Renders an error in the platform envelope, or in the typed one if its code is in `problemCodes`. */

@@ -6,7 +6,7 @@ import { schemaVersion } from './schema.ts'
 /** The figures for operators. Ages are in seconds, or 0 if nothing is waiting. Unavailable figures are null. */
 export interface HealthFigures {
   database_seconds: number | null
-  /** This figure is 1 if the database has this version's schema or a newer one. */
+  /** 1 if the database has this version's schema or a newer one. */
   schema_current: number | null
   outbox_undelivered: number | null
   outbox_oldest_seconds: number | null

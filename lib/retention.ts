@@ -29,7 +29,7 @@ export const terms = {
   idle_imports: '30 days',
   /** Endpoints of `svc listen`. */
   fetched_endpoints: '1 day',
-  /** Also refunds, sessions and payments without a sale. */
+  /** This term also applies to refunds, sessions and payments without a sale. */
   processor_events: '90 days',
   /** Payloads of events that the service could not read. */
   unread_payloads: '30 days',

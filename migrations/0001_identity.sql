@@ -19,7 +19,7 @@ create table users (
   constraint users_email_lower_case check (email = lower(email))
 );
 
--- A token needs a signature with AUTH_SECRET, so a copy of this table signs nobody in.
+-- A token needs a signature with AUTH_SECRET, so nobody can sign in with a copy of this table.
 create table sessions (
   id text primary key,
   user_id text not null references users (id) on delete cascade,
@@ -27,8 +27,8 @@ create table sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
-  -- Created by a password or a provider. If the account has two-factor codes, the session ends at once, and a code
-  -- creates the lasting one.
+  -- Created by a password or a provider. If the account has two-factor codes, the session ends at once, and entering a code creates the
+  -- lasting session.
   by_first_factor boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),

@@ -57,7 +57,7 @@ function accessStatement(token: string, programId: number | undefined) {
       .select((eb) => [eb.ref('program_roles.roles').$castTo<Role[] | null>().as('roles'), 'program_roles.is_locked'])
       .where('sessions.token', '=', token)
       .where('sessions.expires_at', '>', sql<Date>`now()`)
-      // These are null only if `program_id` is null.
+      // These columns are null only if `program_id` is null.
       .$narrowType<{
         workspace_id: NotNull
         program_name: NotNull

@@ -38,7 +38,7 @@ export async function readApiKey(
   if (c.res.ok) knownKeys.add(keyHash)
 }
 
-/** Does the same for a function that accepts only calls with a key. */
+/** Reads the key in a function that accepts only calls with a key. */
 export const readKey = createMiddleware<Keyed>((c, next) => readApiKey(c, c.env.RATE_LIMIT, next))
 
 /** Refuses an unknown or revoked key. Used for requests with invalid input, because they never reach the call's own statement. */

@@ -8,7 +8,7 @@ export interface Check {
   query: string
 }
 
-/** A row that breaks a check. The check's query writes `found` and `expected`. */
+/** A row that breaks a rule. The check's query writes `found` and `expected`. */
 export interface Finding {
   program_id: string
   subject: string

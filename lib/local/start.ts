@@ -183,7 +183,7 @@ async function openStripe(): Promise<LocalStripe> {
   return stripe
 }
 
-/** Runs scheduled functions by wrangler.toml in UTC, one run of each at a time. */
+/** Runs the scheduled functions as wrangler.toml says, in UTC. Runs each function at most once at a time. */
 function startSchedule(functions: FunctionEntry[], workers: Workers): void {
   for (const { name, crons } of functions) {
     for (const cron of crons) {

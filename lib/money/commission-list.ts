@@ -190,7 +190,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
   return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }
 
-/** The query finds a range of days by time, so it also orders the commissions by time. */
+/** A range of days is found by time, so the query also orders the commissions by time. */
 function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Order {
   const isByTime = sort === 'newest' || sort === 'oldest'
   if (isByTime && !isOfRange) return { ascending: sort === 'oldest' }

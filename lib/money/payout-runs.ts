@@ -30,7 +30,7 @@ export async function createPayoutRun(
   return (await openPayoutRun(db, programId, requestId, outbox))?.id ?? null
 }
 
-/** Does the same and returns the run. */
+/** Creates a payout run like `createPayoutRun`, and returns the whole run. */
 export async function openPayoutRun(
   db: Database,
   programId: number,
@@ -46,8 +46,8 @@ export async function openPayoutRun(
 
 /**
  * Marks a run and its open payouts as paid, posts their entries and notifies the partners. Paying it again changes nothing and keeps the
- * first reference. Returns the run's reference and the messages to send. Refuses with `conflict` if `transferredCents` is given and differs from the sum of the open payouts, because one of them
- * changed. Refuses with `not_found` if the program has no such run.
+ * first reference. Returns the run's reference and the messages to send. Refuses with `conflict` if `transferredCents` is given and differs
+ * from the sum of the open payouts, because one of them changed. Refuses with `not_found` if the program has no such run.
  */
 export async function payPayoutRun(
   db: Database,

@@ -17,9 +17,9 @@ export interface Refund {
 export type AppliedRefund =
   | {
       status: 'reversed' | 'refunded'
-      /** Commission reversed by this call, in the currency's major unit. */
+      /** The commission that this call reversed, in the currency's major unit. */
       deductionAmount: number
-      /** The same in minor units. */
+      /** The same amount in minor units. */
       deduction_cents: number
       currency: string
       commission_id: number

@@ -126,7 +126,7 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // If there is still room, the workspace has reached its limit. Check again later.
+    // If the claim had room for more, the workspaces of the remaining programs have reached their limits. Check them again later.
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
       await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))

@@ -22,7 +22,10 @@ const holderOf = (holder: RuleHolder) => ({
 const saveRulesStatement = (programId: number, holder: RuleHolder, rules: CommissionRule[]) =>
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 
-/** Does the same in its own transaction. Returns whether anything changed. The database refuses a group or a partner of another program. */
+/**
+ * Replaces the current rules in its own transaction. Returns whether anything changed. The database refuses a group or a partner of
+ * another program.
+ */
 export async function saveRules(
   db: Database,
   programId: number,

@@ -31,7 +31,7 @@ function plainText(length: number) {
   )
 }
 
-/** The same for a single line. */
+/** A trimmed text of a single line. */
 function plainLine(length: number) {
   return plainText(length).check(z.refine((text) => !/[\n\t]/.test(text), 'must be one line'))
 }

@@ -54,7 +54,7 @@ export async function addPartner(
 
 interface PartnerChanges extends Details {
   name?: string | undefined
-  /** Also enables or disables all their links. Clicks on disabled links are refused. */
+  /** This also enables or disables all their links. Clicks on disabled links are refused. */
   is_active?: boolean | undefined
   /** Their payout address. If null, it is their e-mail address. */
   payout_email?: string | null | undefined

@@ -136,7 +136,7 @@ export function openMetrics(options: {
     async read() {
       measure()
       const metrics = await registry.getMetricsAsJSON()
-      // They are strings, although their declared type is a numeric enum.
+      // The metric types are strings, although their declared type is a numeric enum.
       return metrics.map((metric) => ({ ...metric, type: String(metric.type) }))
     },
   }

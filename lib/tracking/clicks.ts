@@ -169,7 +169,7 @@ export async function countClicks(db: Database, limit: number): Promise<number> 
   return row?.count_clicks ?? 0
 }
 
-/** Does the same for changes to the groupings by leads, sales, refunds and corrections. */
+/** Moves changes by leads, sales, refunds and corrections into the groupings, and returns their number. */
 export async function countFigures(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_figures', { max_rows: limit }))
   return row?.count_figures ?? 0

@@ -189,7 +189,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
         'e.device_type',
         'e.device_os',
         'e.browser_name',
-        /** Whether the customer has bought since then. */
+        /** Whether the customer has bought anything by now. */
         eb.fn
           .coalesce(eb('c.customer_status', '=', sql.lit('conversion')), eb.lit(false))
           .$castTo<boolean>()
@@ -216,7 +216,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
       'e.page_url',
       'e.customer_key',
       'e.provisional',
-      /** Whether the customer has bought since then. */
+      /** Whether the customer has bought anything by now. */
       eb('c.customer_status', '=', sql.lit('conversion')).$castTo<boolean>().as('converted'),
       'e.created_at as createdAt',
     ])

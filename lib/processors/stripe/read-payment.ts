@@ -26,7 +26,7 @@ const intent = z.looseObject({
   customer: reference,
   receipt_email: freeText(320),
   latest_charge: reference,
-  /** Before 2025-03-31, null if it paid no invoice. Absent since then. */
+  /** Before 2025-03-31, null if the intent paid no invoice. Absent since 2025-03-31. */
   invoice: reference,
 })
 
@@ -41,7 +41,7 @@ const charge = z.looseObject({
   receipt_email: freeText(320),
   billing_details: z.nullish(z.looseObject({ email: freeText(320) })),
   payment_intent: reference,
-  /** Like the field of an intent. */
+  /** The invoice that it paid, as in an intent. */
   invoice: reference,
 })
 

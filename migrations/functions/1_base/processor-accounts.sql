@@ -27,7 +27,7 @@ create or replace function connected_accounts(program programs) returns text[] l
 return array_remove(array[(program).processor_account_id], null)
   || array(select c.account_id from processor_connections c where c.program_id = (program).id and c.disconnected_at is null order by 1);
 
--- Returns the program's present accounts and the former ones, in the same order. Payments of a former account stay known.
+-- Returns the program's current and former accounts, in the same order. Payments of a former account stay known.
 create or replace function accounts_of(program programs) returns text[] language sql stable
 return array_remove(array[(program).processor_account_id, (program).processor_former_account_id], null)
   || array(select c.account_id from processor_connections c where c.program_id = (program).id order by 1);

@@ -165,7 +165,7 @@ begin
     marked_id = coalesce(stored.marked_id, excluded.marked_id);
 end $$;
 
--- Returns all events of an event's dispute that moved money, this one included.
+-- Returns all events of an event's dispute that moved money, including this event.
 create or replace function moves_of_dispute(event processor_events) returns setof processor_events language sql stable as $$
   select (event).*
   union all
