@@ -366,7 +366,7 @@ create table balance_entries (
   reference text,
   -- Not before the previous entry's time.
   created_at timestamptz not null default now(),
-  -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It shows a rewritten past.
+  -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It reveals whether somebody rewrote earlier entries.
   entry_hash bytea not null check (length(entry_hash) = 32),
   previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
   primary key (program_id, partner_id, currency, entry_number),

@@ -30,7 +30,7 @@ create table payout_batches (
   payout_run_id bigint not null,
   connection_id text not null,
   currency currency_code not null,
-  -- Decided and stored before the first call. The provider executes a batch or payment with a known key once.
+  -- Chosen and stored before the first call. The provider executes a batch or payment only once for each key.
   batch_key uuid not null default gen_random_uuid(),
   -- Null until the provider answered.
   provider_batch_id text,

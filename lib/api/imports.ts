@@ -88,7 +88,7 @@ export const newImport = z
     }),
     z.refine(({ source, api_key: key }) => key === undefined || services[source].url !== undefined, {
       path: ['api_key'],
-      error: 'must not be given: this source has files only',
+      error: 'must not be given: this source only accepts files',
     }),
     z.refine(
       ({ source, api_key: key, account }) =>

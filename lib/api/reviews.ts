@@ -91,7 +91,7 @@ export function reviewOperations(): Operation[] {
       }),
       success: {
         schemas: [z.object({ success: success(), changed: count(), data: z.array(shownReview()) })],
-        description: 'The requested commissions that were held at some time, in their current state.',
+        description: 'Those of the requested commissions that have ever been held, in their current state.',
         fields,
       },
       examples: [

@@ -254,7 +254,7 @@ const mode = {
     description: 'The state.',
     fields: {
       can_enter: 'Whether the program can enter shadow mode: it has no payout yet.',
-      never_credited: 'The commissions of shadow mode by currency, after reversals. They are never credited.',
+      never_credited: 'Shadow-mode commissions by currency, after reversals. They are never credited.',
       to_credit:
         'The other open commissions. They are credited when their hold ends, after the program has left shadow mode.',
     },

@@ -22,7 +22,7 @@ export interface LocalStripe {
   accounts: Map<string, string>
   /** Fails the next `times` calls with this status. Status 0 breaks the connection. */
   fail(status: number, times: number): void
-  /** Paths for which the emulator returns this status while they are in the map. */
+  /** The status that the emulator returns for each path in the map. */
   failing: Map<string, number>
   close(): Promise<void>
 }

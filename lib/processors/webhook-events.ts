@@ -49,7 +49,7 @@ function webhookEventsOf(programId: number) {
             eb('e.program_id', 'is', null),
             eb.or([
               eb('p.processor_account_id', '=', eb.ref('e.account_id')),
-              // Looked up once, so that the index finds the events.
+              // The subquery runs once, so that Postgres can use the index to find the events.
               eb('e.account_id', '=', sql<string>`any (array(${connections}))`),
               eb.and([
                 eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),

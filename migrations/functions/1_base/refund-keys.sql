@@ -1,5 +1,5 @@
--- The stored key of a refund whose customer was erased. The digest has its own salt and reveals nothing, but it still
--- recognizes the same refund id.
+-- The stored key of a refund whose customer was erased. The digest has its own salt and reveals nothing, but the service can still
+-- recognize the same refund id.
 create or replace function erased_refund_key(key text, salt text) returns text language sql immutable
 return 'sha:' || salt || ':' || encode(sha256(convert_to(salt || key, 'UTF8')), 'hex');
 

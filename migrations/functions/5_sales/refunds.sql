@@ -51,8 +51,8 @@ end $$;
 create or replace function is_processors_own(refund refunds) returns boolean language sql immutable
 return (refund).processor_reversal_id is not null and is_refund_key((refund).refund_key, 'id:' || (refund).processor_reversal_id);
 
--- Applies a refund to a sale: stores it and moves the sale. `refund` is the row to store, with the requested amount in `applied_cents`,
--- which is capped at the rest of the sale. Returns the stored row.
+-- Applies a refund to a sale: stores it and changes the sale's refunded total. `refund` is the row to store, with the requested amount in
+-- `applied_cents`, which is capped at the rest of the sale. Returns the stored row.
 create or replace function take_refund(sale sales, commission commissions, refund refunds) returns refunds language plpgsql as $$
 begin
   refund.applied_cents := least(refund.applied_cents, sale.amount_cents - sale.refunded_cents);

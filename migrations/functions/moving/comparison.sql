@@ -110,8 +110,8 @@ begin
 end $$;
 
 -- Compares the commissions of a period, pair by pair: by the id of the payment, or else by the customer, else by the partner and the amount.
--- Each commission has at most one counterpart. `at` is the program's own time of the sale if it has one. `reasons` is empty if both sides
--- pay the same to the same partner.
+-- Each commission has at most one counterpart. `at` is the time of the sale in the program, if the program has the sale. `reasons` is empty
+-- if both sides pay the same to the same partner.
 create or replace function compare_commissions(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns setof compared_commission language sql stable as $$
   with former as materialized (
