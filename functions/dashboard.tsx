@@ -7,6 +7,9 @@ import { turnstileOrigin } from '../lib/access/turnstile.ts'
 import { isUsedForm } from '../lib/access/used-forms.ts'
 import { openDatabase, violatedConstraint } from '../lib/database.ts'
 import { ApiError, errorCodes, errorResponse } from '../lib/errors.ts'
+import { brandStyle } from '../lib/brand-colors.ts'
+import { findLogo, isLogoFile } from '../lib/programs/brand.ts'
+import { maxLogoBytes } from '../lib/programs/logo-image.ts'
 import { pages as account } from './dashboard/account/account.tsx'
 import { pages as auditLog } from './dashboard/account/audit-log.tsx'
 import { nextOf } from './dashboard/account/credentials.tsx'
@@ -53,6 +56,7 @@ import { pages as books } from './dashboard/program/books.tsx'
 import { pages as setUpChecks } from './dashboard/program/set-up-checks.tsx'
 import { pages as codes } from './dashboard/program/codes.tsx'
 import { pages as commissions } from './dashboard/program/commissions.tsx'
+import { pages as brand } from './dashboard/program/brand.tsx'
 import { pages as documents } from './dashboard/program/documents.tsx'
 import { pages as customer } from './dashboard/program/customer.tsx'
 import { pages as embeddedPortal } from './dashboard/program/embedded-portal.tsx'
@@ -79,6 +83,7 @@ import { pages as connections } from './dashboard/program/connections.tsx'
 import { pages as ownAccount } from './dashboard/program/own-account.tsx'
 import { callbackPages, pages as stripeConnection } from './dashboard/program/stripe-connection.tsx'
 import { pages as testData } from './dashboard/program/test-data.tsx'
+import { pages as wizard } from './dashboard/program/wizard.tsx'
 import { pages as webhookDeliveries } from './dashboard/program/webhook-deliveries.tsx'
 import { pages as webhookEvents } from './dashboard/program/webhook-events.tsx'
 import { pages as webhooks } from './dashboard/program/webhooks.tsx'
@@ -91,14 +96,28 @@ import { pages as payoutsDue } from './dashboard/program/payouts-due.tsx'
  */
 const app = createApp<DashboardEnv>()
 
-app.get('/assets/:file', (c) => {
+app.get('/assets/:file', async (c) => {
+  const file = c.req.param('file')
   const asset = Object.values(assets).find(({ path }) => path === c.req.path)
-  if (!asset) return c.notFound()
-  return c.body(asset.content, 200, {
-    'Content-Type': asset.type,
-    'Cache-Control': 'public, max-age=31536000, immutable',
-    'X-Content-Type-Options': 'nosniff',
-  })
+  if (asset) return c.body(asset.content, 200, fileHeaders(asset.type))
+  const [, color, isPreview] = /^brand-([0-9a-f]{6})(-preview)?\.css$/.exec(file) ?? []
+  if (color !== undefined) {
+    const style = brandStyle(`#${color}`, isPreview && '.preview')
+    return c.body(style, 200, fileHeaders('text/css; charset=utf-8'))
+  }
+  if (!isLogoFile(file)) return c.notFound()
+  await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
+  const logo = await findLogo(openDatabase(c.env), file)
+  if (!logo) return c.notFound()
+  // Somebody uploaded this file, so browsers must not treat it as anything but an image, even if a person opens its address.
+  c.header('Content-Security-Policy', "default-src 'none'; sandbox")
+  return c.body(logo.bytes, 200, fileHeaders(`image/${logo.type}`))
+})
+
+const fileHeaders = (type: string) => ({
+  'Content-Type': type,
+  'Cache-Control': 'public, max-age=31536000, immutable',
+  'X-Content-Type-Options': 'nosniff',
 })
 
 const pages = createPages()
@@ -123,10 +142,10 @@ pages.use(async (c, next) => {
   await next()
   c.header('Cache-Control', 'no-store')
 })
-// Runs after the page, because the page sets `loads`.
+// Runs after the page, because the page sets `isChallenged`.
 pages.use(async (c, next) => {
   await next()
-  const { image, isChallenged } = c.get('loads') ?? {}
+  const isChallenged = c.get('isChallenged') === true
   const challenge = isChallenged ? [turnstileOrigin] : []
   await secureHeaders({
     contentSecurityPolicy: {
@@ -136,7 +155,7 @@ pages.use(async (c, next) => {
       frameSrc: isChallenged ? challenge : ["'none'"],
       connectSrc: ["'self'"],
       fontSrc: ["'self'"],
-      imgSrc: ["'self'", ...(image === undefined ? [] : [new URL(image).origin])],
+      imgSrc: ["'self'"],
       // Browsers also apply this directive to the redirect after a form post, so it lists the sign-in providers.
       formAction: [
         "'self'",
@@ -192,16 +211,24 @@ pages.use(loadViewer)
 /** The pages for partners, and the pages on which they sign in first. All others are in English. */
 const partnerPages = /^\/(partner|partner-invitation|join|application)([/?]|$)/
 const signInPages = /^\/(sign-in|sign-up|two-factor|forgot-password|reset-password)$/
+/** Above pages that show several programs, or a program that nobody knows yet. */
+const neutralBrand = ({ t }: PageTexts) => ({ name: t('Partner portal'), color: null, logo: null })
 pages.use(async (c, next) => {
   const opened = signInPages.test(c.req.path) ? nextOf(c) : c.req.path
-  c.set('texts', partnerPages.test(opened) ? textsIn(languageOf(c)) : english)
+  const isForPartners = partnerPages.test(opened)
+  c.set('texts', isForPartners ? textsIn(languageOf(c)) : english)
+  if (isForPartners) c.set('brand', c.get('viewer')?.partner?.brand ?? neutralBrand(c.get('texts')))
   await next()
 })
 const limitImport = limitBodyTo(maxImportBytes)
-// Only members of the program send the files of an import.
+/** The fields around the file need some bytes too. */
+const limitLogo = limitBodyTo(2 * maxLogoBytes)
+// Only members of the program send the files of an import, and its logo.
 pages.use((c, next) => {
   const [, programId] = /^\/programs\/(\d+)\/imports(\/\d+\/parts)?$/.exec(c.req.path) ?? []
   const isImport = c.get('viewer')?.programs.some(({ id }) => String(id) === programId)
+  const [, brandedId] = /^\/programs\/(\d+)\/settings\/logo$/.exec(c.req.path) ?? []
+  if (c.get('viewer')?.programs.some(({ id }) => String(id) === brandedId)) return limitLogo(c, next)
   return (isImport ? limitImport : limitBody)(c, next)
 })
 pages.use(actOnce)
@@ -239,6 +266,7 @@ const allPages = [
   adjustments,
   applications,
   books,
+  brand,
   bulkJobs,
   setUpChecks,
   codes,
@@ -276,6 +304,7 @@ const allPages = [
   webhooks,
   webhookEvents,
   payouts,
+  wizard,
 ]
 for (const group of allPages) pages.route('/', group)
 

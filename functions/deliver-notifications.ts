@@ -1,6 +1,7 @@
 import { type DatabaseEnv, openDatabase } from '../lib/database.ts'
 import { drainQueue, parseOutboxMessage, writeNotifications } from '../lib/notifications/in-app.ts'
 import { type NotificationMailEnv, sendNotificationMails } from '../lib/notifications/notification-mails.ts'
+import { sendPayeeMails } from '../lib/notifications/payee-mails.ts'
 import { openQueue, type QueueEnv } from '../lib/notifications/queue.ts'
 
 const drainMilliseconds = 50_000 // It runs every minute.
@@ -37,7 +38,12 @@ export async function handler(
   const db = openDatabase(env)
   const done = new Set(await writeNotifications(db, messages))
   // Notifications stay written if the mail fails. The next run sends the mail again.
-  if (done.size > 0) await sendNotificationMails(db, env, Date.now() + sendMilliseconds).catch(logFailure)
+  if (done.size > 0) {
+    const deadline = Date.now() + sendMilliseconds
+    await sendNotificationMails(db, env, deadline)
+      .then(() => sendPayeeMails(db, env, deadline))
+      .catch(logFailure)
+  }
   return {
     batchItemFailures: parsed
       .filter(({ content }) => !content || !done.has(content))

@@ -10,7 +10,7 @@ import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { openDatabase } from '../lib/database.ts'
 import { ApiError } from '../lib/errors.ts'
 import { chooseLanguage } from '../lib/languages.ts'
-import { findOrAddPartner, readEmbeddedPortal, readEmbedOrigins } from '../lib/programs/embedding.ts'
+import { findOrAddPartner, readEmbeddedPortal, readEmbedFrame } from '../lib/programs/embedding.ts'
 import { RequestContext } from './dashboard/components/request.ts'
 import { type PageTexts, textsIn } from './dashboard/components/text.tsx'
 import { FramePage, Portal } from './embed/portal.tsx'
@@ -55,7 +55,7 @@ const framePath = '/embed/:programId'
 app.get(framePath, async (c) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
   const programId = c.req.param('programId')
-  const origins = await readEmbedOrigins(openDatabase(c.env), idOf(programId))
+  const { origins, color } = await readEmbedFrame(openDatabase(c.env), idOf(programId))
   const ancestors = origins.length === 0 ? "'none'" : origins.join(' ')
   c.header(
     'Content-Security-Policy',
@@ -63,7 +63,9 @@ app.get(framePath, async (c) => {
   )
   if (origins.length === 0) return c.html('<!doctype html><p>No page may show the portal of this program.</p>', 404)
   const texts = textsIn(chooseLanguage([], c.req.header('accept-language')))
-  return c.html(html`<!doctype html>${<FramePage programId={programId} origins={origins} texts={texts} />}`)
+  return c.html(
+    html`<!doctype html>${<FramePage programId={programId} origins={origins} color={color} texts={texts} />}`,
+  )
 })
 app.all(framePath, onlyMethods('GET', 'HEAD'))
 

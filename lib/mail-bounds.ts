@@ -33,6 +33,11 @@ export const mailBounds = {
   payoutAddress: { perAccount: 5, perChange: 5, perRecipient: 5 },
   /** Messages to partners who have an account, in a day. Each one is a notification, which the next bound limits too. */
   message: { perProgram: 5 },
+  /**
+   * Payouts to partners without an account, whose addresses the program typed. A mail above the limit of its workspace waits for the next day,
+   * and one above the limit of its recipient is not sent. They need an owner with a confirmed address, and have a link that stops them.
+   */
+  payee: { perRecipient: 3, perWorkspace: 1000 },
   /** Immediate notifications. Further ones of the UTC day go into the daily mail. Recipients have an account here and can disable them. */
   notification: { perRecipient: 30 },
 } as const
@@ -40,6 +45,12 @@ export const mailBounds = {
 export const tooManyMails = 'This address has received the maximum number of e-mails for today. Try again tomorrow.'
 export const tooManyMailsOfNetwork =
   'Your network has caused the maximum number of e-mails to new addresses for today. Try again tomorrow.'
+
+/** The bounds of `claim_payee_mails` in the database. */
+export const payeeBounds = JSON.stringify({
+  per_recipient: mailBounds.payee.perRecipient,
+  per_workspace: mailBounds.payee.perWorkspace,
+})
 
 /** The bounds of `count_mail` in the database. */
 export const workspaceBounds = JSON.stringify({

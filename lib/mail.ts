@@ -1,6 +1,8 @@
 import { html, raw } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
+import type { Sender } from './brand.ts'
 import type { Database } from './database.ts'
+import { brandColors } from './brand-colors.ts'
 import { ApiError } from './errors.ts'
 import { kysely } from './kysely.ts'
 import { type Language, languages } from './languages.ts'
@@ -38,7 +40,7 @@ export interface Mail {
   /** The label of a button. Default: `Open the page`. */
   button?: string
   /** The program that appears as the sender. */
-  sender?: string | undefined
+  sender?: Sender | undefined
   headers?: Record<string, string>
   /** The mail API treats a second mail with the same key as a repeat. */
   idempotencyKey?: string
@@ -70,7 +72,14 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
       'content-type': 'application/json',
       ...(idempotencyKey && { 'idempotency-key': idempotencyKey }),
     },
-    body: JSON.stringify({ from: fromOf(env.MAIL_FROM, mail.sender), to: [to], subject, text, html: page, headers }),
+    body: JSON.stringify({
+      from: fromOf(env.MAIL_FROM, mail.sender?.name),
+      to: [to],
+      subject,
+      text,
+      html: page,
+      headers,
+    }),
     signal: AbortSignal.timeout(10_000),
   }).then(
     (response) => response.status,
@@ -113,12 +122,21 @@ const style = `
     .why { color: #a6a8ae }
   }`
 
+/** The colors of a program's brand. */
+function colorsOf(sender: Sender | undefined): string {
+  if (!sender?.color) return ''
+  const { light, dark } = brandColors(sender.color)
+  const rules = ({ accent, button, onButton }: typeof light) =>
+    `a { color: ${accent} } .button { background: ${button}; color: ${onButton} }`
+  return `${rules(light)} @media (prefers-color-scheme: dark) { ${rules(dark)} }`
+}
+
 type Content = HtmlEscapedString | Promise<HtmlEscapedString>
 
 interface MailPage {
   title: string
   language?: Language | undefined
-  sender?: string | undefined
+  sender?: Sender | undefined
   /** The amount, or the subject. */
   headline: string
   content: Content
@@ -138,12 +156,12 @@ export async function mailPage({ title, language = 'en', sender, headline, conte
           <meta name="supported-color-schemes" content="light dark" />
           <title>${title}</title>
           <style>
-            ${raw(style)}
+            ${raw(style)} ${raw(colorsOf(sender))}
           </style>
         </head>
         <body>
           <main>
-            ${sender === undefined ? '' : html`<p class="sender">${sender}</p>`}
+            ${sender === undefined ? '' : html`<p class="sender">${sender.name}</p>`}
             <h1>${headline}</h1>
             ${content} ${why === undefined ? '' : html`<p class="why">${why}</p>`}
           </main>

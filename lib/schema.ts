@@ -601,12 +601,15 @@ export interface Imports {
 
 export interface JoinPages {
   approves_at_once: Generated<boolean>;
+  faq: Generated<Json>;
+  headline: string | null;
   intro: string | null;
   is_open: Generated<boolean>;
-  logo_url: string | null;
   program_id: Int8;
   questions: Generated<Json>;
+  shows_calculator: Generated<boolean>;
   shows_numbers: Generated<boolean>;
+  shows_terms: Generated<boolean>;
   slug: string;
   terms_version: number | null;
   version: Generated<number>;
@@ -815,6 +818,14 @@ export interface PayeeDetails {
   legal_name: string;
   user_id: string;
   vat_id: string | null;
+}
+
+export interface PayeeMails {
+  attempts: Generated<number>;
+  due_at: Generated<Timestamp>;
+  mail_id: Generated<string>;
+  notification_id: Int8;
+  program_id: Int8;
 }
 
 export interface PayoutBatches {
@@ -1042,6 +1053,16 @@ export interface ProgramBilling {
   vat_id: string | null;
 }
 
+export interface ProgramBrands {
+  color: string | null;
+  logo: Uint8Array | null;
+  logo_hash: Generated<string | null>;
+  logo_type: 'png' | 'jpeg' | 'webp' | null;
+  portal_name: string | null;
+  program_id: Int8;
+  sender_name: string | null;
+}
+
 export interface ProgramHosts {
   checked_at: Timestamp | null;
   host: string;
@@ -1163,7 +1184,7 @@ export interface Refunds {
 
 export interface RefusedAddresses {
   email: string;
-  reason: 'bounced' | 'complained';
+  reason: 'bounced' | 'complained' | 'unsubscribed';
   refused_at: Generated<Timestamp>;
 }
 
@@ -1499,6 +1520,7 @@ export interface DB {
   partners: Partners;
   payable_balances: PayableBalances;
   payee_details: PayeeDetails;
+  payee_mails: PayeeMails;
   payout_batches: PayoutBatches;
   payout_connections: PayoutConnections;
   payout_items: PayoutItems;
@@ -1518,6 +1540,7 @@ export interface DB {
   processor_reversals: ProcessorReversals;
   processor_sessions: ProcessorSessions;
   program_billing: ProgramBilling;
+  program_brands: ProgramBrands;
   program_hosts: ProgramHosts;
   program_members: ProgramMembers;
   program_roles: ProgramRoles;
@@ -1643,6 +1666,10 @@ export interface DatabaseFunctions {
   claim_mails: {
     arguments: { max_mails: number | null; most_immediate: number | null; reading_roles: (string)[] | null }
     row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; language: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
+  }
+  claim_payee_mails: {
+    arguments: { max_mails: number | null; bounds: string | null }
+    row: { mail_id: string | null; program_id: number | null; notification_id: number | null; email: string | null; partner_name: string | null; language: string | null; notification: JsonValue | null }
   }
   claim_queued_invitations: {
     arguments: { max_rows: number | null; per_day: number | null }
@@ -2079,6 +2106,7 @@ export const functionCalls: {
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
   check_partner_key: { text: 'select * from check_partner_key($1)', names: ['hash'] },
   claim_mails: { text: 'select * from claim_mails($1, $2, $3)', names: ['max_mails', 'most_immediate', 'reading_roles'] },
+  claim_payee_mails: { text: 'select * from claim_payee_mails($1, $2)', names: ['max_mails', 'bounds'] },
   claim_queued_invitations: { text: 'select * from claim_queued_invitations($1, $2)', names: ['max_rows', 'per_day'] },
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
@@ -2184,4 +2212,4 @@ export const functionCalls: {
 }
 
 /** The newest migration that this version knows. */
-export const schemaVersion = '0015_saved_views.sql'
+export const schemaVersion = '0016_brands.sql'

@@ -69,10 +69,11 @@ create table mail_choices (
   primary key (user_id, topic)
 );
 
--- Addresses that get no more mail, because a mail bounced or was marked as spam. Their owners can enable them again.
+-- Addresses that get no more mail, because a mail bounced or was marked as spam, or because a person without an account stopped the mails.
+-- Owners with an account can enable them again.
 create table refused_addresses (
   email text primary key check (email = lower(email)),
-  reason text not null check (reason in ('bounced', 'complained')),
+  reason text not null check (reason in ('bounced', 'complained', 'unsubscribed')),
   refused_at timestamptz not null default now()
 );
 

@@ -27,10 +27,15 @@ create table join_pages (
   approves_at_once boolean not null default false,
   -- Shows `program_numbers` (functions/programs/joining.sql).
   shows_numbers boolean not null default false,
+  -- Replaces "Become a partner of …".
+  headline text check (length(headline) between 1 and 120),
   -- Plain text.
   intro text check (length(intro) between 1 and 5000),
-  -- The page's Content-Security-Policy header contains the host, so only characters of a host are allowed.
-  logo_url text check (length(logo_url) <= 1000 and logo_url ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/[!-~]*$'),
+  -- Shows the commission for everybody, the attribution window, the hold period and the smallest payout.
+  shows_terms boolean not null default true,
+  shows_calculator boolean not null default true,
+  -- A list of {question, answer}.
+  faq jsonb not null default '[]' check (jsonb_typeof(faq) = 'array' and jsonb_array_length(faq) <= 20),
   -- A list of {label, type: short or long, required}.
   questions jsonb not null default '[]' check (jsonb_typeof(questions) = 'array' and jsonb_array_length(questions) <= 10),
   -- Null if there are no terms.

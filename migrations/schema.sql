@@ -853,14 +853,18 @@ create table join_pages (
   is_open boolean not null default false,
   approves_at_once boolean not null default false,
   shows_numbers boolean not null default false,
+  headline text,
   intro text,
-  logo_url text,
+  shows_terms boolean not null default true,
+  shows_calculator boolean not null default true,
+  faq jsonb not null default '[]'::jsonb,
   questions jsonb not null default '[]'::jsonb,
   terms_version integer,
   version integer not null default 1,
   constraint join_pages_pkey PRIMARY KEY (program_id),
+  constraint join_pages_faq_check CHECK (((jsonb_typeof(faq) = 'array'::text) AND (jsonb_array_length(faq) <= 20))),
+  constraint join_pages_headline_check CHECK (((length(headline) >= 1) AND (length(headline) <= 120))),
   constraint join_pages_intro_check CHECK (((length(intro) >= 1) AND (length(intro) <= 5000))),
-  constraint join_pages_logo_url_check CHECK (((length(logo_url) <= 1000) AND (logo_url ~ '^https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/[!-~]*$'::text))),
   constraint join_pages_questions_check CHECK (((jsonb_typeof(questions) = 'array'::text) AND (jsonb_array_length(questions) <= 10))),
   constraint join_pages_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id),
   constraint join_pages_program_id_slug_fkey FOREIGN KEY (program_id, slug) REFERENCES join_slugs(program_id, slug),
@@ -1157,6 +1161,17 @@ create table payee_details (
   constraint payee_details_pkey PRIMARY KEY (user_id),
   constraint payee_details_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
+
+create table payee_mails (
+  program_id bigint not null,
+  notification_id bigint not null,
+  mail_id uuid not null default gen_random_uuid(),
+  due_at timestamp with time zone not null default now(),
+  attempts smallint not null default 0,
+  constraint payee_mails_pkey PRIMARY KEY (program_id, notification_id),
+  constraint payee_mails_program_id_notification_id_fkey FOREIGN KEY (program_id, notification_id) REFERENCES notifications(program_id, id)
+);
+CREATE INDEX payee_mails_due_idx ON public.payee_mails USING btree (due_at);
 
 create table payout_batches (
   program_id bigint not null,
@@ -1510,6 +1525,23 @@ create table program_billing (
 );
 CREATE TRIGGER program_billing_audit AFTER INSERT OR UPDATE ON public.program_billing FOR EACH ROW EXECUTE FUNCTION audit_program_billing();
 
+create table program_brands (
+  program_id bigint not null,
+  portal_name name_text,
+  sender_name name_text,
+  color text,
+  logo bytea,
+  logo_type text,
+  logo_hash text generated always as (encode(sha256(logo), 'hex'::text)) stored,
+  constraint program_brands_pkey PRIMARY KEY (program_id),
+  constraint program_brands_color_check CHECK ((color ~ '^#[0-9a-f]{6}$'::text)),
+  constraint program_brands_logo CHECK (((logo IS NULL) = (logo_type IS NULL))),
+  constraint program_brands_logo_check CHECK (((octet_length(logo) >= 1) AND (octet_length(logo) <= 524288))),
+  constraint program_brands_logo_type_check CHECK ((logo_type = ANY (ARRAY['png'::text, 'jpeg'::text, 'webp'::text]))),
+  constraint program_brands_program_id_fkey FOREIGN KEY (program_id) REFERENCES programs(id)
+);
+CREATE TRIGGER program_brands_audit AFTER INSERT OR UPDATE ON public.program_brands FOR EACH ROW EXECUTE FUNCTION audit_brand();
+
 create table program_hosts (
   program_id bigint not null,
   host text not null,
@@ -1697,7 +1729,7 @@ create table refused_addresses (
   refused_at timestamp with time zone not null default now(),
   constraint refused_addresses_pkey PRIMARY KEY (email),
   constraint refused_addresses_email_check CHECK ((email = lower(email))),
-  constraint refused_addresses_reason_check CHECK ((reason = ANY (ARRAY['bounced'::text, 'complained'::text])))
+  constraint refused_addresses_reason_check CHECK ((reason = ANY (ARRAY['bounced'::text, 'complained'::text, 'unsubscribed'::text])))
 );
 
 create table refused_calls (
@@ -3507,6 +3539,21 @@ CREATE OR REPLACE FUNCTION public.archived_resolution(row_of archive_rows, resol
 RETURN CASE WHEN (jsonb_typeof((resolution -> 'link_id'::text)) = 'number'::text) THEN (resolution || jsonb_build_object('link_id', archived_id(row_of, 'links'::text, ((resolution ->> 'link_id'::text))::bigint))) ELSE resolution END
 ;
 
+CREATE OR REPLACE FUNCTION public.archived_slug(row_of archive_rows)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  own text := (select min(s.slug) from join_slugs s where s.program_id = row_of.program_id);
+begin
+  if own is null then
+    own := 'program-' || row_of.program_id || '-' || left(md5(gen_random_uuid()::text), 8);
+    insert into join_slugs (slug, program_id) values (own, row_of.program_id);
+  end if;
+  return own;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.archived_terms(row_of archive_rows, terms line_terms[])
  RETURNS line_terms[]
  LANGUAGE sql
@@ -3692,6 +3739,25 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.audit_brand()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  before_change program_brands := case when tg_op = 'UPDATE' then old end;
+  changed jsonb;
+begin
+  select jsonb_object_agg(n.key, jsonb_build_array(o.value, n.value)) into changed
+  from jsonb_each(to_jsonb(new) - 'logo') n
+  left join jsonb_each(coalesce(to_jsonb(before_change), '{}') - 'logo') o using (key)
+  where nullif(n.value, 'null') is distinct from nullif(o.value, 'null') and n.key <> 'program_id';
+  if changed is not null then
+    perform write_program_audit(new.program_id, 'brand.changed', null, changed);
+  end if;
+  return null;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.audit_code()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -3741,7 +3807,7 @@ AS $function$
 declare
   changed jsonb;
 begin
-  select jsonb_object_agg(n.key, case when n.key in ('intro', 'questions') then '"changed"'::jsonb else jsonb_build_array(o.value, n.value) end)
+  select jsonb_object_agg(n.key, case when n.key in ('intro', 'questions', 'faq') then '"changed"'::jsonb else jsonb_build_array(o.value, n.value) end)
   into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
   where n.value is distinct from o.value and n.key <> 'version';
@@ -4537,16 +4603,54 @@ begin
     select m.mail_id, u.id, u.email, u.name::text,
       case when bool_and(n.audience = 'partner') then coalesce(f.language::text, (array_agg(p.language::text order by n.id))[1]) end,
       m.frequency::text, array_agg(distinct m.topic::text),
-      jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'audience', n.audience, 'partner_name', r.name,
+      jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'sender', coalesce(b.sender_name, p.name), 'color', b.color, 'audience', n.audience, 'partner_name', r.name,
         'kind', n.kind, 'payload', n.payload) order by p.name, n.program_id, n.created_at, n.id)
     from notification_mails m
     join users u on u.id = m.user_id
     join notifications n on n.program_id = m.program_id and n.id = m.notification_id
     join programs p on p.id = m.program_id
+    left join program_brands b on b.program_id = m.program_id
     left join partners r on r.program_id = n.program_id and r.id = n.partner_id
     left join partner_profiles f on f.user_id = m.user_id
     where m.mail_id = any (claimed)
     group by m.mail_id, u.id, u.email, u.name, f.language, m.frequency;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.claim_payee_mails(max_mails integer, bounds jsonb)
+ RETURNS TABLE(mail_id uuid, program_id bigint, notification_id bigint, email text, partner_name text, language text, notification jsonb)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  one record;
+  over text;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('claim_payee_mails', 0));
+  for one in
+    select m.*, p.workspace_id, r.email, r.name::text as partner_name, p.language::text, n.kind, n.payload, p.name as program_name, b.sender_name, b.color,
+      m.attempts < 10 and r.user_id is null and r.email is not null and r.closed_at is null and p.deleted_at is null
+        and has_verified_owner(p.workspace_id) and not exists (select from refused_addresses a where a.email = lower(r.email)) as may_get
+    from payee_mails m
+    join notifications n on n.program_id = m.program_id and n.id = m.notification_id
+    join programs p on p.id = m.program_id
+    join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    left join program_brands b on b.program_id = m.program_id
+    where m.due_at <= now() order by m.due_at, m.program_id, m.notification_id limit max_mails
+  loop
+    over := case when one.may_get and one.attempts = 0 then count_payee_mail(one.workspace_id, one.email, bounds) end;
+    if not one.may_get or over = 'recipient' then
+      delete from payee_mails m where m.program_id = one.program_id and m.notification_id = one.notification_id;
+    else
+      update payee_mails m set attempts = m.attempts + case when over is null then 1 else 0 end,
+        due_at = case when over is null then now() + least(interval '2 minutes' * 2 ^ m.attempts, interval '12 hours') else next_daily_mail() end
+      where m.program_id = one.program_id and m.notification_id = one.notification_id;
+    end if;
+    continue when not one.may_get or over is not null;
+    return query select one.mail_id, one.program_id, one.notification_id, one.email, one.partner_name, one.language,
+      jsonb_build_object('program_id', one.program_id, 'program_name', one.program_name, 'sender', coalesce(one.sender_name, one.program_name),
+        'color', one.color, 'audience', 'partner', 'partner_name', one.partner_name, 'kind', one.kind, 'payload', one.payload);
+  end loop;
 end $function$
 ;
 
@@ -5793,6 +5897,28 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_payee_mail(of_workspace_id text, to_recipient text, bounds jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  today date := utc_day(now());
+  recipient text := 'payouts to ' || mailbox_of(to_recipient);
+  workspace text := 'payouts of workspace ' || of_workspace_id;
+  over text;
+begin
+  select case m.counted when recipient then 'recipient' else 'workspace' end into over from mail_counts m
+  where m.day = today and (m.counted = recipient and m.mails >= (bounds ->> 'per_recipient')::integer
+    or m.counted = workspace and m.mails >= (bounds ->> 'per_workspace')::integer)
+  order by m.counted = workspace limit 1;
+  if over is null then
+    insert into mail_counts as m (counted, day, mails) select c.counted, today, 1 from unnest(array[workspace, recipient]) c (counted) order by 1
+    on conflict (counted, day) do update set mails = m.mails + 1;
+  end if;
+  return over;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_public_test_event(of_program_id bigint, of_network bigint)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -6371,6 +6497,8 @@ begin
   delete from notification_reads r using unnest(program_ids, ids) old (program_id, id)
   where r.program_id = old.program_id and r.notification_id = old.id;
   delete from notification_mails m using unnest(program_ids, ids) old (program_id, id)
+  where m.program_id = old.program_id and m.notification_id = old.id;
+  delete from payee_mails m using unnest(program_ids, ids) old (program_id, id)
   where m.program_id = old.program_id and m.notification_id = old.id;
   delete from notifications n using unnest(program_ids, ids) old (program_id, id) where n.program_id = old.program_id and n.id = old.id;
   delete from outbox o using unnest(program_ids, ids) old (program_id, id) where o.program_id = old.program_id and o.id = old.id;
@@ -12427,7 +12555,10 @@ begin
   page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
   page.shows_numbers := coalesce((changes ->> 'shows_numbers')::boolean, page.shows_numbers);
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
-  page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
+  page.headline := case when changes ? 'headline' then changes ->> 'headline' else page.headline end;
+  page.shows_terms := coalesce((changes ->> 'shows_terms')::boolean, page.shows_terms);
+  page.shows_calculator := coalesce((changes ->> 'shows_calculator')::boolean, page.shows_calculator);
+  page.faq := coalesce(changes -> 'faq', page.faq);
   page.questions := coalesce(changes -> 'questions', page.questions);
   select t.* into terms from program_terms t where t.program_id = of_program_id and t.version = page.terms_version;
   new_terms := case when changes ? 'terms' then nullif(changes ->> 'terms', '') else terms.text end;
@@ -12447,7 +12578,8 @@ begin
     page.version := page.version + 1;
   end if;
   update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once,
-    shows_numbers = page.shows_numbers, intro = page.intro, logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
+    shows_numbers = page.shows_numbers, shows_terms = page.shows_terms, shows_calculator = page.shows_calculator, headline = page.headline,
+    intro = page.intro, faq = page.faq, questions = page.questions, terms_version = page.terms_version, version = page.version
   where j.program_id = of_program_id and j is distinct from page;
 end $function$
 ;
@@ -14547,6 +14679,11 @@ AS $function$
     cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)
     where f.frequency <> 'never'
+  ), payee_mail as (
+    -- Partners without an account get mail about their payouts.
+    insert into payee_mails (program_id, notification_id)
+    select n.program_id, n.id from notification n join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    where n.kind in ('payout_paid', 'payout_returned', 'payout_unclaimed') and r.user_id is null and r.email is not null
   ), delivered as (
     update outbox o set delivered_at = now() from row r
     where o.program_id = r.program_id and o.id = r.id and o.delivered_at is null

@@ -376,7 +376,7 @@ const past = '2019-12-31T00:00:00+00:00'
 test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   ['is cut off', () => archive.subarray(0, archive.length - 300), 'not a complete ZIP'],
   ['is not an archive', () => strToU8('name,email\nAda,ada@example.com'), 'not a complete ZIP'],
-  ['has a damaged file', () => flipped(3000), 'is damaged'],
+  ['has a damaged file', () => flipped(300), 'is damaged'],
   ['has no manifest', () => zipSync({ 'data/partners.jsonl': strToU8('{}') }), 'no readable manifest'],
   ['has a compression bomb as its manifest', () => zipSync({ 'manifest.json': bomb }), 'no readable manifest'],
   ['has another version', () => manifestWith((manifest) => (manifest.version = 99)), 'has version 99'],

@@ -141,12 +141,30 @@ test("a first program creates its own workspace and doesn't join another one", a
   expect((await post('/programs/new', foreign, founder.token)).status).toBe(403)
   expect(await state()).toEqual(before)
   const created = await post('/programs/new', { ...program, workspace: 'Founders' }, founder.token)
-  expect(created.text).toMatch(/npx --yes --package=\S+ svc init --base-url \S+ --api-key svc_live_\w+/)
-  const address = created.headers.get('content-location') ?? ''
+  const [, createdId = ''] = /^\/programs\/(\d+)\/start\/rate$/.exec(created.headers.get('location') ?? '') ?? []
+  const address = `/programs/${createdId}/check`
   const again = await get(address, founder.token)
   expect(again.text).toContain('Set up First')
   expect(again.text).not.toContain('svc_live_')
-  expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(/--api-key svc_live_\w+/)
+  expect((await post(`${address}/key`, {}, founder.token)).text).toMatch(
+    /npx --yes --package=\S+ svc init --base-url \S+ --api-key svc_live_\w+/,
+  )
+  const start = `/programs/${createdId}/start`
+  const steps = ['rate', 'brand', 'join-page', 'sales', 'partner', 'check']
+  for (const [index, step] of steps.slice(0, -1).entries()) {
+    const { text } = await get(`${start}/${step}`, founder.token)
+    expect(text).toContain(`Step ${index + 2} of 6`)
+    const next = steps[index + 1] === 'check' ? address : `${start}/${steps[index + 1]}`
+    expect(text).toContain(`href="${next}">Skip</a>`)
+  }
+  const rate = await post(
+    `/programs/${createdId}/settings?step=rate`,
+    { ...program, commission_bp: '12.5' },
+    founder.token,
+  )
+  expect(rate.headers.get('location')).toBe(`${start}/brand`)
+  const page = await post(`${start}/join-page`, { headline: 'Earn with us', intro: 'Hi' }, founder.token)
+  expect(page.headers.get('location')).toBe(`${start}/sales`)
   await stack.sql.query(`update sign_in_attempts set attempts = 20 where key = 'new programs of ' || $1`, [
     founder.userId,
   ])

@@ -7,9 +7,12 @@ import writeDaily from '../functions/write-daily-notifications.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
+import { saveLogo } from '../lib/programs/brand.ts'
 import { findProgramOfHost, programHost } from '../lib/programs/hosts.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
+import { readLogo } from '../lib/programs/logo-image.ts'
 import { needsStatement } from '../lib/programs/needs-attention.ts'
+import { pngOf } from './support/images.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { newEmail, openJoinPages } from './support/join-pages.ts'
 import { inNoWorker, sessionCookieOf } from './support/people.ts'
@@ -121,7 +124,7 @@ describe('the join page', () => {
       await payPayout(db, programId, payoutId, ask.amountCents, { reference: '1', paid_on: new Date() })
     }
     await pay()
-    await changeJoinPage(db, programId, { shows_numbers: true })
+    await changeJoinPage(db, programId, { shows_numbers: true, shows_terms: false })
     expect(await figures()).toEqual([])
     await ledger.soldBy(0, 10_000)
     await pay()
@@ -177,12 +180,13 @@ describe('the join page', () => {
     expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ email: grace.email }])
   })
 
-  test('escapes typed text, and no other page loads the logo from its host', async () => {
+  test('escapes typed text', async () => {
     const hostile = `<script>alert(1)</script><img src=x onerror=alert(2)> "' javascript:alert(3)`
     const program = await joinable({
       intro: hostile,
       terms: `- ${hostile}\n- b`,
-      logo_url: 'https://cdn.example.net/logo.svg?a=1&b="><script>',
+      headline: hostile,
+      faq: [{ question: hostile, answer: hostile }],
       questions: [{ label: hostile, type: 'long', required: false }],
     })
     await sql.query('update programs set name = $2 where id = $1', [program.programId, `Engine <script>alert(4)`])
@@ -191,13 +195,11 @@ describe('the join page', () => {
     expect(head).toContain('&lt;script&gt;alert(1)')
     expect(head).not.toMatch(/<script>|<img src=x|onerror=alert\(2\)>(?!.*&gt;)/)
     expect(text.match(/<script/g)).toHaveLength(1)
-    expect(text.match(/<img /g)).toHaveLength(1)
+    expect(text).not.toContain('<img ')
     const policy = headers.get('content-security-policy') ?? ''
-    expect(policy).toContain("img-src 'self' https://cdn.example.net;")
+    expect(policy).toContain("img-src 'self';")
     expect(policy).toContain("script-src 'self';")
     expect(policy).toContain("frame-src 'none'")
-    for (const path of ['/sign-in', `/join/${program.slug}/sent`, '/application?token=x'])
-      expect((await visit(path)).headers.get('content-security-policy')).toContain("img-src 'self';")
     const email = newEmail()
     await submit(`/join/${program.slug}`, applicant(email, { version: '2', terms: 'accepted', answer_0: hostile }))
     const own = await visit(await linkTo('application', email))
@@ -205,6 +207,59 @@ describe('the join page', () => {
     expect(own.text).not.toContain('<img')
     const [mail = ''] = await mailsTo(email)
     expect(mail).not.toContain('alert(1)')
+  })
+
+  test('shows the commission, its rules and what a number of sales earns', async () => {
+    const program = await joinable({ faq: [{ question: 'When?', answer: 'Monthly.' }] })
+    const page = `/join/${program.slug}`
+    const shown = await visit(page)
+    for (const text of ['20% of each sale', '30 days', 'Monthly.', '$100.00 a month'])
+      expect(shown.text).toContain(text)
+    expect((await visit(`${page}?sales=7&sale=19,99`)).text).toContain('$28.00 a month')
+    expect((await visit(`${page}?sales=-1&sale=x`)).text).toContain('Enter a number of sales')
+    await changeJoinPage(db, program.programId, { shows_terms: false, shows_calculator: false })
+    expect((await visit(page)).text).not.toMatch(/of each sale|a month/)
+  })
+
+  test('has the name, the color and the logo of the program, and names the service only at its end', async () => {
+    const program = await joinable()
+    const owner = { token: program.owner.token }
+    const settings = `/programs/${program.programId}/settings`
+    const brand = { portal_name: 'Engine partners', sender_name: 'Engine team', color: '#FFCC00' }
+    expect((await submit(`${settings}/brand`, brand, owner)).status).toBe(303)
+    await saveLogo(db, program.programId, readLogo(pngOf(20, 20)))
+    const { text } = await visit(`/join/${program.slug}`)
+    const [head = '', ...rest] = text.split('<main')
+    for (const part of [
+      '<title>Become a partner of Engine · Engine partners',
+      '/assets/brand-ffcc00.css',
+      '<bdi>Engine partners</bdi>',
+    ])
+      expect(head).toContain(part)
+    expect(head).not.toContain('Partner Tracking')
+    expect(rest.join('')).toContain('Tracked and paid with Partner Tracking')
+    const [logo = ''] = /\/assets\/logo-[^"]+/.exec(head) ?? []
+    const image = await visit(logo)
+    expect([image.status, image.headers.get('content-type')]).toEqual([200, 'image/png'])
+    expect(image.headers.get('content-security-policy')).toBe("default-src 'none'; sandbox")
+    expect(image.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(image.headers.get('cache-control')).toContain('immutable')
+    for (const other of [
+      logo.replace('.png', '.jpeg'),
+      logo.replace(/-[0-9a-f]{64}/, `-${'0'.repeat(64)}`),
+      '/assets/logo-1.png',
+    ])
+      expect((await visit(other)).status).toBe(404)
+    expect((await visit('/assets/brand-ffcc00.css')).text).toContain('--on-button:light-dark(#000000,#000000)')
+    const refused = await submit(`${settings}/brand`, { ...brand, color: 'red;}' }, owner)
+    expect(decodeURIComponent(refused.headers.get('set-cookie') ?? '')).toContain('Enter a color such as #3049d8')
+    const email = newEmail()
+    await submit(`/join/${program.slug}`, applicant(email))
+    const own = await visit(await linkTo('application', email))
+    expect(own.text).toContain('<bdi>Engine partners</bdi>')
+    const { rows } = await sql.query<{ html: string }>('select html from mails where recipient = $1', [email])
+    expect(rows[0]?.html).toContain('<p class="sender">Engine team</p>')
+    expect(rows[0]?.html).toContain('background: #ffcc00; color: #000000')
   })
 
   test('asks for missing answers again and keeps the typed values', async () => {
@@ -331,19 +386,29 @@ describe('the join page', () => {
     const program = await joinable({ is_open: false })
     const owner = { token: program.owner.token }
     const settings = `/programs/${program.programId}/join-page`
-    const fields = { is_open: 'yes', approves_at_once: 'no', slug: program.slug, logo_url: '', intro: 'Hi', terms: 'T' }
-    const rows = { question_0: '', question_3: 'Where?', question_3_kind: 'long required' }
+    const fields = { is_open: 'yes', approves_at_once: 'no', slug: program.slug, intro: 'Hi', terms: 'T' }
+    const rows = {
+      question_0: '',
+      question_3: 'Where?',
+      question_3_kind: 'long required',
+      faq_1: 'When?',
+      faq_1_answer: 'Monthly.',
+    }
+    const preview = await submit(settings, { ...fields, ...rows, headline: 'Earn with us', preview: 'yes' }, owner)
+    expect(preview.text).toContain('<h1 dir="auto">Earn with us</h1>')
+    expect(await readJoinPage(db, program.programId)).toMatchObject({ is_open: false, headline: null })
     expect((await submit(settings, { ...fields, ...rows }, owner)).status).toBe(303)
     expect(await readJoinPage(db, program.programId)).toMatchObject({
       is_open: true,
       intro: 'Hi',
       terms_version: 1,
       questions: [{ label: 'Where?', type: 'long', required: true }],
+      faq: [{ question: 'When?', answer: 'Monthly.' }],
     })
     const shown = { headers: sessionCookieOf(program.owner.token) }
     for (const [change, said] of [
       [{ slug: 'A B' }, 'lowercase letters'],
-      [{ logo_url: 'javascript:alert(1)' }, 'https:// address'],
+      [{ faq_0: 'Why?', faq_0_answer: '' }, 'Answer the question'],
       [{ question_1: 'a', question_2: 'a' }, 'label of its own'],
     ] as const) {
       const refused = await submit(settings, { ...fields, ...change }, owner)
@@ -351,9 +416,6 @@ describe('the join page', () => {
       const cookies = `${sessionCookieOf(program.owner.token).cookie}; ${cookie}`
       expect((await visit(settings, { headers: { cookie: cookies } })).text).toContain(said)
     }
-    const preview = await visit(`${settings}/preview`, shown)
-    expect(preview.text).toContain('Become a partner of Engine')
-    expect(preview.text).not.toContain('<form')
     const [one, two] = [await program.waiting(), await program.waiting()]
     expect(await db.query(needsStatement(program.programId))).toMatchObject([{ applications_waiting: 2 }])
     const list = `/programs/${program.programId}/applications`

@@ -80,7 +80,7 @@ describe('an application', () => {
     expect(partner?.links[0]?.code).toMatch(/^gracehopper\d{4,}$/)
     // The invitation belongs to the applicant, and stays valid after the approver is removed.
     await sql.query('update workspace_members set removed_at = now() where user_id = $1', [program.owner.userId])
-    expect(await findPartnerInvitation(db, invitation)).toEqual({ program_name: 'Engine', language: null, email })
+    expect(await findPartnerInvitation(db, invitation)).toMatchObject({ program_name: 'Engine', language: null, email })
     const grace = await createPerson(db, env, { name: 'Grace', email })
     await acceptPartnerInvitation(db, { token: invitation }, grace.userId)
     expect(await program.partners()).toMatchObject([{ has_account: true, invited: false }])
@@ -477,14 +477,9 @@ describe('the page', () => {
   })
 
   const hostile: [what: string, changes: object][] = [
-    ['a logo that is a script', { logo_url: 'javascript:alert(1)' }],
-    ['a logo over http', { logo_url: 'http://img.example/logo.png' }],
-    ['a logo in a data URL', { logo_url: 'data:image/svg+xml,<svg onload=alert(1)>' }],
-    ['a logo URL with a user name', { logo_url: 'https://a:b@img.example/x' }],
-    ['a logo URL with an impossible port', { logo_url: 'https://img.example:99999/x' }],
-    ['a logo whose host ends a header directive', { logo_url: "https://x;script-src 'unsafe-inline'/a" }],
-    ['a logo whose host contains a comma', { logo_url: 'https://a,b/c' }],
-    ['a logo whose host is quoted', { logo_url: "https://'none'/c" }],
+    ['a headline with two lines', { headline: 'a\nb' }],
+    ['an answer without a question', { faq: [{ question: '', answer: 'a' }] }],
+    ['a question without an answer', { faq: [{ question: 'a', answer: ' ' }] }],
     ['an address outside its path', { slug: '../admin' }],
     ['an address in uppercase', { slug: 'Engine' }],
     ['an address that is too short', { slug: 'ab' }],
@@ -498,22 +493,6 @@ describe('the page', () => {
   ]
   test.each(hostile)('refuses %s', (_, changes) => {
     expect(joinPageChanges.safeParse(changes).success).toBe(false)
-  })
-
-  test('requires a host for a logo in the database too', async () => {
-    const program = await joinable()
-    for (const logo of [
-      "https://x;script-src 'unsafe-inline'/a",
-      'https://a,b/c',
-      'http://a.example/',
-      'https://a.example/ b',
-    ])
-      await expect(
-        sql.query('update join_pages set logo_url = $2 where program_id = $1', [program.programId, logo]),
-      ).rejects.toThrow(/join_pages_logo_url_check/)
-    expect(joinPageChanges.parse({ logo_url: ' https://CDN.Example.com/a b.png ' })).toEqual({
-      logo_url: 'https://cdn.example.com/a%20b.png',
-    })
   })
 })
 

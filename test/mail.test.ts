@@ -38,8 +38,16 @@ test('mail goes to the configured mail API, and is stored nowhere else', async (
   const body = { from: env.MAIL_FROM, to: [mail.to], subject: mail.subject, text: mail.text, html }
   expect(requests).toEqual([{ authorization: 'Bearer re_key', body }])
   const from = 'Tracking <mail@example.com>'
-  await sendMail(db, { ...env, MAIL_FROM: from }, { ...mail, sender: 'A "shop" <x@example.org>' })
+  await sendMail(
+    db,
+    { ...env, MAIL_FROM: from },
+    {
+      ...mail,
+      sender: { name: 'A "shop" <x@example.org>', color: '#ffcc00' },
+    },
+  )
   expect(requests[1]?.body).toMatchObject({ from: '"A  shop   x@example.org via Tracking" <mail@example.com>' })
+  expect(requests[1]?.body).toMatchObject({ html: expect.stringContaining('background: #ffcc00; color: #000000') })
   expect((await sql.query('select 1 from mails')).rows).toEqual([])
 })
 

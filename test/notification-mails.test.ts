@@ -16,6 +16,9 @@ import {
   topicWords,
 } from '../lib/notifications/mail-choices.ts'
 import { sendNotificationMails } from '../lib/notifications/notification-mails.ts'
+import { sendPayeeMails } from '../lib/notifications/payee-mails.ts'
+import { mailBounds } from '../lib/mail-bounds.ts'
+import { saveBrand } from '../lib/programs/brand.ts'
 import { textOf } from '../lib/notifications/notification-text.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { inNoWorker, newEmail, sessionCookieOf } from './support/people.ts'
@@ -74,6 +77,53 @@ const member = async (role: Role, of = program) => {
   await addMember(db, rows[0]?.workspace_id ?? '', person.userId, role)
   return person
 }
+
+test('a partner without an account is mailed about payouts, a few times a day, until they stop it', async () => {
+  const unjoined = await createLedgerProgram(sql, db)
+  const email = newEmail()
+  await sql.query(`update partners set email = $2 where id = $1`, [unjoined.partnerIds[0], email])
+  await saveBrand(db, unjoined.programId, { portal_name: '', sender_name: 'Engine team', color: '#ffcc00' })
+  const sendToPayees = () => sendPayeeMails(db, env, Date.now() + 20_000)
+  // The workspace has no owner with a confirmed address yet.
+  await report('payout_paid', 'partner', unjoined)
+  expect([await sendToPayees(), recipients()]).toEqual([0, []])
+  await member('owner', unjoined)
+  for (const kind of ['payout_paid', 'commission_reversed', 'payout_returned', 'payout_unclaimed', 'payout_paid'])
+    await report(kind, 'partner', unjoined)
+  mailApi.status = 500
+  expect(await sendToPayees()).toBe(0)
+  mailApi.status = 200
+  await sql.query('update payee_mails set due_at = now()')
+  expect(await sendToPayees()).toBe(mailBounds.payee.perRecipient)
+  expect(new Set(mailApi.keys).size).toBe(mailBounds.payee.perRecipient)
+  const [mail] = mailApi.mails
+  expect(mail).toMatchObject({ from: expect.stringContaining('"Engine team via'), to: [email] })
+  expect(mail?.html).toContain('<h1>$12.34</h1>')
+  expect(mail?.text).toContain('pays you as a partner and told us this address')
+  const [address = ''] = /https:\S+unsubscribe\?token=\S+/.exec(mail?.text ?? '') ?? []
+  const { pathname, search } = new URL(address)
+  expect((await dashboard.request(pathname + search, { method: 'POST' }, env, inNoWorker)).status).toBe(200)
+  await sql.query(`delete from mail_counts where counted like 'payouts%'`)
+  await report('payout_paid', 'partner', unjoined)
+  expect(await sendToPayees()).toBe(0)
+  expect((await sql.query('select 1 from payee_mails')).rows).toEqual([])
+})
+
+test('mails about payouts above the daily bound of a workspace wait for the next day', async () => {
+  const unjoined = await createLedgerProgram(sql, db)
+  await sql.query(`update partners set email = $2 where id = $1`, [unjoined.partnerIds[0], newEmail()])
+  await member('owner', unjoined)
+  const bounds = JSON.stringify({ per_recipient: 3, per_workspace: 1 })
+  for (const kind of ['payout_paid', 'payout_returned']) await report(kind, 'partner', unjoined)
+  const claim = () => db.query(call('claim_payee_mails', { max_mails: 20, bounds }))
+  const claimed = await Promise.all([claim(), claim()])
+  expect(claimed.flat()).toHaveLength(1)
+  const { rows } = await sql.query('select due_at > now() as waits, attempts from payee_mails order by attempts')
+  expect(rows).toEqual([
+    { waits: true, attempts: 0 },
+    { waits: true, attempts: 1 },
+  ])
+})
 
 test('each kind of notification has a topic that its recipients can choose', async () => {
   const { rows } = await sql.query<{ audience: 'partner' | 'advertiser'; topic: (typeof mailTopics)[number] }>(
@@ -303,7 +353,14 @@ async function page(path: string, init: { as?: Person; fields?: Record<string, s
 }
 
 test("the account page saves a partner's mail choices and doesn't show other topics", async () => {
-  const chosen = { earned: 'at_once', reversed: 'never', paid: 'daily', statement: 'daily', postback: 'never' }
+  const chosen = {
+    earned: 'at_once',
+    reversed: 'never',
+    paid: 'daily',
+    statement: 'daily',
+    message: 'at_once',
+    postback: 'never',
+  }
   expect((await page('/account/mail', { as: partner, fields: chosen })).status).toBe(303)
   const { choices } = await readMailChoices(db, partner.userId)
   expect(Object.fromEntries(choices.map(({ topic, frequency }) => [topic, frequency]))).toMatchObject(chosen)

@@ -137,6 +137,7 @@ describe('an invitation', () => {
       program_name: 'Engine',
       language: null,
       email: grace.email,
+      brand: { name: 'Engine', color: null, logo: null },
     })
     await expect(acceptPartnerInvitation(db, { token }, eve.userId)).rejects.toMatchObject({ code: 'forbidden' })
     await acceptPartnerInvitation(db, { token }, grace.userId)

@@ -120,7 +120,7 @@ test('a patch changes only the given fields of the join page, and an application
   const slug = `page-${crypto.randomUUID()}`
   const page = await patch(
     '/api/v1/join-page',
-    { slug, questions, terms: 'Be true.', logo_url: 'https://a.example/b.png' },
+    { slug, questions, terms: 'Be true.', faq: [{ question: 'When?', answer: 'Monthly.' }] },
     own,
   )
   expect(page.body.join_page).toMatchObject({

@@ -37,30 +37,35 @@ const callers: Record<Operation['auth'], string> = {
 /** Renders the API reference: each endpoint with its fields, responses and examples, and the table of error codes. */
 export function ReferencePage({ baseUrl, documentPath }: { baseUrl: string; documentPath: string }) {
   return (
-    <Document title="API reference">
-      <nav aria-label="Endpoints">
-        <a class="home" href="#top">
-          API reference
-        </a>
-        <ul>
-          <li>
-            <a href="/docs">Documentation</a>
-          </li>
-          {operations.map(({ id, method, summary }) => (
+    <Document
+      title="API reference"
+      label="Endpoints"
+      menu={
+        <>
+          <a class="home" href="#top">
+            API reference
+          </a>
+          <ul>
             <li>
-              <a href={`#${id}`}>
-                <Method method={method} /> {summary}
-              </a>
+              <a href="/docs">Documentation</a>
             </li>
-          ))}
-          <li>
-            <a href="#webhooks">Webhooks</a>
-          </li>
-          <li>
-            <a href="#errors">Error codes</a>
-          </li>
-        </ul>
-      </nav>
+            {operations.map(({ id, method, summary }) => (
+              <li>
+                <a href={`#${id}`}>
+                  <Method method={method} /> {summary}
+                </a>
+              </li>
+            ))}
+            <li>
+              <a href="#webhooks">Webhooks</a>
+            </li>
+            <li>
+              <a href="#errors">Error codes</a>
+            </li>
+          </ul>
+        </>
+      }
+    >
       <main id="top">
         <h1>API reference</h1>
         <p>

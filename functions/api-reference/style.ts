@@ -18,13 +18,61 @@ export const style = css`
     grid-template-columns: 17rem minmax(0, 1fr);
     background: var(--surface);
   }
-  nav {
+  aside {
     position: sticky;
     top: 0;
     height: 100vh;
     overflow: auto;
-    padding: 1.5rem 1rem;
-    border-right: 1px solid var(--line);
+    padding: 1rem 0.75rem;
+    border-inline-end: 1px solid var(--line);
+    background: var(--sunken);
+  }
+  .top {
+    display: flex;
+    align-items: center;
+    justify-content: space-between;
+    padding: 0 0.5rem;
+  }
+  .brand {
+    display: inline-flex;
+    align-items: center;
+    gap: 0.5rem;
+    font-weight: 650;
+    color: var(--text);
+    text-decoration: none;
+  }
+  .brand svg {
+    width: 1.375rem;
+    height: 1.375rem;
+    color: var(--accent);
+  }
+  .menu-button {
+    display: none;
+  }
+  nav[popover] {
+    display: block;
+    position: static;
+    width: auto;
+    margin: 0;
+    padding: 1rem 0 0;
+    border: 0;
+    background: none;
+    color: inherit;
+    overflow: visible;
+  }
+  button {
+    min-height: var(--control);
+    padding: 0.25rem 0.75rem;
+    border: 1px solid var(--soft-line);
+    border-radius: var(--corner);
+    background: var(--surface);
+    color: var(--text);
+    font: inherit;
+    font-size: var(--small);
+    font-weight: 550;
+    cursor: pointer;
+  }
+  button:hover {
     background: var(--sunken);
   }
   nav ul {
@@ -34,23 +82,25 @@ export const style = css`
   }
   nav a {
     display: block;
-    padding: 0.35rem 0.5rem;
-    border-radius: 0.375rem;
-    color: var(--text);
+    padding: 0.25rem 0.5rem;
+    border-radius: var(--corner);
+    color: var(--muted);
     text-decoration: none;
   }
   nav a:hover {
     background: var(--line);
   }
   nav a[aria-current] {
-    font-weight: 650;
+    font-weight: 600;
+    color: var(--text);
     background: var(--line);
   }
   input[type='search'] {
     width: 100%;
-    padding: 0.45rem 0.6rem;
-    border: 1px solid var(--muted);
-    border-radius: 0.375rem;
+    min-height: var(--control);
+    padding: 0.25rem 0.625rem;
+    border: 1px solid var(--strong-line);
+    border-radius: var(--corner);
     background: var(--surface);
     color: var(--text);
     font: inherit;
@@ -196,23 +246,30 @@ export const style = css`
     body {
       display: block;
     }
-    nav {
+    aside {
       position: static;
       height: auto;
-      border-right: 0;
+      padding: 0.75rem 0.5rem;
+      border-inline-end: 0;
       border-bottom: 1px solid var(--line);
     }
-    nav {
-      padding: 0.75rem 1rem;
+    .menu-button {
+      display: block;
+    }
+    nav[popover]:not(:popover-open) {
+      display: none;
+    }
+    nav[popover]:popover-open {
+      position: fixed;
+      inset: 3.5rem 0.5rem 0.5rem;
+      padding: 0.75rem;
+      border: 1px solid var(--line);
+      border-radius: var(--radius);
+      background: var(--surface);
+      overflow: auto;
     }
     table:not(:has(th:nth-child(3))) {
       min-width: 0;
-    }
-    nav ul {
-      display: flex;
-      flex-wrap: wrap;
-      gap: 0 0.25rem;
-      margin-top: 0.5rem;
     }
   }
 `

@@ -63,35 +63,40 @@ export function SearchPage({ query, found }: { query: string; found: Found[] }) 
 
 function Shell(props: { title: string; current: string; query?: string; children: Child }) {
   return (
-    <Document title={props.title}>
-      <nav aria-label="Documentation">
-        <form action="/docs/search" role="search">
-          <input type="search" name="q" value={props.query} placeholder="Search" aria-label="Search" required />
-        </form>
-        {Array.from(groups, ([group, ofGroup]) => (
-          <>
-            <h2>{group}</h2>
-            <ul>
-              {ofGroup.map((page) => (
-                <li>
-                  <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
-                    {page.title}
-                  </a>
-                </li>
-              ))}
-            </ul>
-          </>
-        ))}
-        <h2>More</h2>
-        <ul>
-          <li>
-            <a href="/api/v1/reference">API reference</a>
-          </li>
-          <li>
-            <a href="/">Dashboard</a>
-          </li>
-        </ul>
-      </nav>
+    <Document
+      title={props.title}
+      label="Documentation"
+      menu={
+        <>
+          <form action="/docs/search" role="search">
+            <input type="search" name="q" value={props.query} placeholder="Search" aria-label="Search" required />
+          </form>
+          {Array.from(groups, ([group, ofGroup]) => (
+            <>
+              <h2>{group}</h2>
+              <ul>
+                {ofGroup.map((page) => (
+                  <li>
+                    <a href={addressOf(page)} aria-current={page.name === props.current ? 'page' : undefined}>
+                      {page.title}
+                    </a>
+                  </li>
+                ))}
+              </ul>
+            </>
+          ))}
+          <h2>More</h2>
+          <ul>
+            <li>
+              <a href="/api/v1/reference">API reference</a>
+            </li>
+            <li>
+              <a href="/">Dashboard</a>
+            </li>
+          </ul>
+        </>
+      }
+    >
       <main id="top">{props.children}</main>
       <script src={scriptPath} defer></script>
     </Document>

@@ -13,11 +13,13 @@ import { moneyIn } from '../dashboard/partner/money.ts'
 interface FrameProps {
   programId: string
   origins: readonly string[]
+  /** The color of the program's brand. The page around the frame can set other colors. */
+  color: string | null
   texts: PageTexts
 }
 
 /** The empty page of the frame. It contains no partner data, because its script loads the portal. */
-export function FramePage({ programId, origins, texts: { t, language } }: FrameProps) {
+export function FramePage({ programId, origins, color, texts: { t, language } }: FrameProps) {
   return (
     <html lang={language} dir={languages[language].dir}>
       <head>
@@ -26,6 +28,7 @@ export function FramePage({ programId, origins, texts: { t, language } }: FrameP
         <meta name="robots" content="noindex" />
         <title>{t('Partner portal')}</title>
         <link rel="stylesheet" href="/embed/portal.css" />
+        {color !== null && <link rel="stylesheet" href={`/assets/brand-${color.slice(1)}.css`} />}
         <script src="/embed/portal.js" defer></script>
       </head>
       <body data-program={programId} data-origins={origins.join(' ')}>

@@ -34,8 +34,8 @@ export const style = [
     }
     button.primary {
       border-color: transparent;
-      background: var(--accent);
-      color: var(--on-accent);
+      background: var(--button);
+      color: var(--on-button);
     }
     input {
       border-color: var(--strong-line);

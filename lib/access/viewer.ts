@@ -1,5 +1,6 @@
 import { type Expression, sql } from 'kysely'
 import { jsonArrayFrom, jsonBuildObject, jsonObjectFrom } from 'kysely/helpers/postgres'
+import { type Brand, brandOf } from '../brand.ts'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { SavedView } from './saved-views.ts'
@@ -15,7 +16,7 @@ export interface Viewer {
    * Set if the person accepted a program's invitation: their partner name and payout address (null until they enter them), and the number
    * of unread notifications. `closed` lists the programs that refuse clicks on the partner's links, because they paused the partner or
    * ended the partnership in the last thirty days. `language` is the person's choice, and `programLanguage` the language of the first program
-   * that has one.
+   * that has one. `brand` is the brand of the person's only program, or null if there are several.
    */
   partner: {
     name: string | null
@@ -24,6 +25,7 @@ export interface Viewer {
     programLanguage: string | null
     unread: number
     closed: { name: string; hasEnded: boolean }[]
+    brand: Brand | null
   } | null
   /** The number of open program invitations to their verified address, up to 100. */
   invitations: number
@@ -98,7 +100,10 @@ function partnerOf(userId: Expression<string>) {
       programLanguageOf(userId).as('programLanguage'),
       unreadBy(userId, 'partner').where('n.partner_id', 'in', partners).$asScalar().$notNull().as('unread'),
     ])
-    .select((eb) => jsonArrayFrom(closedTo(eb.ref('u.id'))).as('closed'))
+    .select((eb) => [
+      jsonArrayFrom(closedTo(eb.ref('u.id'))).as('closed'),
+      jsonObjectFrom(brandOf(onlyProgramOf(eb.ref('u.id')))).as('brand'),
+    ])
     .where('u.id', '=', userId)
     .where((eb) => eb.exists(partners))
 }
@@ -113,6 +118,10 @@ function programLanguageOf(userId: Expression<string>) {
     .orderBy('p.id')
     .limit(1)
     .$asScalar()
+}
+
+function onlyProgramOf(userId: Expression<string>) {
+  return sql<number>`(select min(p.program_id) from partners p where p.user_id = ${userId} having count(*) = 1)`
 }
 
 function closedTo(userId: Expression<string>) {

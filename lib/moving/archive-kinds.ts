@@ -39,6 +39,8 @@ export interface Kind {
   extra?: Record<string, string>
   /** SQL of columns of the new row. `x` is a row of the table with the fields of the archive, `r` the row of `archive_rows`. */
   write?: Record<string, string>
+  /** Whether an import replaces the rows that the new program has. */
+  replaces?: true
   /** Columns that an archive omits: secrets, accounts of people, and values that the other instance computes itself. */
   omitted: readonly string[]
 }
@@ -134,6 +136,33 @@ export const kinds = {
     fields: { version: 'integer', text: 'text', self_billing: 'boolean', created_at: 'past' },
     order: ['version'],
     omitted: [],
+  },
+  brand: {
+    table: 'program_brands',
+    title: 'The names, the color and the logo of the pages for partners. It has one row at most.',
+    fields: { portal_name: 'text?', sender_name: 'text?', color: 'text?', logo: 'bytes?', logo_type: 'text?' },
+    order: ['color'],
+    replaces: true,
+    omitted: ['logo_hash'],
+  },
+  join_page: {
+    table: 'join_pages',
+    title: 'The text and the questions of the join page. It arrives closed, with a new address.',
+    fields: {
+      approves_at_once: 'boolean',
+      shows_numbers: 'boolean',
+      headline: 'text?',
+      intro: 'text?',
+      shows_terms: 'boolean',
+      shows_calculator: 'boolean',
+      faq: 'json',
+      questions: 'json',
+      terms_version: 'integer?',
+    },
+    order: ['headline'],
+    replaces: true,
+    write: { slug: 'archived_slug(r)', is_open: 'false' },
+    omitted: ['slug', 'is_open', 'version'],
   },
   document_series: {
     table: 'document_series',

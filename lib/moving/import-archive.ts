@@ -1,10 +1,14 @@
 import { NeonDbError } from '@neondatabase/serverless'
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { sql } from 'kysely'
 import { checks } from '../audit/checks.ts'
 import { type Check, planSettings } from '../audit/run-checks.ts'
-import { call, type Database, statementOf, violatedConstraint } from '../database.ts'
+import { call, type Database, hexBytes, statementOf, violatedConstraint } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { defaultClickMonths } from '../tracking/retention.ts'
+import { joinPageChanges } from '../programs/join-page.ts'
+import { readLogo } from '../programs/logo-image.ts'
 import { type Kind, kindNames, kindOf, type KindName, referredBy } from './archive-kinds.ts'
 import { emailKey, patientMilliseconds } from './exports.ts'
 import {
@@ -59,7 +63,8 @@ export async function planArchive(
       for (const [kind, rows] of Map.groupBy(page, (row) => row.kind)) {
         for (let at = 0; at < rows.length; at += storedAtOnce) {
           const part = rows.slice(at, at + storedAtOnce)
-          const read = isOwnKey || kind !== 'customers' ? part : part.map(withoutKeyedFields)
+          const checked = part.map(checkedRow)
+          const read = isOwnKey || kind !== 'customers' ? checked : checked.map(withoutKeyedFields)
           await db.query(storeStatement(programId, importId, kind, stored, read))
           stored += part.length
         }
@@ -82,6 +87,27 @@ const withoutKeyedFields = ({ kind, fields }: ArchiveRow): ArchiveRow => ({
   kind,
   fields: { ...fields, ...keyedFields },
 })
+
+/** Checks the row of a brand or a join page like a form of the dashboard, because visitors see it. */
+function checkedRow(row: ArchiveRow): ArchiveRow {
+  const { logo, headline, intro, faq, questions } = row.fields
+  if (row.kind === 'brand' && typeof logo === 'string') {
+    const image = imageIn(logo)
+    return { ...row, fields: { ...row.fields, logo: `\\x${bytesToHex(image.bytes)}`, logo_type: image.type } }
+  }
+  if (row.kind === 'join_page' && !joinPageChanges.safeParse({ headline, intro, faq, questions }).success)
+    throw new RefusedArchive('The join page has a text that is not accepted. Export the program again.')
+  return row
+}
+
+function imageIn(logo: string) {
+  try {
+    return readLogo(hexBytes(logo.slice(2)))
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    throw new RefusedArchive(`The logo is not accepted: ${error.message}`)
+  }
+}
 
 const hasId = (kind: Kind) => kind.fields['id'] === 'id'
 
@@ -118,6 +144,7 @@ export async function applyArchive(db: Database, programId: number, importId: nu
     await patient.batch([
       call('begin_archive', ids),
       settingsStatement(programId, importId),
+      ...kindNames.filter((name) => kindOf(name).replaces).map((name) => deleteStatement(programId, name)),
       ...kindNames.filter((name) => name !== 'program').map((name) => insertStatement(programId, importId, name)),
       // The new rows have no statistics yet, and nested loops over all of them would take hours.
       statementOf(planSettings, []),
@@ -148,6 +175,9 @@ function settingsStatement(programId: number, importId: number) {
     [programId, importId],
   )
 }
+
+const deleteStatement = (programId: number, name: KindName) =>
+  statementOf(`delete from ${kindOf(name).table} where program_id = $1`, [programId])
 
 function insertStatement(programId: number, importId: number, name: KindName) {
   const { table, fields, extra, write } = kindOf(name)

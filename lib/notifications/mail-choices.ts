@@ -1,5 +1,6 @@
 import { sign, verify } from 'hono/jwt'
 import * as z from 'zod/mini'
+import { mailboxOf } from '../access/mailbox.ts'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
@@ -127,42 +128,58 @@ export async function retryAddress(db: Database, userId: string): Promise<void> 
   )
 }
 
-/** Stops notification mails to an address that bounced or complained. Addresses without an account are not stored. */
+/** Stops notification mails to an address that bounced or complained. Stores only addresses with an account, or of paid partners. */
 export async function refuseAddress(db: Database, email: string, reason: 'bounced' | 'complained'): Promise<void> {
+  const counted = `payouts to ${mailboxOf(email)}`
   await db.query(
     kysely
       .insertInto('refused_addresses')
       .columns(['email', 'reason'])
       .expression(
         kysely
-          .selectFrom('users')
-          .select((eb) => ['email', eb.val(reason).as('reason')])
-          .where('email', '=', email.toLowerCase()),
+          .selectNoFrom((eb) => [eb.val(email.toLowerCase()).as('email'), eb.val(reason).as('reason')])
+          .where((eb) =>
+            eb.or([
+              eb.exists(eb.selectFrom('users').select('id').where('email', '=', email.toLowerCase())),
+              eb.exists(eb.selectFrom('mail_counts').select('day').where('counted', '=', counted)),
+            ]),
+          ),
       )
       .onConflict((oc) => oc.column('email').doNothing()),
   )
 }
 
-interface Unsubscription {
-  userId: string
-  topics: MailTopic[]
+/** Stops all mail about payouts to an address without an account. */
+export async function stopPayeeMails(db: Database, email: string): Promise<void> {
+  await db.query(
+    kysely
+      .insertInto('refused_addresses')
+      .values({ email: email.toLowerCase(), reason: 'unsubscribed' })
+      .onConflict((oc) => oc.column('email').doNothing()),
+  )
 }
 
-const claims = z.object({ sub: z.string(), topics: z.array(z.enum(mailTopics)) })
+/** The mails that a link stops: topics of a person, or everything to an address without an account. */
+type Unsubscription = { userId: string; topics: MailTopic[] } | { email: string }
+
+const claims = z.union([
+  z.object({ sub: z.string(), topics: z.array(z.enum(mailTopics)) }),
+  z.object({ email: z.string() }),
+])
 
 /** A separate secret, so that nobody can use a mail token as another token of the service, or the other way round. */
 const keyOf = ({ AUTH_SECRET }: { AUTH_SECRET: string }) => `stop mails:${AUTH_SECRET}`
 
 /** Creates the token of an unsubscribe link. It never expires, like the mail itself. */
-export async function unsubscribeToken(env: { AUTH_SECRET: string }, { userId, topics }: Unsubscription) {
-  return await sign({ sub: userId, topics }, keyOf(env), 'HS256')
+export async function unsubscribeToken(env: { AUTH_SECRET: string }, of: Unsubscription) {
+  return await sign('email' in of ? of : { sub: of.userId, topics: of.topics }, keyOf(env), 'HS256')
 }
 
-/** Reads the person and the topics of an unsubscribe link. Throws `invalid_request` if the token is not from this service. */
+/** Reads the mails of an unsubscribe link. Throws `invalid_request` if the token is not from this service. */
 export async function readUnsubscription(env: { AUTH_SECRET: string }, token: string): Promise<Unsubscription> {
   try {
-    const { sub, topics } = z.parse(claims, await verify(token, keyOf(env), 'HS256'))
-    return { userId: sub, topics }
+    const claim = z.parse(claims, await verify(token, keyOf(env), 'HS256'))
+    return 'email' in claim ? claim : { userId: claim.sub, topics: claim.topics }
   } catch {
     throw new ApiError('invalid_request', 'This link is incomplete. Sign in and choose your e-mails under Account.')
   }

@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
 import * as z from 'zod/mini'
 import { rolesWith } from '../access/roles.ts'
+import type { Sender } from '../brand.ts'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { DatabaseFunctions } from '../schema.ts'
@@ -19,15 +20,19 @@ export interface NotificationMailEnv extends MailEnv {
   AUTH_SECRET: string
 }
 
-const notification = z.object({
+/** A notification in a mail. */
+export const mailedNotification = z.object({
   program_id: z.number(),
   program_name: z.string(),
+  /** The sender of mails to partners, and the color of their buttons. */
+  sender: z.string(),
+  color: z.nullable(z.string()),
   audience: z.enum(['partner', 'advertiser']),
   partner_name: z.nullable(z.string()),
   kind: z.string(),
   payload: notificationPayload,
 })
-type Notification = z.infer<typeof notification>
+type Notification = z.infer<typeof mailedNotification>
 
 const claimedMail = z.object({
   mail_id: z.string(),
@@ -38,7 +43,7 @@ const claimedMail = z.object({
   language: z.nullable(z.string()),
   frequency: z.enum(['at_once', 'daily']),
   topics: z.array(z.enum(mailTopics)),
-  notifications: z.array(notification),
+  notifications: z.array(mailedNotification),
 })
 
 /** A busy mail API can take seconds to respond. A Worker opens six connections at once, one of them for the database. */
@@ -97,6 +102,7 @@ async function mailOf(
   const texts = createTexts(mails, chooseLanguage([claimed.language]))
   const { t, fixed, language } = texts
   const names = [...new Set(notifications.map((one) => one.program_name))]
+  const sender = senderOf(notifications)
   const about =
     frequency === 'daily' ? t('Your day') : topics.map((topic) => fixed(topicWords[topic].subject)).join(', ')
   const shown = notifications.slice(0, linesOfMail)
@@ -129,11 +135,11 @@ async function mailOf(
       ...moreText,
       `${why}\n${t('Choose your e-mails')}: ${choices}\n${t('Stop these e-mails')}: ${stop}`,
     ].join('\n\n'),
-    sender: names.length === 1 ? names[0] : undefined,
+    sender,
     html: await mailPage({
       title: about,
       language,
-      sender: names.length === 1 ? names[0] : undefined,
+      sender,
       headline: totalOf(notifications, texts) ?? about,
       content: html`<p>${t('Hello {name},', { name })}</p>
         ${parts.map(
@@ -151,8 +157,16 @@ async function mailOf(
   }
 }
 
+/** Returns the program of all notifications as the sender. The members of a program know it by its own name. */
+function senderOf(notifications: Notification[]): Sender | undefined {
+  const [first] = notifications
+  if (!first || notifications.some((one) => one.program_id !== first.program_id)) return undefined
+  const isForPartners = notifications.every(({ audience }) => audience === 'partner')
+  return isForPartners ? { name: first.sender, color: first.color } : { name: first.program_name, color: null }
+}
+
 /** Returns the amount of notifications of one kind and currency, for the headline. Undefined if there is no such amount. */
-function totalOf(notifications: Notification[], { money }: MailTexts): string | undefined {
+export function totalOf(notifications: Notification[], { money }: MailTexts): string | undefined {
   const amounts = notifications.map(({ kind, payload }) => ({ kind, ...payload }))
   const [first] = amounts
   const isOne = amounts.every(({ kind, currency }) => kind === first?.kind && currency === first.currency)

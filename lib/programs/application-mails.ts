@@ -1,4 +1,5 @@
 import { countAttempts, daySeconds } from '../access/attempts.ts'
+import { readSender } from '../brand.ts'
 import type { Database } from '../database.ts'
 import { chooseLanguage } from '../languages.ts'
 import { mailBounds } from '../mail-bounds.ts'
@@ -14,6 +15,7 @@ export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 
 interface Recipient {
   to: string
+  programId: number
   programName: string
   /** The person's or the program's language. Null means English. */
   language: string | null
@@ -26,28 +28,24 @@ async function mailText(
   db: Database,
   env: ApplicationMailEnv,
   { t, language }: Texts<typeof mails>,
-  mail: { to: string; programName: string; subject: string; text: string[] },
+  mail: { to: string; programId: number; subject: string; text: string[] },
 ) {
-  const { to, programName, subject, text } = mail
+  const { to, programId, subject, text } = mail
+  const sender = await readSender(db, programId)
   const body = text.join('\n\n')
-  await sendMail(db, env, { to, subject, text: body, sender: programName, language, button: t('Open the page') })
+  await sendMail(db, env, { to, subject, text: body, sender, language, button: t('Open the page') })
 }
 
 /** Mails the link that confirms an application within `confirmDays`. It leads to the program's own host if it has a verified one. */
-export async function mailConfirmation(
-  db: Database,
-  env: ApplicationMailEnv,
-  recipient: Recipient & { programId: number },
-  token: string,
-) {
-  const { to, programId, programName, programName: name } = recipient
+export async function mailConfirmation(db: Database, env: ApplicationMailEnv, recipient: Recipient, token: string) {
+  const { to, programId, programName: name } = recipient
   const host = await readHost(db, programId)
   const origin = host?.verified_at ? `https://${host.host}` : env.BASE_URL
   const texts = textsFor(recipient)
   const { t } = texts
   await mailText(db, env, texts, {
     to,
-    programName,
+    programId,
     subject: t('Confirm your application to {name}', { name }),
     text: [
       t(
@@ -70,7 +68,7 @@ export async function mailOutcome(
   recipient: Recipient,
   standing: { outcome: string; againAt: Date | null },
 ) {
-  const { to, programName, programName: name } = recipient
+  const { to, programId, programName: name } = recipient
   const texts = textsFor(recipient)
   const { t, day } = texts
   const answer =
@@ -89,7 +87,7 @@ export async function mailOutcome(
           })
   await mailText(db, env, texts, {
     to,
-    programName,
+    programId,
     subject: t('Your application to {name}', { name }),
     text: [
       t('Somebody, probably you, applied to become a partner of {name} with this address.', { name }),
@@ -100,7 +98,7 @@ export async function mailOutcome(
 }
 
 interface Decided {
-  application: { id: number; email: string | null; program_name: string; language: string | null }
+  application: { id: number; program_id: number; email: string | null; program_name: string; language: string | null }
   /** True if this call decided the application. */
   isFirst: boolean
   /** The token of the invitation. Undefined for applicants with an account, who become partners at once. */
@@ -132,7 +130,7 @@ async function mailable(db: Database, applications: { id: number }[]): Promise<S
 }
 
 async function mailApproval(db: Database, env: ApplicationMailEnv, { application, invitation }: Decided) {
-  const { email: to, program_name: name } = application
+  const { program_id: programId, email: to, program_name: name } = application
   if (to === null) return
   const texts = textsFor(application)
   const { t } = texts
@@ -146,18 +144,18 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
           ),
           `${env.BASE_URL}/partner-invitation?token=${invitation}`,
         ]
-  await mailText(db, env, texts, { to, programName: name, subject: t('You are a partner of {name}', { name }), text })
+  await mailText(db, env, texts, { to, programId, subject: t('You are a partner of {name}', { name }), text })
 }
 
 /** Mails a rejection. The reason stays with the program. */
 export async function mailRejection(db: Database, env: ApplicationMailEnv, application: Decided['application']) {
-  const { email: to, program_name: name } = application
+  const { program_id: programId, email: to, program_name: name } = application
   if (to === null || !(await mailable(db, [application])).has(application.id)) return
   const texts = textsFor(application)
   const { t } = texts
   await mailText(db, env, texts, {
     to,
-    programName: name,
+    programId,
     subject: t('Your application to {name}', { name }),
     text: [
       t('{name} did not accept your application to become a partner. You can apply again after thirty days.', { name }),

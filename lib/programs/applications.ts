@@ -1,5 +1,7 @@
 import { type InferResult, sql } from 'kysely'
+import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import { hashToken, newToken } from '../access/tokens.ts'
+import { brandOf } from '../brand.ts'
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce, violatedConstraint } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
@@ -40,8 +42,8 @@ export function applicationsStatement(programId: number, list: ApplicationList) 
     .leftJoin('users as u', 'u.id', 'a.decided_by')
     .leftJoin('api_keys as k', 'k.id', 'a.decided_by_key')
     .leftJoin('partner_profiles as f', 'f.user_id', 'a.user_id')
-    .select(['a.id', 'a.status', 'a.source', 'a.name', 'a.email', 'a.terms_version', 'a.partner_id', 'a.note'])
-    .select(['a.applied_at', 'a.verified_at', 'a.decided_at', 'g.name as program_name'])
+    .select(['a.program_id', 'a.id', 'a.status', 'a.source', 'a.name', 'a.email', 'a.terms_version', 'a.partner_id'])
+    .select(['a.note', 'a.applied_at', 'a.verified_at', 'a.decided_at', 'g.name as program_name'])
     .select((eb) => [
       sql<Answered[]>`a.answers`.as('answers'),
       eb('a.user_id', 'is not', null).$castTo<boolean>().as('has_account'),
@@ -232,6 +234,9 @@ export async function findApplication(db: Database, token: string) {
       .select(['a.program_id', 'a.id', 'a.status', 'a.name', 'a.email', 'a.terms_version', 'a.applied_at'])
       .select(['a.decided_at', 'g.name as program_name', 'g.language'])
       .select((eb) => [
+        jsonObjectFrom(brandOf(eb.ref('g.id')))
+          .$notNull()
+          .as('brand'),
         sql<Answered[]>`a.answers`.as('answers'),
         termsOf(eb.ref('a.program_id'), eb.ref('a.terms_version')).as('terms'),
       ])

@@ -176,17 +176,30 @@ export function rulesForPartner(
   partnerId: Expression<number>,
   groupId: Expression<number | null>,
 ) {
-  return kysely
-    .selectFrom('commission_rules as c')
-    .select(ruleColumns)
-    .where('c.program_id', '=', programId)
-    .where('c.ended_at', 'is', null)
+  return currentRulesOf(programId)
     .where((eb) => eb.or([eb('c.partner_id', 'is', null), eb('c.partner_id', '=', partnerId)]))
     .where((eb) => eb.or([eb('c.group_id', 'is', null), eb('c.group_id', '=', groupId)]))
     .orderBy('c.partner_id')
     .orderBy('c.group_id')
     .orderBy('c.product_id')
     .orderBy('c.sale_type')
+}
+
+/** Selects the rules that apply to a new partner now, in order of precedence. */
+export function rulesForEverybody(programId: Expression<number>) {
+  return currentRulesOf(programId)
+    .where('c.partner_id', 'is', null)
+    .where('c.group_id', 'is', null)
+    .orderBy('c.product_id')
+    .orderBy('c.sale_type')
+}
+
+function currentRulesOf(programId: Expression<number>) {
+  return kysely
+    .selectFrom('commission_rules as c')
+    .select(ruleColumns)
+    .where('c.program_id', '=', programId)
+    .where('c.ended_at', 'is', null)
 }
 
 type TermTexts = Pick<Texts<typeof messages>, 't' | 'money' | 'percent'>

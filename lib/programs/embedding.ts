@@ -31,12 +31,20 @@ export async function saveEmbedding(
   await db.query(kysely.updateTable('programs').set(settings).where('id', '=', programId))
 }
 
-/** Reads the origins of a program. There are none for an unknown or deleted program. */
-export async function readEmbedOrigins(db: Database, programId: number): Promise<string[]> {
+/** Reads the origins and the color of a program. An unknown or deleted program has no origins. */
+export async function readEmbedFrame(
+  db: Database,
+  programId: number,
+): Promise<{ origins: string[]; color: string | null }> {
   const [program] = await db.query(
-    kysely.selectFrom('programs').select('embed_origins').where('id', '=', programId).where('deleted_at', 'is', null),
+    kysely
+      .selectFrom('programs as g')
+      .leftJoin('program_brands as b', 'b.program_id', 'g.id')
+      .select(['g.embed_origins as origins', 'b.color'])
+      .where('g.id', '=', programId)
+      .where('g.deleted_at', 'is', null),
   )
-  return program?.embed_origins ?? []
+  return program ?? { origins: [], color: null }
 }
 
 /** A partner by id, or a described partner, who is created if they are missing. */

@@ -1,3 +1,4 @@
+import { readSender } from '../brand.ts'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { workspaceBounds } from '../mail-bounds.ts'
@@ -70,14 +71,14 @@ export async function mailPartnerInvitation(
   db: Database,
   env: MailEnv,
   { user }: InvitationSender,
-  invitation: { to: string; name: string; language: string | null; link: string; days: number },
+  invitation: { to: string; programId: number; name: string; language: string | null; link: string; days: number },
 ): Promise<void> {
-  const { to, name, link, days } = invitation
+  const { to, programId, name, link, days } = invitation
   const texts = createTexts(mails, chooseLanguage([invitation.language]))
   const { t, language } = texts
   await sendMail(db, env, {
     to,
-    sender: name,
+    sender: await readSender(db, programId),
     language,
     button: t('Open the page'),
     subject: t('Become a partner of {name}', { name }),

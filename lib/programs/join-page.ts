@@ -1,13 +1,18 @@
 import { type Expression, type InferResult, sql } from 'kysely'
+import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import * as z from 'zod/mini'
 import { refuse } from '../constraints.ts'
+import { brandOf } from '../brand.ts'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import { rulesForEverybody } from './commission-rules.ts'
 
 /** The public page of a program for applications, /join/<slug>: its text and its questions. */
 
 export const maxQuestions = 10
+/** The maximum number of questions that the page answers. */
+export const maxAnswers = 20
 export const questionTypes = ['short', 'long'] as const
 
 /** The maximum number of characters of an answer, by the type of its question. */
@@ -36,20 +41,6 @@ function plainLine(length: number) {
   return plainText(length).check(z.refine((text) => !/[\n\t]/.test(text), 'must be one line'))
 }
 
-const logoRule = 'must be the https:// address of an image'
-
-/**
- * The address of an image. Its host appears in a header, so it must be a plain ASCII host, and the address must have no user name. The page
- * loads images from the program's own host, so that this origin never serves uploaded files.
- */
-const logoAddress = z.string().check(
-  z.trim(),
-  z.overwrite((text) => (URL.canParse(text) ? new URL(text).href : text)),
-  z.refine((text) => URL.canParse(text), logoRule),
-  z.maxLength(1000, logoRule),
-  z.regex(/^https:\/\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?\/[!-~]*$/, logoRule),
-)
-
 const slugRule = 'must be 3 to 60 lowercase letters and digits, with single hyphens between them'
 
 const joinQuestion = z.strictObject({
@@ -59,6 +50,13 @@ const joinQuestion = z.strictObject({
 })
 type JoinQuestion = z.output<typeof joinQuestion>
 
+/** A question that the page answers. */
+const joinAnswer = z.strictObject({
+  question: plainLine(200).check(z.minLength(1)),
+  answer: plainText(2000).check(z.minLength(1)),
+})
+type JoinAnswer = z.output<typeof joinAnswer>
+
 /** The settings of the page. Missing ones stay unchanged. */
 export const joinPageChanges = z.strictObject({
   slug: z.optional(z.string().check(z.regex(/^(?=.{3,60}$)[a-z0-9]+(-[a-z0-9]+)*$/, slugRule))),
@@ -66,8 +64,12 @@ export const joinPageChanges = z.strictObject({
   approves_at_once: z.optional(z.boolean()),
   /** Whether the page shows the program's figures. */
   shows_numbers: z.optional(z.boolean()),
+  headline: z.optional(z.nullable(plainLine(120).check(z.minLength(1)))),
   intro: z.optional(z.nullable(plainText(5000))),
-  logo_url: z.optional(z.nullable(logoAddress)),
+  /** Whether the page shows the commission for everybody, the attribution window, the hold period and the smallest payout. */
+  shows_terms: z.optional(z.boolean()),
+  shows_calculator: z.optional(z.boolean()),
+  faq: z.optional(z.array(joinAnswer).check(z.maxLength(maxAnswers))),
   questions: z.optional(
     z.array(joinQuestion).check(
       z.maxLength(maxQuestions),
@@ -103,12 +105,27 @@ function pagesStatement() {
     .leftJoin('program_hosts as h', (join) =>
       join.onRef('h.program_id', '=', 'g.id').on('h.verified_at', 'is not', null),
     )
-    .select(['g.id as program_id', 'g.name as program_name', 'g.language', 'j.slug', 'j.intro', 'j.logo_url', 'h.host'])
+    .select(['g.id as program_id', 'g.name as program_name', 'g.language', 'j.slug', 'j.headline', 'j.intro', 'h.host'])
+    .select(['g.currency', 'g.commission_bp', 'g.commission_duration_months', 'g.lead_commission_cents'])
+    .select(['g.cookie_window_days', 'g.hold_days'])
     .select(['j.terms_version', 't.text as terms', 't.created_at as terms_since'])
     .select((eb) => [
       eb.fn.coalesce('j.is_open', eb.lit(false)).as('is_open'),
       eb.fn.coalesce('j.approves_at_once', eb.lit(false)).as('approves_at_once'),
       eb.fn.coalesce('j.shows_numbers', eb.lit(false)).as('shows_numbers'),
+      eb.fn.coalesce('j.shows_terms', eb.lit(true)).as('shows_terms'),
+      eb.fn.coalesce('j.shows_calculator', eb.lit(true)).as('shows_calculator'),
+      sql<JoinAnswer[]>`coalesce(j.faq, '[]')`.as('faq'),
+      jsonObjectFrom(brandOf(eb.ref('g.id')))
+        .$notNull()
+        .as('brand'),
+      jsonArrayFrom(rulesForEverybody(eb.ref('g.id'))).as('rules'),
+      eb
+        .selectFrom('minimum_payouts as m')
+        .select('m.minimum_payout_cents')
+        .whereRef('m.program_id', '=', 'g.id')
+        .whereRef('m.currency', '=', 'g.currency')
+        .as('minimum_payout_cents'),
       eb.fn.coalesce('j.version', eb.lit(0)).as('version'),
       sql<JoinQuestion[]>`coalesce(j.questions, '[]')`.as('questions'),
       eb.fn.coalesce('t.self_billing', eb.lit(false)).as('self_billing'),

@@ -1,6 +1,8 @@
 import { type Expression, expressionBuilder, type ExpressionBuilder, sql } from 'kysely'
+import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import { rolesWith } from '../access/roles.ts'
 import { hashToken, newToken } from '../access/tokens.ts'
+import { brandOf } from '../brand.ts'
 import { refuse } from '../constraints.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
@@ -126,6 +128,11 @@ export async function findPartnerInvitation(db: Database, token: string) {
       .selectFrom('partner_invitations as i')
       .innerJoin('programs as g', 'g.id', 'i.program_id')
       .select(['g.name as program_name', 'g.language', 'i.email'])
+      .select((eb) =>
+        jsonObjectFrom(brandOf(eb.ref('g.id')))
+          .$notNull()
+          .as('brand'),
+      )
       .where('i.token_hash', '=', await hashToken(token))
       .where((eb) => holds(eb)),
   )

@@ -1,8 +1,7 @@
-import { type InferResult, sql } from 'kysely'
+import type { InferResult } from 'kysely'
 import * as z from 'zod/mini'
-import { generateApiKey, type KeyScope } from '../access/api-keys.ts'
 import { countAttempts, daySeconds } from '../access/attempts.ts'
-import { type Database, hexBytes } from '../database.ts'
+import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { asciiHost } from '../hosts.ts'
@@ -83,12 +82,17 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   review_rules: reviewRules.filter((rule) => rule !== 'paid_ads'),
 }
 
-/** Creates a program in a workspace and returns its id. */
-export async function createProgram(db: Database, workspaceId: string, settings: ProgramSettings): Promise<number> {
+/** Creates a program in a workspace and returns its id. In shadow mode, it credits nothing. */
+export async function createProgram(
+  db: Database,
+  workspaceId: string,
+  settings: ProgramSettings,
+  { inShadowMode = false }: { inShadowMode?: boolean } = {},
+): Promise<number> {
   const [created] = await db.query(
     kysely
       .insertInto('programs')
-      .values({ workspace_id: workspaceId, ...settings })
+      .values({ workspace_id: workspaceId, ...settings, ...(inShadowMode && { shadow_since: now }) })
       .returning('id'),
   )
   if (!created) throw new Error('the database returned no program')
@@ -102,46 +106,6 @@ export async function countNewProgram(db: Database, userId: string): Promise<voi
   const key = `new programs of ${userId}`
   if (((await countAttempts(db, [key], daySeconds)).get(key) ?? 0) <= mostNewPerDay) return
   throw new ApiError('rate_limited', `You created ${mostNewPerDay} programs today. Continue tomorrow.`)
-}
-
-/** Creates a program in a workspace with its first API key, which is not stored and cannot be shown again. */
-export async function startProgram(
-  db: Database,
-  workspaceId: string,
-  settings: ProgramSettings,
-  {
-    scopes,
-    createdBy,
-    inShadowMode = false,
-  }: { scopes: readonly KeyScope[]; createdBy: string; inShadowMode?: boolean },
-): Promise<{ programId: number; apiKey: string }> {
-  const { key, keyHash, hint } = await generateApiKey()
-  const [created] = await db.query(
-    kysely
-      .with('created', (cte) =>
-        cte
-          .insertInto('programs')
-          .values({ workspace_id: workspaceId, ...settings, ...(inShadowMode && { shadow_since: now }) })
-          .returning('id'),
-      )
-      .insertInto('api_keys')
-      .columns(['program_id', 'key_hash', 'name', 'hint', 'scopes', 'created_by'])
-      .expression((eb) =>
-        eb
-          .selectFrom('created')
-          .select((program) => [
-            'created.id',
-            program.val(hexBytes(keyHash)).as('key_hash'),
-            program.val('server').as('name'),
-            program.val(hint).as('hint'),
-            sql<string[]>`${[...scopes]}::text[]`.as('scopes'),
-            program.val(createdBy).as('created_by'),
-          ]),
-      )
-      .returning('program_id'),
-  )
-  if (!created) throw new Error('the database returned no program')
-  return { programId: created.program_id, apiKey: key }
 }
 
 /** Changes a program's settings. Existing commissions keep their rate and hold period. */

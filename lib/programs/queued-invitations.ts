@@ -130,7 +130,7 @@ async function sendOne(
   const user = { id: senderId, name: sender, email: senderEmail, emailVerified: true }
   const link = `${env.BASE_URL}/partner-invitation?token=${token}`
   try {
-    await mailPartnerInvitation(db, env, { workspaceId, user }, { to, name, language, link, days: 14 })
+    await mailPartnerInvitation(db, env, { workspaceId, user }, { to, programId, name, language, link, days: 14 })
   } catch {
     // `sendMail` logs a refused mail.
     return false

@@ -167,6 +167,9 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
     await advertiser.getByLabel('Program name').fill(way.name)
     await advertiser.getByLabel('Domain of your site').fill('shop.example.com')
     await advertiser.getByRole('button', { name: 'Create program' }).click()
+    for (let skipped = 0; skipped < 3; skipped++)
+      await advertiser.getByRole('link', { name: 'Skip', exact: true }).click()
+    await advertiser.getByRole('button', { name: 'Show the command with a new key' }).click()
     const shown = async (label: string) =>
       (await advertiser.getByLabel(label, { exact: true }).textContent())?.trim() ?? ''
     const command = await shown('set-up command')

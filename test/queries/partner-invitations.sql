@@ -24,7 +24,14 @@ order by "i"."id" desc
 limit $4;
 
 -- findPartnerInvitation
-select "g"."name" as "program_name", "g"."language", "i"."email"
+select "g"."name" as "program_name", "g"."language", "i"."email", (
+  select to_json(obj)
+  from (
+    select coalesce("b"."portal_name", "o"."name") as "name", "b"."color", case when b.logo is not null then
+  concat('/assets/logo-', b.program_id, '-', b.logo_hash, '.', b.logo_type) end as "logo"
+    from "programs" as "o"
+    left join "program_brands" as "b" on "b"."program_id" = "o"."id"
+    where "o"."id" = "g"."id") as obj) as "brand"
 from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
 where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (

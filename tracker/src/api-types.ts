@@ -496,10 +496,16 @@ export interface ApiOperations {
       approves_at_once?: boolean | undefined
       /** Whether the page shows the median time from a sale to its payout and the share of reversed commissions. Each figure needs 30 commissions. */
       shows_numbers?: boolean | undefined
+      /** Replaces “Become a partner of …”. At most 120 characters. */
+      headline?: string | null | undefined
       /** Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item. */
       intro?: string | null | undefined
-      /** The `https://` address of an image. Visitors load it from that address. */
-      logo_url?: string | null | undefined
+      /** Whether the page shows the commission for everybody, the attribution window, the hold period and the smallest payout. */
+      shows_terms?: boolean | undefined
+      /** Whether the page computes what a number of sales earns. */
+      shows_calculator?: boolean | undefined
+      /** At most twenty questions that the page answers. */
+      faq?: { question: string; answer: string }[] | undefined
       /** At most ten questions in addition to name and address. `short` answers have up to 300 characters, `long` ones up to 3,000. */
       questions?: { label: string; type?: 'short' | 'long' | undefined; required?: boolean | undefined }[] | undefined
       /** The terms that applicants accept. If the text changes, it gets the next `terms_version`. Each application keeps the version that the applicant accepted. */
@@ -515,8 +521,11 @@ export interface ApiOperations {
         is_open: boolean
         approves_at_once: boolean
         shows_numbers: boolean
+        headline: string | null
         intro: string | null
-        logo_url: string | null
+        shows_terms: boolean
+        shows_calculator: boolean
+        faq: { question: string; answer: string }[]
         questions: { label: string; type: 'short' | 'long'; required: boolean }[]
         terms: string | null
         terms_version: number | null
@@ -537,8 +546,11 @@ export interface ApiOperations {
         is_open: boolean
         approves_at_once: boolean
         shows_numbers: boolean
+        headline: string | null
         intro: string | null
-        logo_url: string | null
+        shows_terms: boolean
+        shows_calculator: boolean
+        faq: { question: string; answer: string }[]
         questions: { label: string; type: 'short' | 'long'; required: boolean }[]
         terms: string | null
         terms_version: number | null

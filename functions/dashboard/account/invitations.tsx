@@ -88,7 +88,10 @@ pages.post('/invitation', requireViewer, async (c) => {
 
 pages.get('/partner-invitation', async (c) => {
   const invitation = await findPartnerInvitation(c.get('db'), tokenInQuery(c))
-  if (invitation) c.set('texts', textsIn(languageOf(c, invitation.language)))
+  if (invitation) {
+    c.set('texts', textsIn(languageOf(c, invitation.language)))
+    c.set('brand', invitation.brand)
+  }
   const { t } = c.get('texts')
   return renderInvitation(
     c,

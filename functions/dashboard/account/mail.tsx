@@ -8,6 +8,7 @@ import {
   readUnsubscription,
   retryAddress,
   saveMailChoices,
+  stopPayeeMails,
   topicWords,
 } from '../../../lib/notifications/mail-choices.ts'
 import { tokenInQuery } from '../components/address.ts'
@@ -108,42 +109,51 @@ pages.post(`${address}/retry`, requireViewer, async (c) => {
 // Needs no session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
 pages.get(unsubscribePath, async (c) => {
   const token = tokenInQuery(c)
-  const { topics } = await readUnsubscription(c.env, token)
+  const stopped = await readUnsubscription(c.env, token)
   return c.render(
     <PlainPage title="Stop these e-mails">
       <p>You will no longer get e-mails about this:</p>
-      <Topics topics={topics} />
+      <Stopped of={stopped} />
       <PostButton
         action={`${unsubscribePath}?token=${encodeURIComponent(token)}`}
         class="primary"
         text="Stop these e-mails"
       />
-      <p class="small muted">
-        The dashboard still shows these notifications. To choose for each kind, <a href={address}>sign in</a>.
-      </p>
+      {'topics' in stopped && (
+        <p class="small muted">
+          The dashboard still shows these notifications. To choose for each kind, <a href={address}>sign in</a>.
+        </p>
+      )}
     </PlainPage>,
   )
 })
 
 // Mail programs post this with one click (RFC 8058). The token identifies the person and the mails. It allows nothing else.
 pages.post(unsubscribePath, async (c) => {
-  const { userId, topics } = await readUnsubscription(c.env, tokenInQuery(c))
-  await saveMailChoices(c.get('db'), userId, Object.fromEntries(topics.map((topic) => [topic, 'never'])))
+  const stopped = await readUnsubscription(c.env, tokenInQuery(c))
+  if ('email' in stopped) await stopPayeeMails(c.get('db'), stopped.email)
+  else {
+    const choices = Object.fromEntries(stopped.topics.map((topic) => [topic, 'never']))
+    await saveMailChoices(c.get('db'), stopped.userId, choices)
+  }
   return c.render(
     <PlainPage title="The e-mails are stopped">
       <p>You no longer get e-mails about this:</p>
-      <Topics topics={topics} />
-      <p>
-        <a href={address}>Choose your e-mails</a>
-      </p>
+      <Stopped of={stopped} />
+      {'topics' in stopped && (
+        <p>
+          <a href={address}>Choose your e-mails</a>
+        </p>
+      )}
     </PlainPage>,
   )
 })
 
-function Topics({ topics }: { topics: MailTopic[] }) {
+function Stopped({ of }: { of: Awaited<ReturnType<typeof readUnsubscription>> }) {
+  const names = 'email' in of ? [`Payouts to ${of.email}`] : of.topics.map((topic) => topicWords[topic].name)
   return (
     <p>
-      <strong>{topics.map((topic) => topicWords[topic].name).join(', ')}</strong>
+      <strong>{names.join(', ')}</strong>
     </p>
   )
 }

@@ -7,6 +7,7 @@ import { languages } from '../../../lib/languages.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { proxyPath } from '../../../lib/programs/proxy-path.ts'
 import { assets } from './assets.ts'
+import { BrandHead, BrandName, ServiceName, useBrand } from './brand.tsx'
 import { PostButton } from './fields.tsx'
 import { Card, Heading } from './blocks.tsx'
 import { FlashMessage, takeFlash } from './flash.tsx'
@@ -28,8 +29,6 @@ import type { ProgramContext } from './page.ts'
 import { RequestContext, useRequest } from './request.ts'
 import { bdi, Text, useTexts } from './text.tsx'
 
-const productName = 'Partner Tracking'
-
 function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<PageProps, 'title' | 'refreshSeconds'>>) {
   const { language } = useTexts()
   return (
@@ -38,10 +37,9 @@ function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<Pa
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
-        <title>{`${title} · ${productName}`}</title>
         <link rel="preload" href={assets.font.path} as="font" type="font/woff2" crossorigin="anonymous" />
         <link rel="stylesheet" href={assets.style.path} />
-        <link rel="icon" href={assets.icon.path} type="image/svg+xml" />
+        <BrandHead title={title} />
         <script src={assets.script.path} defer></script>
         {refreshSeconds !== undefined && (
           <noscript>
@@ -88,27 +86,6 @@ function Drawer() {
   )
 }
 
-function Brand() {
-  return (
-    <a class="brand" href="/">
-      <svg
-        viewBox="0 0 24 24"
-        aria-hidden="true"
-        fill="none"
-        stroke="currentColor"
-        stroke-width="2.2"
-        stroke-linecap="round"
-      >
-        <circle cx="6" cy="12" r="3.2" />
-        <circle cx="18" cy="5.5" r="2.4" />
-        <circle cx="18" cy="18.5" r="2.4" />
-        <path d="M9 10.4 15.8 6.7M9 13.6l6.8 3.7" />
-      </svg>
-      {productName}
-    </a>
-  )
-}
-
 /** Renders a page. A page is one of the `…Page` components. */
 export async function renderPage(c: Context, page: Child): Promise<Response> {
   const document = await html`<!doctype html>${(
@@ -136,19 +113,21 @@ interface FramedPageProps extends PageProps {
   current?: string
 }
 
-/** A card without navigation: sign-in, invitations, errors. `below` is shown under the card. */
+/** A card without navigation: sign-in, invitations, errors. `below` is shown under the card. A wide page has room for two columns. */
 export function PlainPage({
   title,
   heading = title,
   below,
+  isWide,
   children,
-}: PropsWithChildren<PageProps & { below?: Child }>) {
+}: PropsWithChildren<PageProps & { below?: Child; isWide?: boolean }>) {
   const { t } = useTexts()
+  const isForPartners = useBrand() !== undefined
   return (
     <Document title={title}>
-      <div class="centre">
+      <div class={isWide ? 'centre wide' : 'centre'}>
         <header>
-          <Brand />
+          <BrandName {...(!isForPartners && { home: '/' })} />
         </header>
         <main class="stack" id="main">
           <FlashMessage flash={takeFlash(useRequest())} />
@@ -163,7 +142,13 @@ export function PlainPage({
           {below}
         </main>
         <footer class="small">
-          <a href="/docs">{t('Documentation')}</a> · <a href="/api/v1/reference">{t('API reference')}</a>
+          {isForPartners ? (
+            <ServiceName />
+          ) : (
+            <>
+              <a href="/docs">{t('Documentation')}</a> · <a href="/api/v1/reference">{t('API reference')}</a>
+            </>
+          )}
         </footer>
       </div>
     </Document>
@@ -203,6 +188,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
   const { title, heading = title, lead, actions, current, refreshSeconds, children } = props
   const { viewer, label, groups, aside, banner, dialog } = props
   const c = useRequest()
+  const brand = useBrand()
   return (
     <Document title={title} refreshSeconds={refreshSeconds}>
       <a class="skip" href="#main">
@@ -211,7 +197,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
       <div class="frame">
         <aside>
           <div class="row apart">
-            <Brand />
+            <BrandName home={brand ? '/partner' : '/'} />
             <Switcher viewer={viewer} label={label} />
             {aside}
           </div>
@@ -227,6 +213,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
             </Heading>
           )}
           {children}
+          {brand && <ServiceName />}
         </main>
       </div>
       {dialog}

@@ -16,6 +16,7 @@ import type { RelayEnv } from '../../../lib/notifications/outbox.ts'
 import type { WebhookSecretEnv } from '../../../lib/notifications/webhook-secrets.ts'
 import type { ImportEnv } from '../../../lib/moving/read-service.ts'
 import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
+import type { Brand } from '../../../lib/brand.ts'
 import type { ProgramOfHost } from '../../../lib/programs/hosts.ts'
 import type { RefusedVariables } from './form.ts'
 import type { PageTexts } from './text.tsx'
@@ -35,8 +36,10 @@ interface Variables extends RefusedVariables {
   texts: PageTexts
   /** Set if the request came to a program's own host. */
   host?: ProgramOfHost
-  /** Resources that a page loads from other hosts: an image, and the script of the challenge. */
-  loads?: { image?: string; isChallenged?: boolean }
+  /** The brand of a page for partners. */
+  brand?: Brand
+  /** Whether the page loads the script of the challenge. */
+  isChallenged?: boolean
 }
 
 interface PageEnv<More = object> {

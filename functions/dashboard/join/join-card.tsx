@@ -1,9 +1,12 @@
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
+import { maxAmountCents, majorUnits } from '../../../lib/money.ts'
+import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
 import { answerLengths, type JoinPage, selfBillingClause } from '../../../lib/programs/join-page.ts'
 import { Card, Facts } from '../components/blocks.tsx'
 import { Field, FieldError, Form, Hidden } from '../components/fields.tsx'
 import { useForm } from '../components/form.ts'
 import { type PageTexts, useTexts } from '../components/text.tsx'
+import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 import { PlainText } from './plain-text.tsx'
 
 interface JoinCardProps {
@@ -16,11 +19,120 @@ interface JoinCardProps {
   siteKey?: string | undefined
 }
 
-/** The public join card of a program: its text, its questions and its terms. */
-export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
-  const { program_name: name, logo_url: logo, intro, questions, terms, self_billing: bills, version } = page
+/** The heading and the title of a join page. */
+export function titleOf({ headline, program_name: name }: JoinPage, { t }: PageTexts): string {
+  return headline ?? t('Become a partner of {name}', { name })
+}
+
+/** The public join page of a program: its text, its terms, a calculator, the form to apply, and answers. */
+export function JoinCards({ calculated = {}, ...form }: JoinCardProps & { calculated?: Record<string, string> }) {
+  const { page } = form
   const texts = useTexts()
   const { t } = texts
+  return (
+    <div class="join">
+      <section class="about stack">
+        <h1 dir="auto">{titleOf(page, texts)}</h1>
+        {page.intro !== null && <PlainText text={page.intro} />}
+        {page.shows_terms && <Rate page={page} />}
+        {page.numbers !== null && <Facts facts={factsOf(page.numbers, texts)} />}
+      </section>
+      <Card title={t('Apply')}>
+        <Application {...form} />
+      </Card>
+      {page.shows_calculator && <Calculator page={page} typed={calculated} />}
+      {page.faq.length > 0 && (
+        <section class="stack">
+          <h2>{t('Questions and answers')}</h2>
+          {page.faq.map(({ question, answer }) => (
+            <details class="more">
+              <summary>
+                <bdi>{question}</bdi>
+              </summary>
+              <PlainText text={answer} />
+            </details>
+          ))}
+        </section>
+      )}
+    </div>
+  )
+}
+
+/** The commission of a new partner and its rules. */
+function Rate({ page }: { page: JoinPage }) {
+  const texts = useTexts()
+  const { t, money } = texts
+  const [first = '', ...others] = termsOfPartner(page, page.rules, texts)
+  const { minimum_payout_cents: minimum } = page
+  return (
+    <section class="stack tight" aria-label={t('What you earn')}>
+      <p class="rate">{first}</p>
+      {others.map((terms) => (
+        <p>{terms}</p>
+      ))}
+      <Facts
+        facts={{
+          [t('A visitor counts as yours after a click for')]: t('{count} days', { count: page.cookie_window_days }),
+          [t('Hold period of a commission')]:
+            page.hold_days === 0 ? null : t('{count} days', { count: page.hold_days }),
+          [t('Smallest payout')]: minimum === null ? null : money(minimum, page.currency),
+        }}
+      />
+    </section>
+  )
+}
+
+const mostSales = 100_000
+/** The sale that the calculator starts with, in minor units: 50.00 of usd. */
+const usualSaleCents = 5000
+const usualSales = 10
+
+/** Computes the earnings of a month from typed numbers. It works without a script, because it is a form that loads the page again. */
+function Calculator({ page, typed }: { page: JoinPage; typed: Record<string, string> }) {
+  const { t, money } = useTexts()
+  const { currency } = page
+  const terms = page.rules.find((rule) => !rule.product_id && !rule.sale_type) ?? page
+  const fixed = 'commission_fixed_cents' in terms ? terms.commission_fixed_cents : 0
+  if (terms.commission_bp + fixed === 0) return null
+  const { sales: count = String(usualSales), sale = String(majorUnits(usualSaleCents, currency)) } = typed
+  const [sales, cents] = [decimalToInteger(count, 0), smallestUnits(sale, currency)]
+  const isValid = sales >= 1 && sales <= mostSales && cents >= 1 && cents <= maxAmountCents
+  const monthly = sales * (Math.round((cents * terms.commission_bp) / 10_000) + fixed)
+  return (
+    <Card title={t('What could you earn?')} id="calculator">
+      <form method="get" action="#calculator" class="row end">
+        <Field name="sales" label={t('Sales a month')} inputmode="numeric" value={count} maxlength={6} required />
+        <Field
+          name="sale"
+          label={t('Average sale ({currency})', { currency: currency.toUpperCase() })}
+          inputmode="decimal"
+          value={sale}
+          maxlength={15}
+          required
+        />
+        <button type="submit">{t('Calculate')}</button>
+      </form>
+      {isValid ? (
+        <p>
+          <strong class="rate">{t('{amount} a month', { amount: money(monthly, currency) })}</strong>
+          <br />
+          <span class="muted small">
+            {t('That is {amount} a year, if nobody returns anything.', { amount: money(monthly * 12, currency) })}
+          </span>
+        </p>
+      ) : (
+        <p class="small bad" role="alert">
+          {t('Enter a number of sales up to 100,000, and an amount above zero.')}
+        </p>
+      )}
+    </Card>
+  )
+}
+
+/** The form to apply. The preview has no address to send it to. */
+function Application({ page, action, applicant, siteKey }: JoinCardProps) {
+  const { questions, terms, self_billing: bills, version } = page
+  const { t } = useTexts()
   const fields = (
     <>
       <Hidden fields={{ version: String(version) }} />
@@ -63,27 +175,17 @@ export function JoinCard({ page, action, applicant, siteKey }: JoinCardProps) {
       )}
     </>
   )
-  return (
-    <Card>
-      {logo !== null && (
-        <img class="logo" src={logo} alt="" referrerpolicy="no-referrer" decoding="async" height="64" />
-      )}
-      <h1 dir="auto">{t('Become a partner of {name}', { name })}</h1>
-      {intro !== null && <PlainText text={intro} />}
-      {page.numbers !== null && <Facts facts={factsOf(page.numbers, texts)} />}
-      {action === undefined ? (
-        <div class="stack">
-          {fields}
-          <button type="button" class="primary wide-button" disabled>
-            {t('Apply')}
-          </button>
-        </div>
-      ) : (
-        <Form action={action} submit={t('Apply')} layout="wide">
-          {fields}
-        </Form>
-      )}
-    </Card>
+  return action === undefined ? (
+    <div class="stack">
+      {fields}
+      <button type="button" class="primary wide-button" disabled>
+        {t('Apply')}
+      </button>
+    </div>
+  ) : (
+    <Form action={action} submit={t('Apply')} layout="wide">
+      {fields}
+    </Form>
   )
 }
 

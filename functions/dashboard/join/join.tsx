@@ -26,7 +26,7 @@ import { form, FormRefusal, optionalText, refuseForm } from '../components/form.
 import { PlainPage } from '../components/layout.tsx'
 import { createPages, languageOf, type PageContext } from '../components/page.ts'
 import { bdi, type PageTexts, Text, textsIn, useTexts } from '../components/text.tsx'
-import { JoinCard } from './join-card.tsx'
+import { JoinCards, titleOf } from './join-card.tsx'
 import { Answers, PlainText } from './plain-text.tsx'
 
 /** The public page for applications to a program, and the page that the confirmation link opens. */
@@ -50,6 +50,7 @@ async function pageOf(c: PageContext) {
   const page = await findJoinPage(c.get('db'), c.req.param('slug') ?? host?.slug ?? '')
   if (!page || (host && host.program_id !== page.program_id)) throw new ApiError('not_found', noPage)
   c.set('texts', textsIn(languageOf(c, page.language)))
+  c.set('brand', page.brand)
   return page
 }
 
@@ -70,10 +71,16 @@ pages.get('/join/:slug', async (c) => {
 
 async function renderJoinPage(c: PageContext, page: JoinPage) {
   const siteKey = c.env.TURNSTILE_SITE_KEY || undefined
-  c.set('loads', { ...(page.logo_url !== null && { image: page.logo_url }), isChallenged: siteKey !== undefined })
+  c.set('isChallenged', siteKey !== undefined)
   return c.render(
-    <PlainPage title={c.get('texts').t('Become a partner of {name}', { name: page.program_name })} heading={null}>
-      <JoinCard page={page} action={`/join/${page.slug}`} applicant={applicantOf(c)} siteKey={siteKey} />
+    <PlainPage title={titleOf(page, c.get('texts'))} heading={null} isWide>
+      <JoinCards
+        page={page}
+        action={`/join/${page.slug}`}
+        applicant={applicantOf(c)}
+        siteKey={siteKey}
+        calculated={c.req.query()}
+      />
     </PlainPage>,
   )
 }
@@ -184,7 +191,10 @@ function ownOutcome({ outcome, againAt }: Applied, name: string, { t, day }: Pag
 pages.get('/application', async (c) => {
   const token = tokenInQuery(c)
   const application = await applicationOf(c, token)
-  if (application) c.set('texts', textsIn(languageOf(c, application.language)))
+  if (application) {
+    c.set('texts', textsIn(languageOf(c, application.language)))
+    c.set('brand', application.brand)
+  }
   const { t } = c.get('texts')
   return c.render(
     <PlainPage title={t('Your application')} heading={null}>

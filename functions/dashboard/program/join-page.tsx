@@ -9,39 +9,43 @@ import {
   addressOfPage,
   changeJoinPage,
   type JoinPage,
+  type JoinPageChanges,
   joinPageChanges,
+  maxAnswers,
   maxQuestions,
   readJoinPage,
 } from '../../../lib/programs/join-page.ts'
 import { Card, Copy, LinkButton } from '../components/blocks.tsx'
-import { Field, Form } from '../components/fields.tsx'
+import { Field, Form, Problem } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
-import { form, FormRefusal, optionalText } from '../components/form.ts'
+import { form, FormContext, FormRefusal, optionalText, useFormOf } from '../components/form.ts'
 import { Day } from '../components/format.tsx'
-import { PlainPage, ProgramPage } from '../components/layout.tsx'
+import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type DashboardEnv, type ProgramContext, requireProgram } from '../components/page.ts'
-import { JoinCard } from '../join/join-card.tsx'
+import { JoinCards } from '../join/join-card.tsx'
 
 /** The settings of a program's join page, and a preview of it. */
 export const pages = createProgramPages()
 
 const pathIn = (c: ProgramContext) => `/programs/${c.get('program').id}/join-page`
 
-pages.get('/join-page', requireProgram('program:update'), async (c) => {
+pages.get('/join-page', requireProgram('program:update'), async (c) =>
+  renderEditor(c, await readJoinPage(c.get('db'), c.get('program').id)),
+)
+
+/** Renders the editor next to the page that it makes. `isDraft` is true if the page isn't saved yet. */
+async function renderEditor(c: ProgramContext, page: JoinPage, isDraft = false) {
   const program = c.get('program')
-  const [page, host] = await Promise.all([readJoinPage(c.get('db'), program.id), readHost(c.get('db'), program.id)])
+  const host = await readHost(c.get('db'), program.id)
   return c.render(
     <ProgramPage
       title="Join page"
       current="/applications"
       lead="A public page for people who want to apply as partners."
       actions={
-        <>
-          <LinkButton href={`${pathIn(c)}/preview`} text="Preview" />
-          {may(program.roles, 'partner:list') && (
-            <LinkButton href={`/programs/${program.id}/applications`} text="Applications" />
-          )}
-        </>
+        may(program.roles, 'partner:list') && (
+          <LinkButton href={`/programs/${program.id}/applications`} text="Applications" />
+        )
       }
     >
       <Card title="Address">
@@ -51,13 +55,36 @@ pages.get('/join-page', requireProgram('program:update'), async (c) => {
           <p class="muted">The page is closed. Nobody sees it until you open it below.</p>
         )}
       </Card>
-      <Settings action={pathIn(c)} page={page} />
+      <div class="editor">
+        <Settings action={pathIn(c)} page={page} />
+        <Preview page={page} isDraft={isDraft} />
+      </div>
       {c.env.PROGRAM_HOSTS === 'on' && (
         <OwnDomain address={`${pathIn(c)}/host`} programId={program.id} host={host} baseUrl={c.env.BASE_URL} />
       )}
     </ProgramPage>,
   )
-})
+}
+
+/** The page as visitors see it, in the colors of its program. Its form is disabled. */
+function Preview({ page, isDraft }: { page: JoinPage; isDraft: boolean }) {
+  const { color, logo, name } = page.brand
+  return (
+    <section class="card preview stack" id="preview" aria-label="Preview" tabindex={0}>
+      {color !== null && <link rel="stylesheet" href={`/assets/brand-${color.slice(1)}-preview.css`} />}
+      <p class="message warn small">
+        {isDraft ? 'Preview of your changes. They are not saved yet.' : 'Preview of the saved page.'}
+      </p>
+      <p class="brand">
+        {logo !== null && <img class="logo" src={logo} alt="" decoding="async" />}
+        <bdi>{name}</bdi>
+      </p>
+      <fieldset disabled class="bare">
+        <JoinCards page={page} />
+      </fieldset>
+    </section>
+  )
+}
 
 interface OwnDomainProps {
   address: string
@@ -159,9 +186,20 @@ pages.post('/join-page/host/check', requireProgram('program:update'), requireHos
 
 function Settings({ action, page }: { action: string; page: JoinPage }) {
   const rows = Math.min(page.questions.length + 2, maxQuestions)
+  const answers = Math.min(page.faq.length + 2, maxAnswers)
   return (
-    <Card title="Settings">
-      <Form action={action} submit="Save">
+    <FormContext.Provider value={useFormOf(action)}>
+      <form method="post" action={action} class="card stack">
+        <h2>Settings</h2>
+        <Problem />
+        <div class="row">
+          <button type="submit" class="primary">
+            Save
+          </button>
+          <button type="submit" name="preview" value="yes" formaction={`${action}#preview`}>
+            Show preview
+          </button>
+        </div>
         <Field
           name="is_open"
           label="The page"
@@ -184,10 +222,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
         <Field
           name="shows_numbers"
           label="Your figures"
-          options={[
-            ['no', 'Hidden'],
-            ['yes', 'Shown on the page'],
-          ]}
+          options={shownOrHidden}
           value={page.shows_numbers ? 'yes' : 'no'}
           hint="The median time from a sale to its payout, and the share of commissions that were reversed. Each is computed from your last 1,000 commissions and appears once there are 30."
         />
@@ -199,14 +234,11 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           maxlength={60}
         />
         <Field
-          name="logo_url"
-          label="Logo address"
-          type="url"
-          inputmode="url"
-          placeholder="https://…"
-          value={page.logo_url ?? ''}
-          hint="An image that visitors load from your site."
-          maxlength={1000}
+          name="headline"
+          label="Headline"
+          value={page.headline ?? ''}
+          placeholder={`Become a partner of ${page.program_name}`}
+          maxlength={120}
         />
         <Field
           name="intro"
@@ -216,8 +248,29 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           value={page.intro ?? ''}
           hint="Plain text. An empty line starts a paragraph; lines that start with “- ” become a list."
         />
+        <Field
+          name="shows_terms"
+          label="Commission and rules"
+          options={shownOrHidden}
+          value={page.shows_terms ? 'yes' : 'no'}
+          hint="The commission for everybody, the attribution window, the hold period and the smallest payout."
+        />
+        <Field
+          name="shows_calculator"
+          label="Calculator"
+          options={shownOrHidden}
+          value={page.shows_calculator ? 'yes' : 'no'}
+          hint="Computes what a number of sales earns in a month."
+        />
         <fieldset class="stack">
-          <legend>Questions</legend>
+          <legend>Questions that you answer</legend>
+          {Array.from({ length: answers }, (_, index) => (
+            <AnswerFields index={index} answered={page.faq[index]} />
+          ))}
+          <p class="hint">At most twenty. Save to add rows. Clear a question to remove it.</p>
+        </fieldset>
+        <fieldset class="stack">
+          <legend>Questions to applicants</legend>
           {Array.from({ length: rows }, (_, index) => (
             <QuestionFields index={index} question={page.questions[index]} />
           ))}
@@ -225,6 +278,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
         </fieldset>
         <Field
           name="terms"
+          id="page-terms"
           label="Terms"
           rows={12}
           maxlength={30_000}
@@ -240,8 +294,29 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
             Version {page.terms_version}, since <Day at={page.terms_since} />.
           </p>
         )}
-      </Form>
-    </Card>
+      </form>
+    </FormContext.Provider>
+  )
+}
+
+const shownOrHidden = [
+  ['no', 'Hidden'],
+  ['yes', 'Shown on the page'],
+] as const
+
+function AnswerFields({ index, answered }: { index: number; answered: JoinPage['faq'][number] | undefined }) {
+  const name = `faq_${index}`
+  return (
+    <div class="stack tight">
+      <Field name={name} label={`Your question ${index + 1}`} maxlength={200} value={answered?.question ?? ''} />
+      <Field
+        name={`${name}_answer`}
+        label={`Your answer ${index + 1}`}
+        rows={2}
+        maxlength={2000}
+        value={answered?.answer ?? ''}
+      />
+    </div>
   )
 }
 
@@ -275,67 +350,72 @@ const settingsForm = z.looseObject({
   is_open: choice,
   approves_at_once: choice,
   shows_numbers: z.prefault(choice, 'no'),
+  shows_terms: z.prefault(choice, 'yes'),
+  shows_calculator: z.prefault(choice, 'yes'),
   slug: optionalText.check(z.trim()),
-  logo_url: optionalText.check(z.trim()),
+  headline: optionalText.check(z.trim()),
   intro: optionalText,
   terms: optionalText,
   self_billing: optionalText,
+  preview: z.optional(z.string()),
 })
 
-pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pathIn, 'slug'), async (c) => {
-  const { id: programId } = c.get('program')
-  const {
-    is_open: open,
-    approves_at_once: atOnce,
-    shows_numbers: shown,
-    slug,
-    logo_url: logo,
-    intro,
-    terms,
-    self_billing: bills,
-    ...fields
-  } = c.req.valid('form')
-  const rows = Array.from({ length: maxQuestions }, (_, index) => {
-    const [label, kind] = [fields[`question_${index}`], fields[`question_${index}_kind`]]
-    const [type = '', required] = typeof kind === 'string' ? kind.split(' ') : []
-    return { index, label: typeof label === 'string' ? label.trim() : '', type, required: required !== undefined }
+/** Reads the changes of a submitted editor. Throws the errors of its fields. */
+function changesIn(typed: z.output<typeof settingsForm>): JoinPageChanges {
+  const { slug, headline, intro, terms, self_billing: bills, ...fields } = typed
+  const textOf = (name: string) => {
+    const text = fields[name]
+    return typeof text === 'string' ? text.trim() : ''
+  }
+  const questions = Array.from({ length: maxQuestions }, (_, index) => {
+    const [type = '', required] = textOf(`question_${index}_kind`).split(' ')
+    return { index, label: textOf(`question_${index}`), type: type || 'short', required: required !== undefined }
   }).filter(({ label }) => label !== '')
+  const faq = Array.from({ length: maxAnswers }, (_, index) => ({
+    index,
+    question: textOf(`faq_${index}`),
+    answer: textOf(`faq_${index}_answer`),
+  })).filter(({ question }) => question !== '')
   const parsed = joinPageChanges.safeParse({
-    is_open: open === 'yes',
-    approves_at_once: atOnce === 'yes',
-    shows_numbers: shown === 'yes',
+    is_open: fields.is_open === 'yes',
+    approves_at_once: fields.approves_at_once === 'yes',
+    shows_numbers: fields.shows_numbers === 'yes',
+    shows_terms: fields.shows_terms === 'yes',
+    shows_calculator: fields.shows_calculator === 'yes',
     ...(slug !== '' && { slug }),
-    logo_url: logo || null,
+    headline: headline || null,
     intro: intro.trim() || null,
     terms: terms.trim() || null,
     self_billing: bills === 'yes',
-    questions: rows.map(({ label, type, required }) => ({ label, type: type || 'short', required })),
+    questions: questions.map(({ label, type, required }) => ({ label, type, required })),
+    faq: faq.map(({ question, answer }) => ({ question, answer })),
   })
-  if (!parsed.success) {
-    const errors = Object.fromEntries(
-      parsed.error.issues.map(({ path: [field, row], message }) => {
-        const question = typeof row === 'number' ? rows[row]?.index : rows[0]?.index
-        return [field === 'questions' ? `question_${question ?? 0}` : String(field), sentence(message)]
-      }),
-    )
-    throw new FormRefusal(errors)
+  if (parsed.success) return parsed.data
+  const errors = parsed.error.issues.map(({ path: [field, row, part], message }) => {
+    const place = typeof row === 'number' ? row : 0
+    if (field === 'questions') return [`question_${questions[place]?.index ?? 0}`, sentence(message)]
+    if (field !== 'faq') return [String(field), sentence(message)]
+    const name = `faq_${faq[place]?.index ?? 0}`
+    return part === 'answer' ? [`${name}_answer`, answerRule] : [name, sentence(message)]
+  })
+  throw new FormRefusal(Object.fromEntries(errors))
+}
+
+const answerRule = 'Answer the question, in up to 2,000 characters of plain text.'
+
+// With `preview`, the page shows the changes and keeps the form filled in, and nothing is stored.
+pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pathIn, 'slug'), async (c) => {
+  const typed = c.req.valid('form')
+  const changes = changesIn(typed)
+  if (typed.preview !== undefined) {
+    const page = await readJoinPage(c.get('db'), c.get('program').id)
+    const changed = Object.entries(changes).filter(([, value]) => value !== undefined)
+    c.header('Content-Location', pathIn(c))
+    return await renderEditor(c, { ...page, ...Object.fromEntries(changed) }, true)
   }
-  const { is_open: isOpen } = await changeJoinPage(c.get('db'), programId, parsed.data)
+  const { is_open: isOpen } = await changeJoinPage(c.get('db'), c.get('program').id, changes)
   return redirectWith(c, pathIn(c), isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed. Nobody sees it.')
 })
 
 /** Turns the rule of a field into a sentence. */
 const sentence = (rule: string) => (rule.startsWith('must') ? `This ${rule}.` : rule)
-
-pages.get('/join-page/preview', requireProgram('program:update'), async (c) => {
-  const page = await readJoinPage(c.get('db'), c.get('program').id)
-  if (page.logo_url !== null) c.set('loads', { image: page.logo_url })
-  return c.render(
-    <PlainPage title="Preview of the join page" heading={null}>
-      <p class="message warn">
-        This is a preview{page.is_open ? '' : ' of a closed page'}. <a href={pathIn(c)}>Back to its settings</a>
-      </p>
-      <JoinCard page={page} />
-    </PlainPage>,
-  )
-})

@@ -1,16 +1,16 @@
 import { may } from '../../../lib/access/roles.ts'
-import { findViewer, type Viewer } from '../../../lib/access/viewer.ts'
+import type { Viewer } from '../../../lib/access/viewer.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { countNewProgram, programDefaults, startProgram } from '../../../lib/programs/programs.ts'
+import { countNewProgram, createProgram, programDefaults } from '../../../lib/programs/programs.ts'
 import { createWorkspace } from '../../../lib/programs/workspaces.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, Form, optionsOf } from '../components/fields.tsx'
 import { emptyForm, form, FormContext, FormRefusal, useForm } from '../components/form.ts'
 import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
-import { scopesOf, setUpUses } from './api-keys.tsx'
-import { renderCheck } from './set-up-checks.tsx'
-import { newProgramForm, ProgramFields } from './program-form.tsx'
+import { newProgramForm, SiteFields } from './program-form.tsx'
+import { Progress } from './wizard.tsx'
+import { stepAddress } from './wizard-steps.ts'
 
 /** Creates a program. A person's first program also creates a workspace. */
 export const pages = createPages()
@@ -26,8 +26,9 @@ pages.get('/programs/new', requireViewer, (c) => {
     <AccountPage
       title="New program"
       heading={workspaces.length === 0 ? 'Welcome. Create your first program' : 'New program'}
-      lead="A program tracks the sales that partners bring to one site. You can change everything later."
+      lead="A program tracks the sales that partners bring to one site. You can change everything later, and skip every further step."
     >
+      <Progress current="program" />
       <Card>
         <Form action={newProgramPage} submit="Create program">
           {workspaces.length === 0 ? (
@@ -35,7 +36,7 @@ pages.get('/programs/new', requireViewer, (c) => {
           ) : (
             <Field name="workspace_id" label="Workspace" options={optionsOf(workspaces)} />
           )}
-          <ProgramFields settings={{ ...programDefaults, name: '', domain: '' }} />
+          <SiteFields settings={{ ...programDefaults, name: '', domain: '' }} />
           <Field
             name="start"
             label="Start"
@@ -45,7 +46,6 @@ pages.get('/programs/new', requireViewer, (c) => {
             ]}
             hint="In shadow mode, the program computes everything and credits nothing, so that you can compare both services."
           />
-          <Field name="key_scope" label="Permissions of the first API key" options={setUpUses} />
         </Form>
       </Card>
     </AccountPage>,
@@ -74,7 +74,7 @@ function CompanyField() {
 
 pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), async (c) => {
   const viewer = c.get('viewer')
-  const { workspace: company, workspace_id: selected, key_scope: use, start, ...settings } = c.req.valid('form')
+  const { workspace: company, workspace_id: selected, start, ...settings } = c.req.valid('form')
   const workspaces = ownWorkspaces(viewer)
   const chosen = selected ?? workspaces[0]?.id
   if (chosen === undefined && company === '') throw new FormRefusal(needsCompany)
@@ -84,13 +84,7 @@ pages.post(newProgramPage, requireViewer, form(newProgramForm, newProgramPage), 
   const db = c.get('db')
   await countNewProgram(db, viewer.user.id)
   const workspaceId = chosen ?? (await createWorkspace(db, { name: company, ownerId: viewer.user.id }))
-  const { programId, apiKey } = await startProgram(db, workspaceId, settings, {
-    scopes: scopesOf(use),
-    createdBy: viewer.user.id,
-    inShadowMode: start === 'shadow',
-  })
-  const seen = await findViewer(db, c.env, c.req.raw.headers)
-  const program = seen?.programs.find(({ id }) => id === programId)
-  if (!seen || !program) throw new Error("the creator can't see the new program")
-  return await renderCheck(c, { db, baseUrl: c.env.BASE_URL, viewer: seen, program }, apiKey)
+  const inShadowMode = start === 'shadow'
+  const programId = await createProgram(db, workspaceId, { ...programDefaults, ...settings }, { inShadowMode })
+  return c.redirect(stepAddress(programId, 'rate'), 303)
 })

@@ -236,7 +236,7 @@ async function invite(c: ProgramContext, { id, email }: { id: number; email: str
   if (!invitation) throw new ApiError('conflict', 'This partner has no e-mail address, or already has an account.')
   const link = `${c.env.BASE_URL}/partner-invitation?token=${invitation.token}`
   const { email: to, language } = invitation
-  await mailPartnerInvitation(db, c.env, sender, { to, name, language, link, days: 14 })
+  await mailPartnerInvitation(db, c.env, sender, { to, programId, name, language, link, days: 14 })
   return 'An invitation is on its way.'
 }
 

@@ -8,7 +8,6 @@ import { type ReviewRule, reviewRules } from '../../../lib/review-rules.ts'
 import { Field } from '../components/fields.tsx'
 import { emptyForm, useForm } from '../components/form.ts'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
-import { keyUse } from './api-keys.tsx'
 
 const currencyNames = new Intl.DisplayNames('en', { type: 'currency' })
 const currencyOptions = Intl.supportedValuesOf('currency').map(
@@ -17,6 +16,16 @@ const currencyOptions = Intl.supportedValuesOf('currency').map(
 
 /** The input fields for a program's settings. People type percentages and amounts with decimals. */
 export function ProgramFields({ settings }: { settings: ProgramSettings }) {
+  return (
+    <>
+      <SiteFields settings={settings} />
+      <TermFields settings={settings} />
+    </>
+  )
+}
+
+/** The program's name, site, currency and language. */
+export function SiteFields({ settings }: { settings: Pick<ProgramSettings, SiteField> }) {
   return (
     <>
       <Field name="name" label="Program name" value={settings.name} required />
@@ -28,13 +37,6 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
         inputmode="url"
         required
       />
-      <Field
-        name="commission_bp"
-        label="Commission per sale (%)"
-        value={String(settings.commission_bp / 100)}
-        inputmode="decimal"
-        required
-      />
       <Field name="currency" label="Currency" value={settings.currency} options={currencyOptions} />
       <Field
         name="language"
@@ -42,6 +44,23 @@ export function ProgramFields({ settings }: { settings: ProgramSettings }) {
         value={settings.language ?? ''}
         options={[['', 'The language of their browser'], ...languageOptions]}
         hint="The language of their pages and e-mails, unless they choose one."
+      />
+    </>
+  )
+}
+
+type SiteField = 'name' | 'domain' | 'currency' | 'language'
+
+/** The commission and its rules. People type percentages and amounts with decimals. */
+export function TermFields({ settings }: { settings: ProgramSettings }) {
+  return (
+    <>
+      <Field
+        name="commission_bp"
+        label="Commission per sale (%)"
+        value={String(settings.commission_bp / 100)}
+        inputmode="decimal"
+        required
       />
       <details class="more" open={useForm() !== emptyForm}>
         <summary>Attribution, holds and leads</summary>
@@ -172,13 +191,12 @@ function readSettings(values: Record<string, string>): unknown {
 /** The form for a program's settings. */
 export const programForm = z.pipe(z.transform(readSettings), programSettings)
 
-/** The form for a new program. It also asks for the workspace: an existing one, or the name of a new one. */
+/** The form for a new program: its site, and an existing workspace or the name of a new one. */
 export const newProgramForm = z.pipe(
-  z.transform(readSettings),
-  z.extend(programSettings, {
+  z.transform((values: Record<string, string>): unknown => ({ ...values, language: values['language'] || null })),
+  z.extend(z.pick(programSettings, { name: true, domain: true, currency: true, language: true }), {
     workspace: optionalName,
     workspace_id: z.optional(z.string()),
-    key_scope: keyUse,
     start: z.optional(z.enum(['live', 'shadow'])),
   }),
 )

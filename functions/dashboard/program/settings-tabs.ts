@@ -3,6 +3,7 @@ import type { Action } from '../../../lib/access/roles.ts'
 /** The tabs of the settings. A reader sees a tab if they have one of its permissions. */
 export const settingsTabs = [
   { name: 'program', title: 'Program', actions: ['program:update'] },
+  { name: 'brand', title: 'Brand', actions: ['program:update'] },
   { name: 'tracking', title: 'Tracking', actions: ['program:read'] },
   { name: 'embed', title: 'Embedded portal', actions: ['program:update'] },
   { name: 'keys', title: 'API keys', actions: ['api-key:manage'] },

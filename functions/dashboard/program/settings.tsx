@@ -3,6 +3,7 @@ import { apiKeysStatement, createApiKey, revokeApiKey, rotateProxyKey } from '..
 import { proxyKey } from '../../../lib/access/proxy-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
+import { readBrand } from '../../../lib/programs/brand.ts'
 import { proofOf, proveDomain } from '../../../lib/programs/domain-proof.ts'
 import { proxyPath } from '../../../lib/programs/proxy-path.ts'
 import {
@@ -26,11 +27,13 @@ import { ProgramPage } from '../components/layout.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { ApiKeys, keyUse, scopesOf } from './api-keys.tsx'
 import { ProgramFields, programForm } from './program-form.tsx'
+import { BrandForms } from './brand.tsx'
 import { connectionsAddress } from './connections.tsx'
 import { EmbeddedPortal } from './embedded-portal.tsx'
 import { type SettingsTab, settingsTab, settingsTabs } from './settings-tabs.ts'
 import { StripeConnection } from './stripe-connection.tsx'
 import { TrackerTag } from './tracker-tag.tsx'
+import { afterStep, stepAddress, stepOf } from './wizard-steps.ts'
 
 /** The settings of a program: terms, tracker tag, API keys, payment processor, and a form that erases a customer. */
 export const pages = createProgramPages()
@@ -83,6 +86,7 @@ async function renderSettings(c: ProgramContext, tabName: string | undefined, cr
           path={await proxyPath(program)}
         />
       )}
+      {tab === 'brand' && <BrandForms program={program} brand={await readBrand(db, programId)} />}
       {tab === 'embed' && <EmbeddedPortal action={`${address}/embed`} settings={settings} />}
       {tab === 'keys' && (
         <ApiKeys
@@ -180,10 +184,14 @@ function EraseCustomer({ address }: { address: string }) {
   )
 }
 
-pages.post('/settings', requireProgram('program:update'), form(programForm, tabOf('program')), async (c) => {
-  const { id: programId } = c.get('program')
+/** The page of the program's form: the step of the wizard, or the settings. */
+const programPage = (c: ProgramContext) => (stepOf(c) ? stepAddress(c.get('program').id, 'rate') : tabOf('program')(c))
+
+pages.post('/settings', requireProgram('program:update'), form(programForm, programPage), async (c) => {
+  const [{ id: programId }, step] = [c.get('program'), stepOf(c)]
   await updateProgram(c.get('db'), programId, c.req.valid('form'))
-  return redirectWith(c, tabOf('program')(c), 'Saved. New commissions use the new terms.')
+  const next = step ? afterStep(programId, step) : programPage(c)
+  return redirectWith(c, next, 'Saved. New commissions use the new terms.')
 })
 
 pages.post('/settings/domain', requireProgram('program:update'), async (c) => {

@@ -192,4 +192,10 @@ export const frame = {
     es: 'Escribe una dirección de correo.',
     pt: 'Digite um endereço de e-mail.',
   },
+  'Tracked and paid with {service}': {
+    de: 'Erfasst und abgerechnet mit {service}',
+    fr: 'Suivi et versements avec {service}',
+    es: 'Seguimiento y pagos con {service}',
+    pt: 'Rastreamento e pagamentos com {service}',
+  },
 } as const satisfies Messages

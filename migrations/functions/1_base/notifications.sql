@@ -92,6 +92,11 @@ returns table (program_id bigint, outbox_id bigint) language sql as $$
     cross join lateral mail_recipients(n.program_id, n.audience, n.partner_id, reading_roles) t
     cross join lateral mail_frequency_of(t.user_id, mail_topic_of(n.kind)) f (frequency)
     where f.frequency <> 'never'
+  ), payee_mail as (
+    -- Partners without an account get mail about their payouts.
+    insert into payee_mails (program_id, notification_id)
+    select n.program_id, n.id from notification n join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    where n.kind in ('payout_paid', 'payout_returned', 'payout_unclaimed') and r.user_id is null and r.email is not null
   ), delivered as (
     update outbox o set delivered_at = now() from row r
     where o.program_id = r.program_id and o.id = r.id and o.delivered_at is null
@@ -165,12 +170,13 @@ begin
     select m.mail_id, u.id, u.email, u.name::text,
       case when bool_and(n.audience = 'partner') then coalesce(f.language::text, (array_agg(p.language::text order by n.id))[1]) end,
       m.frequency::text, array_agg(distinct m.topic::text),
-      jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'audience', n.audience, 'partner_name', r.name,
+      jsonb_agg(jsonb_build_object('program_id', n.program_id, 'program_name', p.name, 'sender', coalesce(b.sender_name, p.name), 'color', b.color, 'audience', n.audience, 'partner_name', r.name,
         'kind', n.kind, 'payload', n.payload) order by p.name, n.program_id, n.created_at, n.id)
     from notification_mails m
     join users u on u.id = m.user_id
     join notifications n on n.program_id = m.program_id and n.id = m.notification_id
     join programs p on p.id = m.program_id
+    left join program_brands b on b.program_id = m.program_id
     left join partners r on r.program_id = n.program_id and r.id = n.partner_id
     left join partner_profiles f on f.user_id = m.user_id
     where m.mail_id = any (claimed)

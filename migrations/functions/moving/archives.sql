@@ -39,6 +39,18 @@ begin
   return found_id;
 end $$;
 
+-- The address of the join page: the program's own one, or a new one.
+create or replace function archived_slug(row_of archive_rows) returns text language plpgsql as $$
+declare
+  own text := (select min(s.slug) from join_slugs s where s.program_id = row_of.program_id);
+begin
+  if own is null then
+    own := 'program-' || row_of.program_id || '-' || left(md5(gen_random_uuid()::text), 8);
+    insert into join_slugs (slug, program_id) values (own, row_of.program_id);
+  end if;
+  return own;
+end $$;
+
 create or replace function archived_choice(row_of archive_rows, among terms_choice) returns terms_choice language sql stable
 return case when among is not null or (among).rules_version is not null then
   ((among).rules_version, archived_id(row_of, 'groups', (among).group_id), (among).commission_bp, (among).commission_months)::terms_choice

@@ -37,7 +37,10 @@ begin
   page.approves_at_once := coalesce((changes ->> 'approves_at_once')::boolean, page.approves_at_once);
   page.shows_numbers := coalesce((changes ->> 'shows_numbers')::boolean, page.shows_numbers);
   page.intro := case when changes ? 'intro' then nullif(changes ->> 'intro', '') else page.intro end;
-  page.logo_url := case when changes ? 'logo_url' then changes ->> 'logo_url' else page.logo_url end;
+  page.headline := case when changes ? 'headline' then changes ->> 'headline' else page.headline end;
+  page.shows_terms := coalesce((changes ->> 'shows_terms')::boolean, page.shows_terms);
+  page.shows_calculator := coalesce((changes ->> 'shows_calculator')::boolean, page.shows_calculator);
+  page.faq := coalesce(changes -> 'faq', page.faq);
   page.questions := coalesce(changes -> 'questions', page.questions);
   select t.* into terms from program_terms t where t.program_id = of_program_id and t.version = page.terms_version;
   new_terms := case when changes ? 'terms' then nullif(changes ->> 'terms', '') else terms.text end;
@@ -57,7 +60,8 @@ begin
     page.version := page.version + 1;
   end if;
   update join_pages j set slug = page.slug, is_open = page.is_open, approves_at_once = page.approves_at_once,
-    shows_numbers = page.shows_numbers, intro = page.intro, logo_url = page.logo_url, questions = page.questions, terms_version = page.terms_version, version = page.version
+    shows_numbers = page.shows_numbers, shows_terms = page.shows_terms, shows_calculator = page.shows_calculator, headline = page.headline,
+    intro = page.intro, faq = page.faq, questions = page.questions, terms_version = page.terms_version, version = page.version
   where j.program_id = of_program_id and j is distinct from page;
 end $$;
 
@@ -357,7 +361,7 @@ create or replace function audit_join_page() returns trigger language plpgsql as
 declare
   changed jsonb;
 begin
-  select jsonb_object_agg(n.key, case when n.key in ('intro', 'questions') then '"changed"'::jsonb else jsonb_build_array(o.value, n.value) end)
+  select jsonb_object_agg(n.key, case when n.key in ('intro', 'questions', 'faq') then '"changed"'::jsonb else jsonb_build_array(o.value, n.value) end)
   into changed
   from jsonb_each(to_jsonb(new)) n join jsonb_each(to_jsonb(old)) o using (key)
   where n.value is distinct from o.value and n.key <> 'version';

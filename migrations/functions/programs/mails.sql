@@ -45,3 +45,61 @@ create or replace function has_verified_owner(of_workspace_id text) returns bool
     where m.workspace_id = of_workspace_id and m.removed_at is null and m.role = 'owner' and u.email_verified
   )
 $$;
+
+-- Counts a mail about a payout today (UTC), or returns the exceeded bound of `bounds` (lib/mail-bounds.ts): `recipient` over all programs, or
+-- `workspace`. The counters are locked in the order of their names.
+create or replace function count_payee_mail(of_workspace_id text, to_recipient text, bounds jsonb) returns text language plpgsql as $$
+declare
+  today date := utc_day(now());
+  recipient text := 'payouts to ' || mailbox_of(to_recipient);
+  workspace text := 'payouts of workspace ' || of_workspace_id;
+  over text;
+begin
+  select case m.counted when recipient then 'recipient' else 'workspace' end into over from mail_counts m
+  where m.day = today and (m.counted = recipient and m.mails >= (bounds ->> 'per_recipient')::integer
+    or m.counted = workspace and m.mails >= (bounds ->> 'per_workspace')::integer)
+  order by m.counted = workspace limit 1;
+  if over is null then
+    insert into mail_counts as m (counted, day, mails) select c.counted, today, 1 from unnest(array[workspace, recipient]) c (counted) order by 1
+    on conflict (counted, day) do update set mails = m.mails + 1;
+  end if;
+  return over;
+end $$;
+
+-- Claims up to `max_mails` due mails to partners without an account, including those of failed attempts. The wait grows with each attempt, and
+-- the tenth attempt is the last. Above the daily bound of a workspace its mails wait for the next day, and above the bound of a recipient they
+-- are dropped. Calls run one at a time, so that the bounds hold.
+create or replace function claim_payee_mails(max_mails integer, bounds jsonb) returns table (
+  mail_id uuid, program_id bigint, notification_id bigint, email text, partner_name text, language text, notification jsonb
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  one record;
+  over text;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('claim_payee_mails', 0));
+  for one in
+    select m.*, p.workspace_id, r.email, r.name::text as partner_name, p.language::text, n.kind, n.payload, p.name as program_name, b.sender_name, b.color,
+      m.attempts < 10 and r.user_id is null and r.email is not null and r.closed_at is null and p.deleted_at is null
+        and has_verified_owner(p.workspace_id) and not exists (select from refused_addresses a where a.email = lower(r.email)) as may_get
+    from payee_mails m
+    join notifications n on n.program_id = m.program_id and n.id = m.notification_id
+    join programs p on p.id = m.program_id
+    join partners r on r.program_id = n.program_id and r.id = n.partner_id
+    left join program_brands b on b.program_id = m.program_id
+    where m.due_at <= now() order by m.due_at, m.program_id, m.notification_id limit max_mails
+  loop
+    over := case when one.may_get and one.attempts = 0 then count_payee_mail(one.workspace_id, one.email, bounds) end;
+    if not one.may_get or over = 'recipient' then
+      delete from payee_mails m where m.program_id = one.program_id and m.notification_id = one.notification_id;
+    else
+      update payee_mails m set attempts = m.attempts + case when over is null then 1 else 0 end,
+        due_at = case when over is null then now() + least(interval '2 minutes' * 2 ^ m.attempts, interval '12 hours') else next_daily_mail() end
+      where m.program_id = one.program_id and m.notification_id = one.notification_id;
+    end if;
+    continue when not one.may_get or over is not null;
+    return query select one.mail_id, one.program_id, one.notification_id, one.email, one.partner_name, one.language,
+      jsonb_build_object('program_id', one.program_id, 'program_name', one.program_name, 'sender', coalesce(one.sender_name, one.program_name),
+        'color', one.color, 'audience', 'partner', 'partner_name', one.partner_name, 'kind', one.kind, 'payload', one.payload);
+  end loop;
+end $$;

@@ -117,6 +117,8 @@ begin
   where r.program_id = old.program_id and r.notification_id = old.id;
   delete from notification_mails m using unnest(program_ids, ids) old (program_id, id)
   where m.program_id = old.program_id and m.notification_id = old.id;
+  delete from payee_mails m using unnest(program_ids, ids) old (program_id, id)
+  where m.program_id = old.program_id and m.notification_id = old.id;
   delete from notifications n using unnest(program_ids, ids) old (program_id, id) where n.program_id = old.program_id and n.id = old.id;
   delete from outbox o using unnest(program_ids, ids) old (program_id, id) where o.program_id = old.program_id and o.id = old.id;
   return coalesce(cardinality(ids), 0);

@@ -15,6 +15,9 @@ export const base = css`
     --accent: light-dark(#3049d8, #96a6ff);
     --on-accent: light-dark(#ffffff, #0d1130);
     --accent-soft: light-dark(#e9ecfd, #232a4d);
+    --button: var(--accent);
+    --on-button: var(--on-accent);
+    --button-hover: var(--text);
     --good: light-dark(#0b6b41, #62d6a0);
     --good-soft: light-dark(#dff3e8, #12311f);
     --warn: light-dark(#80510a, #f1bf66);

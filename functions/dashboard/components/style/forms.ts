@@ -233,12 +233,41 @@ export const forms = css`
     background: var(--sunken);
   }
   .primary {
-    background: var(--accent);
-    border-color: var(--accent);
-    color: var(--on-accent);
+    background: var(--button);
+    border-color: var(--button);
+    color: var(--on-button);
   }
   .primary:hover {
-    background: color-mix(in oklab, var(--accent) 88%, var(--text));
+    background: color-mix(in oklab, var(--button) 88%, var(--button-hover));
+  }
+  .editor {
+    display: grid;
+    gap: var(--gap);
+    align-items: start;
+  }
+  @media (min-width: 75rem) {
+    .editor {
+      grid-template-columns: repeat(2, minmax(0, 1fr));
+    }
+    .editor .preview {
+      position: sticky;
+      top: 1rem;
+      max-height: calc(100vh - 2rem);
+      overflow-y: auto;
+    }
+  }
+  /* The preview has the width of a phone, so it has one column. */
+  .preview .join {
+    grid-template: none / minmax(0, 1fr);
+  }
+  .preview .join > :nth-child(2) {
+    grid-area: auto;
+  }
+  .bare {
+    margin: 0;
+    padding: 0;
+    border: 0;
+    min-width: 0;
   }
   .danger {
     color: var(--bad);

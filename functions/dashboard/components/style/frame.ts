@@ -259,8 +259,8 @@ export const frame = css`
     border: 1px solid var(--soft-line);
   }
   .menu.panel button.primary {
-    background: var(--accent);
-    color: var(--on-accent);
+    background: var(--button);
+    color: var(--on-button);
   }
   .stack > .switcher {
     justify-self: start;
@@ -397,13 +397,38 @@ export const frame = css`
     padding-inline-start: 1.25rem;
   }
   .logo {
-    height: 4rem;
-    max-width: 100%;
+    height: 2rem;
+    max-width: 8rem;
     width: auto;
     object-fit: contain;
-    object-position: left;
   }
-  [dir='rtl'] .logo {
-    object-position: right;
+  .centre.wide {
+    align-content: start;
+  }
+  .centre.wide > main {
+    width: min(60rem, 100%);
+  }
+  .centre.wide h1 {
+    font-size: 1.75rem;
+  }
+  .join {
+    display: grid;
+    gap: 1.5rem;
+    align-items: start;
+  }
+  .rate {
+    font-size: var(--huge);
+    font-weight: 620;
+    line-height: 1.25;
+  }
+  @media (min-width: 50rem) {
+    .join {
+      grid-template-columns: minmax(0, 1fr) 25rem;
+      grid-template-rows: repeat(2, auto) 1fr;
+      column-gap: 3rem;
+    }
+    .join > :nth-child(2) {
+      grid-area: 1 / 2 / span 3;
+    }
   }
 `

@@ -183,6 +183,34 @@ export const surfaces = css`
     background: var(--accent-soft);
     color: var(--accent);
   }
+  .progress {
+    list-style: none;
+    display: flex;
+    flex-wrap: wrap;
+    gap: 0.375rem 1.25rem;
+    margin: 0;
+    padding: 0;
+    counter-reset: step;
+    font-size: var(--small);
+  }
+  .progress li {
+    counter-increment: step;
+    color: var(--muted);
+  }
+  .progress li::before {
+    content: counter(step) '. ';
+  }
+  .progress li.done::before {
+    content: '✓ ' / 'done: ';
+    color: var(--good);
+  }
+  .progress li.now {
+    color: var(--text);
+    font-weight: 600;
+  }
+  .progress li.now a {
+    color: inherit;
+  }
   .steps {
     list-style: none;
     counter-reset: step;

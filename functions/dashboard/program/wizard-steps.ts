@@ -1,0 +1,28 @@
+import type { PageContext } from '../components/page.ts'
+
+/** The steps after a program was created, in their order. Each can be skipped. */
+export const wizardSteps = [
+  { name: 'rate', title: 'Commission' },
+  { name: 'brand', title: 'Brand' },
+  { name: 'join-page', title: 'Join page' },
+  { name: 'sales', title: 'Sales' },
+  { name: 'partner', title: 'First partner' },
+] as const
+export type WizardStep = (typeof wizardSteps)[number]['name']
+
+export const stepAddress = (programId: number, step: WizardStep) => `/programs/${programId}/start/${step}`
+
+/** Returns the address after a step. */
+export function afterStep(programId: number, step: WizardStep): string {
+  const next = wizardSteps[wizardSteps.findIndex(({ name }) => name === step) + 1]
+  return next ? stepAddress(programId, next.name) : `/programs/${programId}/check`
+}
+
+/** Returns the step in the address of a form. The same forms exist outside the wizard, without one. */
+export function stepOf(c: Pick<PageContext, 'req'>): WizardStep | undefined {
+  return wizardSteps.find(({ name }) => name === c.req.query('step'))?.name
+}
+
+/** Returns the address of a form in a step, or outside the wizard. */
+export const inStep = (action: string, step: WizardStep | undefined) =>
+  step === undefined ? action : `${action}?step=${step}`
