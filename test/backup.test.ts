@@ -61,7 +61,7 @@ test('a backup restored into an empty database has the same rows, passes the aud
 test('restoring an encrypted backup requires its identity, and other statements wait for the restore', async () => {
   const identity = await generateX25519Identity()
   const secret = `${file}.age`
-  await expect(backup(source.databaseUrl, file, 'age1x')).rejects.toThrow('end in .age')
+  await expect(backup(source.databaseUrl, file, 'age1x')).rejects.toThrow('ends in .age')
   await expect(backup(source.databaseUrl, secret)).rejects.toThrow('Set BACKUP_RECIPIENT to an age recipient')
   await backup(source.databaseUrl, secret, await identityToRecipient(identity))
   expect(readFileSync(secret).toString('latin1')).toMatch(/^age-encryption\.org\/v1\n/)
