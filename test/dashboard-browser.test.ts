@@ -660,7 +660,7 @@ const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
       '',
       ...`
         ?period=90d /events /partners /partners/1 /partners/1?tab=commissions /partners/1?tab=links
-        /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /join-page/preview
+        /partners/1?tab=settings /partners/1?tab=activity /applications /applications/1 /join-page /start/brand
         /customers/1 /commissions /reviews /reviews?state=decided /adjustments /groups /codes /imports
         /imports/1 /side-by-side /sales/t1
         /payout-runs /payouts /documents /documents/details /books /notifications /deliveries /deliveries/notifications /webhooks /webhooks/1

@@ -614,7 +614,7 @@ test('a list changes without reloading the page, a partner opens beside it, and 
   await drawer.getByRole('button', { name: 'Save', exact: true }).waitFor()
   await page.keyboard.press('Escape')
   await drawer.getByRole('heading', { name: 'Nora' }).waitFor({ state: 'detached' })
-  await page.getByLabel('Actions on Nora').click()
+  await page.getByRole('row').getByLabel('Actions on Nora').click()
   await page.getByRole('button', { name: 'Deactivate Nora' }).click()
   await page.locator('#question').getByRole('button', { name: 'Deactivate' }).click()
   await page.getByRole('button', { name: 'Undo' }).click()
