@@ -2211,5 +2211,5 @@ export const functionCalls: {
   written_messages: { text: 'select * from written_messages()', names: [] },
 }
 
-/** The newest migration that this version knows. */
+/** The newest migration in this version. */
 export const schemaVersion = '0016_brands.sql'

@@ -19,7 +19,7 @@ create table users (
   constraint users_email_lower_case check (email = lower(email))
 );
 
--- A token needs a signature with AUTH_SECRET, so nobody can sign in with a copy of this table.
+-- A token is only valid with a signature by AUTH_SECRET, so nobody can sign in with a copy of this table.
 create table sessions (
   id text primary key,
   user_id text not null references users (id) on delete cascade,
@@ -95,7 +95,7 @@ create table workspaces (
   -- Members without two-factor codes can't see the workspace.
   requires_two_factor boolean not null default false,
   created_at timestamptz not null default now(),
-  -- Nobody can reach a deleted workspace. Its paid amounts stay in the books.
+  -- A deleted workspace can't be opened. Its paid amounts stay in the books.
   deleted_at timestamptz
 );
 
@@ -107,8 +107,8 @@ create table secret_fingerprints (
   noted_at timestamptz not null default now()
 );
 
--- A removed member keeps the row, so that their past actions still have a name. Every query for a permission requires
--- `removed_at is null`. lib/access/roles.ts has the permissions of each role.
+-- The row of a removed member is kept, so that their past actions still have a name. Every query for a permission
+-- requires `removed_at is null`. lib/access/roles.ts has the permissions of each role.
 create table workspace_members (
   workspace_id text not null references workspaces (id) on delete cascade,
   user_id text not null references users (id) on delete cascade,

@@ -1,7 +1,7 @@
 -- Programs, their keys, members, partners and links. Money is an integer in the currency's minor unit. Percentages are
 -- basis points. The keys of every program table begin with `program_id`, so the schema can be distributed by program.
--- The tables without it (referral links by code, and API keys, which are looked up before the program is known) are
--- small and rarely written.
+-- The tables whose keys don't (referral links by code and API keys, which are looked up before the program is known)
+-- are small and rarely written.
 
 create domain currency_code as text check (value ~ '^[a-z]{3}$');
 create domain language_code as text check (value in ('en', 'de', 'fr', 'es', 'pt'));
@@ -20,7 +20,7 @@ create table programs (
   domain text not null check (length(domain) between 1 and 253),
   -- When the program's tag was first seen on the domain (track_click). Null if it was not seen yet.
   domain_verified_at timestamptz,
-  -- When a TXT record proved the domain. Anybody can claim to have seen a tag, so a proof takes precedence.
+  -- When a TXT record proved the ownership of the domain. Anybody can pretend that the tag is on a domain, so the record takes precedence.
   domain_proven_at timestamptz check (domain_proven_at is null or domain_verified_at is not null),
   currency currency_code not null default 'usd',
   commission_bp integer not null default 2000 check (commission_bp between 0 and 10000),
@@ -33,33 +33,33 @@ create table programs (
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
   lead_auth_policy text not null default 'server_verified' check (lead_auth_policy in ('server_verified', 'browser_allowed')),
   attribution_model text not null default 'last_click' check (attribution_model in ('last_click', 'first_click')),
-  -- Whether an unattributed payment belongs to the customer of earlier attributed payments with the same processor
-  -- customer or subscription.
+  -- Whether a payment without attribution is attributed to the customer of earlier payments with the same
+  -- processor customer or subscription.
   attribute_known_customers boolean not null default false,
   -- The commission base of a processor's sale: the amount without tax, optionally also without the processor's fee.
   commission_base text not null default 'net' check (commission_base in ('net', 'net_of_fees')),
-  -- The reasons to hold a commission for review (functions/3_commissions/flags.sql). `paid_ads` means that the program
-  -- forbids paid ads.
+  -- The enabled reasons to hold a commission for review (functions/3_commissions/flags.sql). `paid_ads` means that the
+  -- program forbids paid ads.
   review_rules text[] not null default '{self_referral,one_address,no_page_view,bot}'
     constraint programs_review_rules check (review_rules <@ '{self_referral,one_address,no_page_view,bot,paid_ads}'),
   -- The connected account at Stripe. Several programs can share one. `platform` is the account of the deployment's own key, whose events
   -- contain no account id.
   processor_account_id text check (processor_account_id ~ '^(acct_[A-Za-z0-9_]+|platform)$'),
-  -- The previous account. Its later reports wait until it is connected again.
+  -- The previous account. Its later events wait until the account is connected again.
   processor_former_account_id text check (processor_former_account_id <> processor_account_id),
   -- A late message about the end of an earlier connection must not end the current connection.
   processor_connected_at timestamptz,
   processor_livemode boolean not null default true,
   -- The types that the program's webhook endpoints subscribe to, or null if it has none (functions/1_base/webhooks.sql). The
-  -- column is here because the writes that send webhooks read this row anyway.
+  -- column is in this table because writes that send webhooks read this row anyway.
   webhook_types text[],
   -- The number of changes to the program's commission rules. A sale reads this row anyway, and chooses among the rules of this version.
   rules_version integer not null default 0,
-  -- The language of the pages and mails for partners, unless they chose one. Null means the language of their browser.
+  -- The language of the pages and mails for partners, unless they chose one. Null means the browser's language.
   language language_code,
-  -- Whether the code or the click decides if a sale has one partner's code and another partner's link referred the customer.
+  -- Decides between the code and the click, if a sale has one partner's code and another partner's link referred the customer.
   attribution_priority text not null default 'code' check (attribution_priority in ('code', 'click')),
-  -- The number of the key that the proxies on the program's own domain sign with. The previous key is valid until
+  -- The number of the key with which proxies on the program's own domain sign. The previous key is valid until
   -- `previous_proxy_key_until`.
   proxy_key_number integer not null default 0,
   previous_proxy_key_until timestamptz,
@@ -79,22 +79,22 @@ create table programs (
   -- The earlier periods in shadow mode.
   earlier_shadow_times tstzmultirange not null default '{}',
   created_at timestamptz not null default now(),
-  -- When an archive of another program filled this one. Earlier notifications and the earlier audit log stayed there.
+  -- When an archive of another program filled this one. The earlier notifications and audit log entries stayed in the other program.
   moved_in_at timestamptz,
-  -- The ids of that program, and of the programs whose archives had filled that one.
+  -- The ids of that program, and of the programs whose archives had filled that program.
   former_ids bigint[] not null default '{}' check (cardinality(former_ids) <= 20),
-  -- When its workspace was deleted.
+  -- When the program's workspace was deleted.
   deleted_at timestamptz,
   constraint programs_workspace_key unique (id, workspace_id)
 );
 create index programs_workspace_idx on programs (workspace_id);
 create index programs_verified_domain_idx on programs (split_part(domain, ':', 1)) where domain_verified_at is not null;
 create index programs_processor_account_idx on programs (processor_account_id) where processor_account_id is not null;
--- Payments of the deployment's own account contain no account id, so only one program can have them.
+-- Payments of the deployment's own account contain no account id, so only one program can use the account.
 create unique index programs_own_account_key on programs (processor_account_id) where processor_account_id = 'platform';
 create index programs_processor_former_account_idx on programs (processor_former_account_id) where processor_former_account_id is not null;
 
--- The smallest available amount in a currency that a payout pays. Without a row, any amount is paid.
+-- The smallest amount in a currency that is paid out. Without a row, any amount is paid out.
 create table minimum_payouts (
   program_id bigint not null references programs (id) on delete cascade,
   currency currency_code not null,
@@ -139,7 +139,7 @@ create table api_keys (
 create index api_keys_creator_idx on api_keys (created_by);
 create index api_keys_program_idx on api_keys (program_id);
 
--- Refused calls, the latest of each code, to show integration problems. A program has only a few rows. See `note_refusal`.
+-- The latest refused call for each error code, to show integration problems. A program has only a few rows. See `note_refusal`.
 create table refused_calls (
   program_id bigint not null references programs (id) on delete cascade,
   -- `key` if the API key itself was refused.
@@ -215,8 +215,8 @@ create index partners_created_idx on partners (program_id, created_at);
 create index partners_mailbox_idx on partners (program_id, mailbox_of(email));
 create index partners_group_idx on partners (program_id, group_id) where group_id is not null;
 
--- Terms that replace the program's own: for a group, for one partner, or for everybody's sales of one product. A rule contains all terms of
--- a sale. A rule never changes. It ends and another begins (`save_rules` in functions/3_commissions/commission-rules.sql), so that its
+-- Terms that replace the program's own, for a group, for one partner, or for all sales of one product. A rule contains all terms of a sale.
+-- A rule never changes. Instead, it ends and another one begins (`save_rules` in functions/3_commissions/commission-rules.sql), so that its
 -- commissions can be computed again.
 create table commission_rules (
   program_id bigint not null references programs (id),
@@ -235,7 +235,7 @@ create table commission_rules (
   commission_duration_months integer check (commission_duration_months between 1 and 1200),
   -- If null, the next rule or the program decides for leads.
   lead_commission_cents amount_cents,
-  -- The first `programs.rules_version` that has the rule, and the first without it.
+  -- The first `programs.rules_version` with the rule, and the first version without it.
   since_version integer not null,
   until_version integer check (until_version > since_version),
   created_at timestamptz not null default now(),
@@ -254,7 +254,7 @@ create unique index commission_rules_key on commission_rules (program_id, group_
 -- A sale reads only the rules of its partner, of their group and of everybody, even if many others exist.
 create index commission_rules_holder_idx on commission_rules (program_id, partner_id, group_id);
 
--- A person's own details for the programs that they joined. Null columns keep each program's entry.
+-- A person's own details for the programs that they joined. If a column is null, each program's own entry applies.
 create table partner_profiles (
   user_id text primary key references users (id) on delete cascade,
   name name_text,
@@ -308,8 +308,8 @@ create unique index partner_invitations_open_key on partner_invitations (program
 create index partner_invitations_email_idx on partner_invitations (email, id)
   where accepted_at is null and declined_at is null and revoked_at is null;
 
--- A link without a partner or program is a configuration mistake, and the service refuses its clicks with `invalid_link`. Imported links
--- can be incomplete. The partner of a complete link belongs to the same program.
+-- A link without a partner or a program is a configuration mistake, and its clicks are refused with `invalid_link`. Imported links can
+-- be incomplete. The partner of a complete link belongs to the same program.
 create table referral_links (
   id bigint generated always as identity primary key,
   -- Codes that begin with svc-test- belong to test links, which have no rows.
@@ -348,7 +348,7 @@ create table partner_codes (
   account_id text,
   created_at timestamptz not null default now(),
   revoked_at timestamptz,
-  -- The time from which the service no longer asks Stripe about it, because Stripe has disabled the code or refused to.
+  -- When the service stopped asking Stripe about the code, because Stripe disabled it or refused to.
   disabled_at_processor_at timestamptz,
   primary key (program_id, id),
   foreign key (program_id, partner_id) references partners (program_id, id),

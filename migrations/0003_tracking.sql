@@ -1,10 +1,10 @@
--- Customers and their click and lead events: the tables that every click and lead writes. Postgres compiles each CHECK of a table anew in
--- every statement that writes it. So domains hold the rules of a column, and a trigger holds the rules of a row
+-- Customers and their click and lead events: the tables that every click and lead writes. Postgres compiles each CHECK of a table again
+-- in every statement that writes the table. So domains contain the rules of a column, and a trigger contains the rules of a row
 -- (functions/4_attribution/customers.sql). Postgres prepares both once per connection.
 
--- No foreign key to referral_links: its check locked the link's row in every click. That took a third of the click's database time.
--- track_click and add_second_customer copy link and partner from a link or another customer. Links are never deleted, and the audit looks
--- for customers without one.
+-- There is no foreign key to referral_links, because its check locked the link's row in every click. That took a third of the click's
+-- database time. track_click and add_second_customer copy link and partner from a link or another customer. Links are never deleted, and
+-- the audit looks for customers without one.
 create table customers (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -22,7 +22,8 @@ create table customers (
   -- Null if a code referred them, or if they were imported without a link.
   link_id bigint,
   partner_id bigint not null,
-  -- The code that decided their first purchase. It also decides later purchases without a code. It has no foreign key, for the same reason.
+  -- The code that decided their first purchase. It also decides later purchases without a code. There is no foreign key, for the same
+  -- reason.
   code_id bigint,
   -- Click, lead or conversion, depending on the dates below.
   customer_status text not null default 'click',
@@ -34,7 +35,7 @@ create table customers (
   signup_date timestamptz,
   lead_event_id bigint,
   first_purchase_date timestamptz,
-  -- When an import created them. If their lead and first purchase are older, they belong to the former service, and no figure counts them.
+  -- When an import created the customer. A lead and a first purchase before that belong to the former service, and no figure counts them.
   imported_at timestamptz,
   created_at timestamptz not null default now(),
   -- A further click does not count as a change, so it doesn't need a new index entry (functions/1_base/changes.sql).
@@ -46,22 +47,22 @@ create table customers (
 create unique index customers_customer_key_key on customers (program_id, customer_key) where customer_key is not null;
 create index customers_signup_idx on customers (program_id, signup_date) where signup_date is not null;
 create index customers_first_purchase_idx on customers (program_id, first_purchase_date) where first_purchase_date is not null;
--- The leads and buyers of a partner.
+-- Finds the leads and buyers of a partner.
 create index customers_partner_idx on customers (program_id, partner_id, id)
   where customer_status <> 'click' or provisional_lead_at is not null;
--- The leads and buyers that changed since a time.
+-- Finds the leads and buyers that changed since a given time.
 create index customers_updated_idx on customers (program_id, updated_at)
   where customer_status <> 'click' or provisional_lead_at is not null;
 -- Lets the planner estimate partners with many customers correctly, because a link has only one partner.
 create statistics customers_link_statistics (dependencies) on link_id, partner_id from customers;
 create index customers_email_idx on customers (program_id, email_hash) where email_hash is not null;
 
--- Event tables: one partition per month, created ahead by make_event_partitions. The default partition takes the rest, so no write fails
--- for lack of a partition. Readers use the order of the primary key. The Worker generates ids and times of clicks, so that a repeated
--- statement records a click only once. Ids are above 0. track_click gives each real event its customer and link, and the audit looks for
--- others. Months of clicks are dropped after their retention period, but leads stay.
--- Readers use the view `click_events`, because the rows of past months are shorter: texts that several visitors share are in `click_parts`
--- (functions/upkeep/rewriting.sql). Columns of a fixed size come first, so that no row needs padding.
+-- Event tables: one partition per month, created ahead by make_event_partitions. The default partition takes all other rows, so no write
+-- fails because a partition is missing. Readers use the order of the primary key. The Worker generates ids and times of clicks, so that a
+-- repeated statement records a click only once. Ids are above 0. track_click gives each real event its customer and link, and the audit
+-- looks for others. Months of clicks are dropped after their retention period, but leads stay. Readers use the view `click_events`,
+-- because the rows of past months are shorter: texts that several visitors share are in `click_parts` (functions/upkeep/rewriting.sql).
+-- Columns of a fixed size come first, so that no row needs padding.
 create table affiliate_click_events (
   program_id bigint not null,
   click_timestamp timestamptz not null,
@@ -107,9 +108,9 @@ create table affiliate_click_events (
   primary key (program_id, is_test, click_timestamp, id)
 ) partition by range (click_timestamp);
 create table affiliate_click_events_default partition of affiliate_click_events default;
--- Shows which pages hold a customer's clicks, at half a byte per click. Postgres adds pages after they are full, so most clicks don't write
--- to this index. A click into a summarized range rewrites its filter, and Postgres compresses filters above half a kilobyte each time. So a
--- range has only 8 pages.
+-- Shows which pages contain a customer's clicks, with half a byte per click. Postgres indexes pages after they are full, so most clicks
+-- don't write to this index. A click into a summarized range rewrites its filter, and Postgres compresses filters above half a kilobyte
+-- each time. So a range has only 8 pages.
 create index affiliate_click_events_customer_idx on affiliate_click_events
   using brin (customer_id int8_bloom_ops (n_distinct_per_range = -0.15), click_timestamp) with (pages_per_range = 8, autosummarize = on);
 
@@ -136,7 +137,7 @@ create table rewritten_months (
   click_timestamp timestamptz not null default '-infinity',
   id bigint not null default 0,
   rewritten_at timestamptz,
-  -- The latest erasure of one of its clicks. The archive then writes the month again (lib/commands/archive.ts).
+  -- The latest erasure of one of the month's clicks. After that, the archive writes the month again (lib/commands/archive.ts).
   changed_at timestamptz
 );
 
@@ -158,7 +159,7 @@ create table affiliate_lead_events (
   lead_timestamp timestamptz not null default now(),
   id bigint not null default nextval('affiliate_lead_events_id_seq'),
   customer_id bigint,
-  -- Null on a provisional lead, which does not store the integrator's user id.
+  -- Null for provisional leads, which don't store the integrator's user id.
   customer_key text,
   provisional boolean not null default false,
   -- The reason why a test lead turns its customer's sales into tests: `key` if a server sent it, `test_link` if its click used the test link.
@@ -184,7 +185,7 @@ create table link_clicks (
   program_id bigint not null,
   link_id bigint not null,
   clicks event_count not null,
-  -- Clicks by bots, recognized by their user agent. No other figure counts them.
+  -- Clicks by bots, which are recognized by their user agent. No other figure counts these clicks.
   bot_clicks event_count not null default 0,
   -- Null if only bots clicked.
   last_clicked_at timestamptz,
@@ -208,7 +209,7 @@ create table clicks_kept (
   since timestamptz not null
 );
 
--- The time up to which the program's click events were searched for customers whose window ended (functions/upkeep/retention.sql).
+-- The time up to which the program's click events have been searched for customers whose window has ended (functions/upkeep/retention.sql).
 create table customers_expired (
   program_id bigint primary key references programs (id) on delete cascade,
   up_to timestamptz not null

@@ -10,7 +10,7 @@ create domain reversal_kind as text check (value in ('none', 'partial', 'full'))
 create domain refund_key as text check (length(value) between 1 and 300);
 create domain refund_reason as text check (value in ('refund', 'chargeback'));
 create domain review_reason as text check (value in ('unverified_customer'));
--- Sources of a sale's amount. A later source in this list overrides an earlier one, in any order of arrival.
+-- Sources of a sale's amount. A later source in this list overrides an earlier one, no matter which one arrives first.
 create type amount_source as enum ('api', 'charge', 'intent', 'session', 'invoice');
 
 -- A line of an invoice: its price, then its product, and its share of the sale after discounts and without included tax.
@@ -32,12 +32,13 @@ create table sales (
   id bigint generated always as identity,
   is_test boolean not null default false,
   transaction_id id_text not null,
-  -- Null if it is not attributed.
+  -- Null if the sale is unattributed.
   customer_id bigint,
   partner_id bigint,
   customer_key id_text,
   sale_date timestamptz not null default now(),
-  -- Only 0 if nothing was paid for the sale's invoice. Its payment_status is then `no_payment_required`, and no figure counts it.
+  -- Only 0 if nothing was paid for the sale's invoice. In that case, payment_status is `no_payment_required`, and no figure counts the
+  -- sale.
   amount_cents amount_cents not null,
   amount_source amount_source not null default 'api',
   -- The commission base: the amount, without tax for processor sales.
@@ -47,20 +48,21 @@ create table sales (
   -- The terms when the sale was attributed, from a rule or else from the program. They decide its commission now and at every correction.
   commission_bp integer,
   commission_months integer,
-  -- No foreign key, because its check would slow down each sale. Rules are never deleted, and the audit finds missing ones.
+  -- There is no foreign key, because its check would slow down each sale. Rules are never deleted, and the audit finds missing ones.
   commission_rule_id bigint,
-  -- Null if there is none, or if the sale is not in the program's currency.
+  -- Null if there is no fixed amount, or if the sale is not in the program's currency.
   commission_fixed_cents bigint,
-  -- The maximum that this customer's sales may earn together, up to this sale.
+  -- The maximum that this customer's sales up to this one may earn together.
   commission_cap_cents bigint,
-  -- Null if the program had no rules. If a better source reports other products, the terms are chosen again from these.
+  -- Null if the program had no rules. If a better source reports other products, the terms are chosen again from these candidates.
   terms_among terms_choice,
   -- The lines, if any of them has a product. Otherwise null.
   lines sale_line[],
-  -- The terms of the lines, largest part first. The terms above are then those of the largest part. Null if all lines have the same terms.
+  -- The terms of the lines, largest part first. In that case, the terms above are those of the largest part. Null if all lines have the
+  -- same terms.
   terms_by_line line_terms[],
-  -- The given code, whether or not it exists, and the code that decided the sale's partner or belongs to that partner. No foreign key, as
-  -- with rules.
+  -- The given code, whether or not it exists, and the code that decided the sale's partner or belongs to that partner. There is no
+  -- foreign key, as with rules.
   coupon text,
   code_id bigint,
   -- The original search for the sale's customer: the steps in order, each with its outcome. Also the click, link, window and hold at that
@@ -68,7 +70,7 @@ create table sales (
   resolution jsonb,
   refunded_cents amount_cents not null default 0,
   -- The API's original payload, if the processor has corrected the sale since (payload_of in functions/5_sales/corrections.sql). It
-  -- recognizes a repeated call. Otherwise null.
+  -- is used to recognize a repeated call. Otherwise null.
   api_payload jsonb,
   currency currency_code not null,
   sale_type word_text not null default 'payment',
@@ -82,7 +84,7 @@ create table sales (
   processor_invoice_id text,
   processor_customer_id text,
   additional_data jsonb,
-  -- The request that recorded it. If the answer was lost, a repeated request finds its own sale by this id.
+  -- The request that recorded the sale. If the response was lost, the repeated request finds its own sale by this id.
   request_id uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -103,9 +105,10 @@ create index sales_subscription_idx on sales (program_id, subscription_id) where
 create index sales_test_idx on sales (program_id, id) where is_test;
 
 -- One row for each refund or chargeback. `refund_key` is `id:<refund id>`, `amount:<cents>` if the caller gave no id, or `rest:<request
--- id>`. `applied_cents` is the moved amount after capping, and `deduction_cents` the commission that the refund originally reversed. A
--- refund that was undone (it failed, or the dispute was won) has `returned_at`. A processor's refund has its id there. If an API refund and
--- a processor's refund are the same, they share a row. Then `refund_key` is the API's key, in any order of arrival.
+-- id>`. `applied_cents` is the refunded amount after capping, and `deduction_cents` is the commission that the refund originally reversed.
+-- A refund that was undone (it failed, or the dispute was won) has `returned_at`. A refund from the processor has the processor's id
+-- there. If an API refund and a processor's refund are the same, they share a row. In that case `refund_key` is the API's key, no matter
+-- which one arrived first.
 create table refunds (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -114,7 +117,8 @@ create table refunds (
   processor_reversal_id text,
   requested_cents amount_cents,
   applied_cents amount_cents not null,
-  -- The amount without tax, if the processor reports it. Later parts of a capped refund have 0 then, because the first row counts it whole.
+  -- The amount without tax, if the processor reports it. Later parts of a capped refund have 0, because the first row contains the whole
+  -- amount.
   untaxed_cents amount_cents,
   deduction_cents amount_cents not null default 0,
   -- The part of the commission that was returned when the refund was undone.
@@ -124,7 +128,7 @@ create table refunds (
   returned_at timestamptz,
   request_id uuid,
   -- If a dispute doesn't leave room for a refund in its sale, the refund can take that room when the dispute is undone. That later part is
-  -- a separate row that points to the first. Rows change their applied amount only if the sale itself becomes smaller.
+  -- a separate row that points to the first. The applied amount of a row changes only if the sale itself becomes smaller.
   continues_refund_id bigint,
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -142,7 +146,7 @@ create table payout_runs (
   id bigint generated always as identity,
   -- The request that created it. Repeating the request doesn't create a second run.
   request_id uuid not null,
-  -- The number of its payouts. They are all created together with it.
+  -- The number of its payouts. All of them are created together with the run.
   payments integer not null default 0,
   created_at timestamptz not null default now(),
   reference text check (length(reference) between 1 and 200),
@@ -172,14 +176,14 @@ create table payouts (
   partner_id bigint not null,
   currency currency_code not null,
   requested_cents amount_cents not null check (requested_cents > 0),
-  -- The current amount. Until it is sent, a reversal that leaves too little reduces it, and cancels it at zero.
+  -- The current amount. Until the payout is sent, it is reduced if a reversal leaves too little, and canceled if nothing is left.
   amount_cents amount_cents not null,
   -- The open states are `requested` by the partner, `in_run` before a file or a provider has it, `sent`, and `unclaimed`. The provider
   -- holds an unclaimed payment until the partner claims it. The other states are final.
   status text not null default 'requested' check (
     status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid', 'returned', 'failed', 'refused', 'canceled')
   ),
-  -- When a payment file first contained it. From then on, its amount and address never change.
+  -- When a payment file first contained the payout. From then on, its amount and address never change.
   sent_at timestamptz,
   -- The number of the balance's last entry when the payout was created. A trigger sets it, and the audit derives the payable amount from it.
   created_at_entry_number bigint not null default 0,
@@ -202,7 +206,7 @@ create table payouts (
   unique (program_id, id, partner_id, currency),
   -- For the foreign key of documents.
   unique (program_id, id, partner_id, currency, amount_cents),
-  -- Closed months do not change. The half day allows for places west of UTC.
+  -- Closed months do not change. The extra half day allows for places west of UTC.
   constraint payouts_paid_on_open check (paid_on >= date_trunc('month', created_at at time zone 'UTC' - interval '12 hours')::date),
   check (amount_cents <= requested_cents),
   check (amount_cents > 0 or status = 'canceled'),
@@ -234,7 +238,7 @@ create table commissions (
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
-  -- Only 0 if a correction left nothing to earn. The commission is then fully reversed.
+  -- Only 0 if a correction left no commission. In that case, it is fully reversed.
   amount_cents amount_cents not null,
   -- The number of corrections of the amount.
   correction_count integer not null default 0,
@@ -244,8 +248,8 @@ create table commissions (
   reversed_cents amount_cents not null default 0,
   reversal reversal_kind not null default 'none',
   reason reason_text,
-  -- The reason why a person should look at it before it is paid. Set on a customer's first commission if only a browser identified the
-  -- customer.
+  -- The reason why a person should review the commission before it is paid. Set on a customer's first commission if only a browser
+  -- identified the customer.
   review_reason review_reason,
   hold_until timestamptz not null,
   credited_at timestamptz,
@@ -258,9 +262,10 @@ create table commissions (
   flags_checked_at timestamptz,
   -- The rule that set a lead's commission. Null if the program's own amount applied. For a sale, the sale's row has the rule.
   lead_rule_id bigint,
-  -- The code of its sale.
+  -- The code of the commission's sale.
   code_id bigint,
-  -- Computed in shadow mode. The former service pays it, so it is never credited, partners don't see it, and no figure counts it.
+  -- Whether it was computed in shadow mode. The former service pays such commissions, so they are never credited, partners don't see them,
+  -- and no figure counts them.
   is_shadow boolean not null default false,
   status commission_status not null default 'pending',
   created_at timestamptz not null default now(),
@@ -290,7 +295,7 @@ create index commissions_payout_idx on commissions (program_id, payout_id) where
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
 
--- The flags that hold or held a commission: `[{rule, evidence}]`, and the person's decision with its note.
+-- The flags because of which a commission is or was held: `[{rule, evidence}]`, and a person's decision with its note.
 create table commission_reviews (
   program_id bigint not null,
   commission_id bigint not null,
@@ -318,11 +323,11 @@ create table adjustments (
   note reason_text,
   -- The sale that the adjustment belongs to, if any.
   sale_id bigint,
-  -- The integrator's own id. It recognizes repeats forever.
+  -- The integrator's own id. The service recognizes repeats by this id, no matter how late they are.
   external_id text check (length(external_id) between 1 and 255),
   -- The request that created it. Repeating the request doesn't create a second adjustment.
   request_id uuid not null,
-  -- The import that created it as an opening balance, which is the former service's debt. Nobody is notified of it.
+  -- The import that created the adjustment as an opening balance, which is the former service's debt. Nobody is notified about it.
   import_id bigint,
   paid_at timestamptz,
   -- The payout that paid its last part, as for a commission.
@@ -341,9 +346,9 @@ create index adjustments_partner_idx on adjustments (program_id, partner_id, id)
 create index adjustments_sale_idx on adjustments (program_id, sale_id) where sale_id is not null;
 create index adjustments_payout_idx on adjustments (program_id, payout_id) where payout_id is not null;
 
--- The ledger of a partner's balance: numbered entries, each beginning with the balance after the previous one. The foreign key to the
--- previous entry makes the last `balance_after_cents` the sum of all amounts; the balance row points at the last entry. Triggers
--- (functions/2_ledger/balances.sql) keep entries unchanged and each with its balance.
+-- The ledger of a partner's balance: numbered entries, each beginning with the balance after the previous one. Because of the foreign
+-- key to the previous entry, the last `balance_after_cents` is the sum of all amounts. The balance row points at the last entry.
+-- Triggers (functions/2_ledger/balances.sql) prevent changes to entries, and entries without their balance.
 create table balance_entries (
   program_id bigint not null,
   partner_id bigint not null,
@@ -362,11 +367,11 @@ create table balance_entries (
   refund_id bigint,
   payout_id bigint,
   adjustment_id bigint,
-  -- The payment's reference at this time. A statement keeps it if the payment is undone and recorded with another one.
+  -- The payment's reference at this time. A statement keeps this reference if the payment is undone and recorded with another one.
   reference text,
   -- Not before the previous entry's time.
   created_at timestamptz not null default now(),
-  -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It reveals whether somebody rewrote earlier entries.
+  -- SHA-256 of the previous entry's hash and of this entry, set by a trigger. It shows whether somebody has rewritten earlier entries.
   entry_hash bytea not null check (length(entry_hash) = 32),
   previous_entry_number bigint generated always as (nullif(entry_number - 1, 0)) stored,
   primary key (program_id, partner_id, currency, entry_number),
@@ -400,8 +405,8 @@ create table balance_entries (
 create index balance_entries_refund_idx on balance_entries (program_id, refund_id) where refund_id is not null;
 create index balance_entries_adjustment_idx on balance_entries (program_id, adjustment_id) where adjustment_id is not null;
 
--- The entries that a payment covers. The sum of a payment's lines is exactly its payout's amount. A line of a large commission can cover a
--- part of it. A payout that came back and is paid again has the lines of each payment.
+-- The entries that a payment covers. The sum of a payment's lines is exactly its payout's amount. A line can cover only a part of a large
+-- commission. A payout that came back and is paid again has the lines of each payment.
 create table payout_lines (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -435,7 +440,7 @@ create table balances (
   check (entry_count > 0 or balance_cents = 0)
 );
 
--- The encrypted names and addresses of erased partners with payments or debts (lib/money/payees.ts), kept as long as the books.
+-- The encrypted names and addresses of erased partners with payments or debts (lib/money/payees.ts). They are kept as long as the books.
 create table erased_payees (
   program_id bigint not null,
   partner_id bigint not null,

@@ -1,6 +1,6 @@
--- Daily and hourly totals. The tracking calls themselves write them. Each call counts in a row for one hour. The row's slot is 64 times the
--- hour's number (1 to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql), so a call writes one short row and rarely waits.
--- After the hour ends, a scheduled function merges its slots into slot 0, the only row of the day with 24 hourly figures.
+-- Daily and hourly totals. The tracking calls themselves write them. Each call increments a row for one hour. The row's slot is 64 times
+-- the hour's number (1 to 24) plus 0 to 63 (`counter_slot` in functions/1_base/counters.sql), so a call writes one short row and rarely
+-- waits. After the hour ends, a scheduled function merges its slots into slot 0, the only row of the day with 24 hourly figures.
 
 -- A late report of an earlier sale moves the customer's first purchase to that sale's day, in any slot. So a single slot can be negative,
 -- but not the sum of a day's slots.
@@ -54,8 +54,7 @@ create type total_span as enum ('day', 'month');
 -- One value in a day or a month (UTC). With a month's row, reads of long ranges skip the rows of its days. Clicks, leads and conversions
 -- are in the row without a currency. Sales and money are in a row for each currency, so that a read of money skips the clicks in the index.
 -- In each grouping after `device`, the first 200 values of a day have their own rows, and one address adds at most ten in each count. A row
--- with an empty value holds all others. A
--- correction can leave a negative figure.
+-- with an empty value contains all other values. A correction can result in a negative figure.
 create table grouped_totals (
   program_id bigint not null,
   grouping_name grouping_name not null,

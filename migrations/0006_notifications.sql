@@ -1,4 +1,4 @@
--- Domains instead of CHECKs, for the reason in 0004_money.sql.
+-- The rules are domains instead of CHECKs, for the reason in 0004_money.sql.
 create domain notification_kind as text check (value in (
   'commission_earned', 'commission_flagged', 'commission_reversed', 'commission_refunded', 'commission_corrected', 'payout_reduced', 'payout_paid',
   'payout_refused', 'payout_returned', 'payout_unclaimed', 'payout_held', 'payout_address_needed', 'tax_form_needed', 'statement_ready', 'adjustment_added', 'adjustment_deducted', 'payout_due', 'application_received',
@@ -18,7 +18,7 @@ create table outbox (
   audience notification_audience not null,
   -- Null if no partner is involved.
   partner_id bigint,
-  -- The event behind it, such as a refund, rejection or reinstatement, and the changed row. It is unique per kind and audience.
+  -- The event behind the message, such as a refund, rejection or reinstatement, and the changed row. It is unique per kind and audience.
   cause cause_text not null,
   payload jsonb not null,
   created_at timestamptz not null default now(),

@@ -1,10 +1,9 @@
--- Further tables for the payment processor's webhooks: the ids of each payment, refunds and disputes in any order of arrival, and the log
--- of webhook events.
+-- Further tables for the payment processor's webhooks: the ids of each payment, refunds and disputes, and the log of webhook events.
 
 -- Connections to processors other than Stripe. Each belongs to one program and has its own webhook address. Stripe's account is in
 -- `programs`, because several programs can share one.
 create table processor_connections (
-  -- The unguessable id in its webhook address, and the account of its events in the tables below.
+  -- The unguessable id in the webhook's address. It is also the account of the connection's events in the tables below.
   account_id text primary key check (account_id ~ '^conn_[A-Za-z0-9_-]{43}$'),
   program_id bigint not null references programs (id),
   -- The processor's name in lib/processors/processors.ts.
@@ -23,13 +22,13 @@ create table processor_connections (
 );
 create index processor_connections_program_idx on processor_connections (program_id);
 
--- A customer can have several ids at the processor. If a processor may omit a subscription's metadata in renewals, this also has the
--- subscription's id.
+-- A customer can have several ids at the processor. If a processor may omit a subscription's metadata in renewals, this column can
+-- also contain the subscription's id.
 create table processor_customers (
   program_id bigint not null,
   processor_customer_id text not null,
   customer_id bigint not null,
-  -- When the buyer started the earliest attributed purchase that identified them. Earlier purchases stay unattributed.
+  -- When the buyer started the earliest attributed purchase that identifies them. Earlier purchases stay unattributed.
   known_from timestamptz not null default now(),
   created_at timestamptz not null default now(),
   primary key (program_id, processor_customer_id),
@@ -37,8 +36,8 @@ create table processor_customers (
 );
 create index processor_customers_customer_idx on processor_customers (program_id, customer_id);
 
--- The metadata of an account's customers. It attributes their payments without metadata. The report with the latest time wins, not the last
--- to arrive. Rows stay after their metadata is removed, so that older reports don't restore it.
+-- The metadata of an account's customers. It attributes their payments without metadata. The report with the latest time wins, even if it
+-- isn't the last to arrive. Rows stay after their metadata is removed, so that older reports don't restore it.
 create table processor_customer_metadata (
   account_id text not null,
   livemode boolean not null,
@@ -56,13 +55,13 @@ create table processor_customer_metadata (
 create index processor_customer_metadata_ended_idx on processor_customer_metadata (reported_at)
   where is_deleted or num_nonnulls(program_id, click_id, customer_key) = 0;
 
--- The buyer of an unpaid checkout session, kept until its payment arrives days later.
+-- The buyer of an unpaid checkout session. The row is kept until the payment arrives, which can take days.
 create table processor_sessions (
   program_id bigint not null,
   session_id text not null,
   -- Null while the buyer is unattributed.
   customer_id bigint,
-  -- The requested amount and its part without tax, in the processor's unit. A partial capture has the same share of tax.
+  -- The requested amount and its part without tax, in the processor's unit. A partial capture contains the same share of tax.
   asked_total bigint check (asked_total > 0),
   asked_untaxed bigint check (asked_untaxed between 0 and asked_total),
   created_at timestamptz not null default now(),
@@ -72,7 +71,7 @@ create table processor_sessions (
 create index processor_sessions_customer_idx on processor_sessions (program_id, customer_id);
 create index processor_sessions_created_idx on processor_sessions (created_at);
 
--- The ids of each payment. Each points to the id with the highest rank: the invoice, or else the intent, else the session.
+-- The ids of each payment. Each id points to the id with the highest rank: the invoice, or else the intent, else the session.
 create table processor_payments (
   account_id text not null,
   payment_id text not null,
@@ -84,7 +83,7 @@ create index processor_payments_created_idx on processor_payments using brin (cr
 create index processor_payments_transaction_idx on processor_payments (account_id, transaction_id);
 
 -- Refunds and disputes as the processor reported them, even if their sale is still unknown. returned_at is set if the refund failed or the
--- dispute was won. The return can be reported first. It is never unset.
+-- dispute was won. The return can be reported first. The column is never reset.
 create table processor_reversals (
   account_id text not null,
   reversal_id text not null,
@@ -106,7 +105,7 @@ create table processor_reversals (
   returned_at timestamptz,
   -- The processor's own id of the return, if it has one.
   returned_by text,
-  -- The chargeback that the processor marked as returned, this one or another of the same amount.
+  -- The chargeback that the processor marked as returned: this one, or another one of the same amount.
   marked_id text,
   created_at timestamptz not null default now(),
   primary key (account_id, reversal_id),
@@ -129,7 +128,7 @@ create table processor_events (
   outcome text not null check (outcome in ('recorded', 'duplicate', 'ignored', 'parked')),
   reason text,
   -- The reason why a scheduled function applies a parked event again. Its account is connected, its sale is in another currency, its buyer
-  -- is now known, or a session did not identify the buyer within an hour. Null if its sale will apply it.
+  -- is now known, or no session identified the buyer within an hour. Null if the event is applied together with its sale.
   waits_for text check (waits_for in ('connection', 'conversion', 'buyer', 'session')),
   fact jsonb not null,
   -- The steps of the search for a purchase's buyer, each with its result, as in `sales`.
@@ -172,7 +171,8 @@ create table processor_connect_states (
 );
 create index processor_connect_states_expires_idx on processor_connect_states (expires_at);
 
--- Codes that prove that an owner controls the deployment's own account, because only its owner can write a code into that account's metadata.
+-- Codes with which an owner proves that they control the deployment's own account. Only the account's owner can write a code into its
+-- metadata.
 create table own_account_codes (
   program_id bigint primary key references programs (id) on delete cascade,
   code text not null constraint own_account_codes_code_key unique check (length(code) = 43),

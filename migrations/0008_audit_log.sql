@@ -1,6 +1,6 @@
 -- The actions of a workspace's members and keys. Entries can only be added (triggers in functions/1_base/audit-log.sql write most of them),
 -- and are deleted at the end of their retention period. There are no foreign keys, because entries outlive the rows that they refer to.
--- Readers look the names up.
+-- Readers look up the names.
 create table audit_log (
   id bigint generated always as identity primary key,
   workspace_id text not null,
@@ -27,15 +27,15 @@ create table used_forms (
   user_id text references users (id) on delete cascade,
   -- The request that won among concurrent requests with the same form.
   request_id uuid not null,
-  -- The redirect in the answer, once it is known.
+  -- The redirect in the response, once it is known.
   location text,
   used_at timestamptz not null default now()
 );
 create index used_forms_used_idx on used_forms (used_at);
 create index used_forms_user_idx on used_forms (user_id);
 
--- Answers to creating API requests, so that a repeated request creates nothing twice. The token is the Idempotency-Key
--- or an id in the request (`act_by_key` in functions/1_base/audit-log.sql).
+-- Responses to API requests that create something, so that a repeated request doesn't create it twice. The token is
+-- the Idempotency-Key or an id in the request (`act_by_key` in functions/1_base/audit-log.sql).
 create table idempotency_keys (
   program_id bigint not null references programs (id) on delete cascade,
   token text not null check (length(token) between 1 and 255),

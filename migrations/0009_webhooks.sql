@@ -67,7 +67,7 @@ create table webhook_deliveries (
   attempt_count integer not null default 0,
   -- Null if no attempt is planned.
   next_attempt_at timestamptz,
-  -- A consumer is sending it until this time.
+  -- Until this time, a consumer is sending it.
   claimed_until timestamptz,
   finished_at timestamptz,
   primary key (program_id, endpoint_id, message_id),
@@ -82,7 +82,7 @@ create index webhook_deliveries_open_idx on webhook_deliveries (program_id, stat
 create index webhook_deliveries_due_idx on webhook_deliveries (program_id, endpoint_id, next_attempt_at) where next_attempt_at is not null;
 create index webhook_deliveries_next_idx on webhook_deliveries (next_attempt_at) where next_attempt_at is not null;
 
--- Delivery attempts, with up to 4 KB of the answer. The request follows from the message.
+-- Delivery attempts, with up to 4 KB of the response. The request follows from the message.
 create table webhook_attempts (
   program_id bigint not null,
   endpoint_id bigint not null,

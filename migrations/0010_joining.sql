@@ -14,7 +14,7 @@ create table program_terms (
   program_id bigint not null references programs (id),
   version integer not null check (version > 0),
   text text not null check (length(text) between 1 and 30000),
-  -- Whether they contain the agreement that the program issues the partner's invoices.
+  -- Whether the terms contain the agreement that the program issues the partner's invoices.
   self_billing boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (program_id, version)
@@ -25,13 +25,13 @@ create table join_pages (
   slug text not null,
   is_open boolean not null default false,
   approves_at_once boolean not null default false,
-  -- Shows `program_numbers` (functions/programs/joining.sql).
+  -- Whether the page shows `program_numbers` (functions/programs/joining.sql).
   shows_numbers boolean not null default false,
   -- Replaces "Become a partner of …".
   headline text check (length(headline) between 1 and 120),
   -- Plain text.
   intro text check (length(intro) between 1 and 5000),
-  -- Shows the commission for everybody, the attribution window, the hold period and the smallest payout.
+  -- Whether the page shows the commission for everybody, the attribution window, the hold period and the smallest payout.
   shows_terms boolean not null default true,
   shows_calculator boolean not null default true,
   -- A list of {question, answer}.
@@ -53,7 +53,7 @@ create table program_hosts (
   host text not null check (length(host) <= 253 and host ~ '^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$'),
   -- Null until its DNS record is found, and again after the record was missing for days.
   verified_at timestamptz,
-  -- The last daily check, and the first of the latest checks that missed the record.
+  -- The last daily check, and the first of the latest checks that didn't find the record.
   checked_at timestamptz,
   missing_since timestamptz,
   check (verified_at is not null or missing_since is null)

@@ -12,14 +12,15 @@ create table imports (
     constraint imports_state check (state in ('reading', 'planned', 'applying', 'applied', 'undoing', 'undone', 'failed')),
   -- The reason for the failure and its remedy.
   problem text check (length(problem) <= 1000),
-  -- Its files with the headings that were matched to fields, so that a person can correct them.
+  -- The import's files, with the heading for each field, so that a person can correct them.
   files jsonb,
   -- The service's API key, encrypted, and the next page to read, until everything is read.
   sealed_key bytea,
   position jsonb,
   -- The number of parts of its archive, until it has received all of them.
   part_count integer check (part_count between 1 and 200),
-  -- Its rows by outcome, and the applied ones. Each batch adds its own, because counting the rows of a large import takes a second.
+  -- The number of rows by outcome, and of applied rows. Each batch adds its own numbers, because counting the rows of a large import takes
+  -- a second.
   row_count integer not null default 0,
   create_count integer not null default 0,
   update_count integer not null default 0,
@@ -28,7 +29,7 @@ create table imports (
   applied_count integer not null default 0,
   -- The size of an archive's rows, which counts toward the daily limit.
   archive_bytes bigint not null default 0,
-  -- The link parameters that it added to the program, for the undo.
+  -- The link parameters that the import added to the program, for the undo.
   added_params text[] not null default '{}',
   created_at timestamptz not null default now(),
   planned_at timestamptz,
@@ -44,10 +45,10 @@ create index imports_unfinished_idx on imports (program_id, id) where state in (
 create table import_rows (
   program_id bigint not null,
   import_id bigint not null,
-  -- In the order of reading.
+  -- Ids follow the order in which the rows were read.
   id bigint not null,
   kind import_kind not null,
-  -- The id in the source, or another identifier there.
+  -- The id in the source, or another identifier from there.
   source_id text not null check (length(source_id) between 1 and 200),
   -- The file and the line, or the API's resource.
   origin text not null check (length(origin) <= 200),
@@ -77,7 +78,7 @@ create index import_rows_code_idx on import_rows (program_id, import_id, kind, l
 create index import_rows_balance_idx on import_rows (program_id, import_id, (coalesce(partner_row_id, -partner_id))) where kind = 'balance';
 create index import_rows_target_idx on import_rows (program_id, target_id) where kind in ('partner', 'customer');
 
--- Commissions of the former service. They are only for reading, and no balance or figure contains them.
+-- Commissions of the former service. They are read-only, and no balance or figure includes them.
 create table imported_commissions (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -105,7 +106,7 @@ create index imported_commissions_customer_idx on imported_commissions (program_
 create table archive_rows (
   program_id bigint not null,
   import_id bigint not null,
-  -- In the order of the archive.
+  -- Ids follow the order in the archive.
   id bigint not null,
   -- The archive's file.
   kind text not null check (length(kind) <= 60),
@@ -160,6 +161,6 @@ create type compared_commission as (
   currency text, state text, sale_cents bigint, base_cents bigint, fee_cents bigint, cents bigint, pays_cents bigint, reasons text[]
 );
 
--- A commission on one of the two sides that is not paired by a payment yet, with its position on that side. Counterparts have the same
--- group.
+-- A commission on one of the two sides that isn't paired through a payment yet, with its position on that side. Counterparts have the
+-- same group.
 create type unpaired_commission as (is_former boolean, place bigint, at timestamptz, group_key text);

@@ -14,7 +14,7 @@ create table payout_connections (
 );
 create unique index payout_connections_provider_key on payout_connections (program_id, provider) where keys is not null;
 
--- The recipient of a partner at Stripe, who collects their bank account and identity.
+-- A partner's recipient at Stripe. Stripe collects the bank account and the identity.
 create table payout_recipients (
   program_id bigint not null,
   partner_id bigint not null,
@@ -23,7 +23,7 @@ create table payout_recipients (
   foreign key (program_id, partner_id) references partners (program_id, id)
 );
 
--- A part of a payout run in one currency, which a provider pays.
+-- A part of a payout run that a provider pays, in one currency.
 create table payout_batches (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -32,15 +32,15 @@ create table payout_batches (
   currency currency_code not null,
   -- Chosen and stored before the first call. The provider executes a batch or payment only once for each key.
   batch_key uuid not null default gen_random_uuid(),
-  -- Null until the provider answered.
+  -- Null until the provider has responded.
   provider_batch_id text,
-  -- `sending` until the provider has all payments, then `sent` until no more news about them is expected. `stopped` if a person took all
-  -- payments back before a call contained them.
+  -- `sending` until the provider has all payments, then `sent` until no more news about them is expected. `stopped` if a person moved
+  -- all payments back to the run before a call contained them.
   status text not null default 'sending' check (status in ('sending', 'sent', 'done', 'stopped')),
   -- Why the last call failed; null if it worked.
   problem text,
-  -- When the service continues it. A worker that continues it moves this time forward, so that no other worker continues it at the same
-  -- time.
+  -- When the service continues the batch. A worker that continues it moves this time forward, so that no other worker does the same at
+  -- once.
   next_step_at timestamptz not null default now(),
   created_at timestamptz not null default now(),
   primary key (program_id, id),
@@ -59,10 +59,10 @@ create table payout_items (
   item_key uuid not null default gen_random_uuid(),
   -- The payout address, or the recipient at Stripe.
   recipient text not null,
-  -- When a call that can move its money was first sent. Null again if the provider refused that call.
+  -- When a call that can move the money was first sent. Null again if the provider refused that call.
   attempted_at timestamptz,
   provider_item_id text,
-  -- The meaning of its state here, then the provider's own word for it and its reason. Null until the provider reported one.
+  -- The state in our terms, then the provider's own word for the state and the reason. Null until the provider has reported a state.
   outcome text check (outcome in ('sent', 'held', 'unclaimed', 'paid', 'returned', 'failed')),
   provider_status text,
   provider_reason text,

@@ -7,20 +7,20 @@ create domain legal_name as text check (length(value) between 1 and 200);
 -- Lines separated by line feeds.
 create domain postal_address as text check (length(value) between 1 and 500);
 
--- The program's side of its documents. Without a row, the program issues none.
+-- The program's details on its documents. Without a row, the program issues none.
 create table program_billing (
   program_id bigint primary key references programs (id),
   legal_name legal_name not null,
   address postal_address not null,
   country country_code not null,
   vat_id vat_number,
-  -- The series of its next documents. The number follows it: `SB-1`.
+  -- The series of the next documents. The number follows the series: `SB-1`.
   series text not null check (series ~ '^[A-Z0-9]([A-Z0-9-]{0,8}[A-Z0-9])?$'),
   -- The VAT rate of documents for partners in its own country who have a VAT number, in basis points. Null if they don't show VAT.
   vat_bp integer check (vat_bp between 1 and 5000)
 );
 
--- The partner's side of documents, from the person who has the account.
+-- The partner's details on documents, entered by the person with the account.
 create table payee_details (
   user_id text primary key references users (id) on delete cascade,
   legal_name legal_name not null,
@@ -44,7 +44,7 @@ create table tax_forms (
   ) stored
 );
 
--- Payouts without a valid tax form are held if they would bring a partner's payouts of the calendar year above this amount.
+-- Without a valid tax form, payouts are held if they would bring a partner's payouts in the calendar year above this amount.
 create table tax_form_limits (
   program_id bigint not null references programs (id),
   currency currency_code not null,
@@ -74,8 +74,8 @@ create table document_series (
   primary key (program_id, series)
 );
 
--- An invoice for each payment, issued by the program in the partner's name, and a credit note if the payment comes back. A document keeps
--- all facts that it shows, so it always shows the same. A void document keeps its number.
+-- An invoice for each payment, issued by the program in the partner's name, and a credit note if the payment comes back. A document
+-- stores all facts that it shows, so it never changes. A void document keeps its number.
 create table documents (
   program_id bigint not null,
   id bigint generated always as identity,
@@ -102,7 +102,7 @@ create table documents (
   vat_bp integer check (vat_bp is null or not is_reverse_charge),
   -- The invoice that a credit note corrects.
   corrects_id bigint,
-  -- The clock's time, because a transaction can wait for its number. So later numbers have later times.
+  -- The clock's time instead of the transaction's start, because a transaction can wait for its number. So later numbers have later times.
   issued_at timestamptz not null default clock_timestamp(),
   voided_at timestamptz,
   void_reason reason_text,

@@ -9,7 +9,7 @@ create table bulk_jobs (
   settings jsonb not null,
   -- The number of rows that matched at the start.
   row_count integer not null,
-  -- The rows with this id and above are done. Rows that arrive later have higher ids.
+  -- Rows with this id and higher ids are done. Rows that arrive later have higher ids.
   position bigint not null,
   started_by text references users (id) on delete set null,
   started_at timestamptz not null default now(),
@@ -25,7 +25,7 @@ create index bulk_jobs_started_idx on bulk_jobs (started_at);
 create table bulk_job_rows (
   program_id bigint not null,
   job_id bigint not null,
-  -- An application if the job approves or rejects, or else a partner.
+  -- An application if the job approves or rejects, and otherwise a partner.
   row_id bigint not null,
   before jsonb not null,
   -- False if the undo had to keep the change. Null before the undo.

@@ -2374,7 +2374,7 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  -- The row almost always exists, so run the cheaper update first.
+  -- The row almost always exists, so the cheaper update runs first.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
@@ -2581,7 +2581,8 @@ CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names 
 AS $function$
 #variable_conflict use_column
 declare
-  -- The rows of these metrics. The index skips the other rows: the money of three months touched 7,900 pages of memory instead of 67,800.
+  -- The rows of these metrics. The index skips all other rows. For the money of three months, it touched 7,900 pages of memory instead of
+  -- 67,800.
   only_currency constant text := case
     when metrics <@ '{clicks,bot_clicks,leads,conversions}' then '' when metrics <@ '{revenue,commission,refunded}' then money
   end;
@@ -2685,7 +2686,7 @@ begin
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
-    -- Amounts from the API stay unchanged.
+    -- The API's amounts don't change.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{requested,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{requested,untaxed}')::bigint,
@@ -2824,7 +2825,7 @@ begin
   elsif named is null then
     return with_outcome(event, 'ignored', 'customer_erased');
   end if;
-  -- Uses the lock order of purchases, customer first.
+  -- Locks the customer first, as purchases do.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
   insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
@@ -2833,7 +2834,7 @@ begin
     fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
     customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
-  -- If two events have the same second, the same one always wins, in any order of arrival.
+  -- If two events have the same second, the same event always wins, no matter which one arrived first.
   where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');
@@ -2849,7 +2850,7 @@ begin
     perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
-  -- Excluded payments wait for metadata alone. The customer's other payments do not attribute them.
+  -- Excluded payments wait only for metadata. The customer's other payments don't attribute them.
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = event.account_id and e.outcome = 'ignored'
     and e.awaits @> awaited_names(event.account_id, array['metadata ' || (event.fact->>'processor_customer_id')]);
@@ -2886,7 +2887,7 @@ begin
     returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
       'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
   end if;
-  -- The same minute as in existed_at, because clocks differ and the processor counts whole seconds.
+  -- Allows the same minute as existed_at, because clocks differ and processors round to whole seconds.
   insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
   select import.program_id, applied.fields->>'processor_customer_id', applied.target_id, now() - interval '1 minute'
   where applied.fields ? 'processor_customer_id'
@@ -3365,7 +3366,7 @@ AS $function$
 declare
   page join_pages;
 begin
-  -- Serialize applications of one person and the counts of their mails.
+  -- These locks serialize the applications of one person, and the counts of their mails.
   perform pg_advisory_xact_lock(hashtextextended('application of ' || mailbox_of(of_email), 0));
   select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
   if page.program_id is null or (of_source = 'page' and not page.is_open) then
@@ -3434,7 +3435,7 @@ declare
   commission commissions;
   left_cents bigint;
 begin
-  -- Programs that enter shadow mode wait for this, or this sees that they have entered.
+  -- A program that enters shadow mode waits for this transaction, or this transaction sees that the program has entered it.
   perform from programs p where p.id = any (program_ids) order by p.id for key share;
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
@@ -3470,7 +3471,7 @@ begin
     if wants_webhook(commission.program_id, 'commission_approved') then
       perform write_commission_postback('commission_approved', commission, left_cents, null);
     end if;
-    -- The audit log records people, keys and early credits, not the end of a hold.
+    -- The audit log records approvals by people and keys, not the end of a hold.
     if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
@@ -3571,7 +3572,7 @@ declare
   due record;
   of_cause text;
 begin
-  -- Two people who ask at the same time ask once.
+  -- If two people ask at the same time, the partner is asked once.
   perform from programs p where p.id = of_program_id for no key update;
   for due in
     select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
@@ -3891,11 +3892,11 @@ begin
     and (new.name, new.email, new.payout_email, new.external_id, new.metadata)
       is distinct from (old.name, old.email, old.payout_email, old.external_id, old.metadata)
   then
-    -- Partners change their own details without an entry.
+    -- If partners change their own details, there is no entry.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
-  -- The entry has no note text, because the note is erased with the partner and the log isn't. The erasure has its own
-  -- entry.
+  -- The entry doesn't contain the note's text, because the note is erased with the partner and the log isn't. Erasures
+  -- have their own entries.
   if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
     perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
   end if;
@@ -4291,7 +4292,7 @@ begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
-      -- Unchanged for a known key, so that a sale doesn't need new index entries.
+      -- A known key isn't updated, so that a sale doesn't need new index entries.
       updated_at = case when c.customer_key = new_key then c.updated_at else now() end,
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end
@@ -4680,7 +4681,7 @@ declare
   -- A program can have thousands of endpoints of partners, but few with due deliveries.
   due_ids bigint[];
 begin
-  -- Two consumers must not count the open requests at the same moment.
+  -- This prevents two consumers from counting the open requests at the same moment.
   due_ids := array(
     select e.id from webhook_endpoints e
     where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null and exists (
@@ -4758,7 +4759,7 @@ begin
       'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
   end if;
 
-  -- Locks the payment first and then its sale, like reports about payments. Otherwise a report could find a sale and then miss it.
+  -- Locks the payment first and then its sale, as reports about payments do. Otherwise, a report could find a sale that disappears.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
   perform lock_payments(account_id, array(select id from unnest(payment_ids) id where can_have_payment(account_id, id)))
   from unnest(account_ids) account_id;
@@ -5000,7 +5001,7 @@ begin
   for sold in
     with sold as materialized (
       select s.id, s.partner_id, s.customer_id, s.currency, s.sale_type, s.commission_base_cents, s.sale_date,
-        -- The weight of a single line is irrelevant.
+        -- If there is only one line, its weight doesn't matter.
         case when cardinality(s.lines) = 1 then array[((s.lines[1]).product_ids, 1)::sale_line] else s.lines end as lines
       from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
@@ -5117,7 +5118,7 @@ AS $function$
     select u.is_former, u.place, u.at, '1 ' || u.customer_id || ' ' || u.currency collate "C" as group_key
     from unpaid u where u.customer_id is not null
     union all
-    -- By the amount, if the former service does not know the customer (2), or if the program does not (3).
+    -- Paired by the amount, if the former service doesn't know the customer (2), or if the program doesn't (3).
     select u.is_former, u.place, u.at, way.number || u.partner_id || ' ' || u.currency || ' ' || amount
     from unpaid u cross join unnest(u.amounts) amount cross join (values ('2 ', true), ('3 ', false)) way (number, lacks_former)
     where amount is not null and (u.customer_id is null or u.is_former <> way.lacks_former)
@@ -5218,8 +5219,8 @@ AS $function$
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them. A processor can report its fee
-  -- after the payment.
+  -- A charge can pay a part of its intent. Both get the session's rank if the session was waiting for them. A processor can report its
+  -- fee after the payment.
   if given.amount_source > sale.amount_source
     or given.amount_source = sale.amount_source and sale.amount_source <> 'api'
       and (given.amount_cents, given.processor_fee_cents) > (sale.amount_cents, sale.processor_fee_cents) then
@@ -5314,7 +5315,7 @@ begin
   outcome := 'waiting';
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
-  -- Nobody needs to confirm other applications with this address anymore.
+  -- Other applications with this address no longer need to be confirmed.
   delete from applications a where a.program_id = of_program_id and mailbox_of(a.email) = mailbox_of(application.email) and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
@@ -5341,7 +5342,7 @@ CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_acc
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- Only a statement after the lock sees another connection of the account.
+  -- Only a statement that starts after the lock sees other connections of the account.
   perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
   update programs p set
     processor_account_id = of_account_id,
@@ -5682,7 +5683,7 @@ begin
         cross join lateral (
           select values_of_click(e) as origin, e.visitor from click_events e
           where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
-          -- Forces an index lookup of each click.
+          -- Forces an index lookup for each click.
           offset 0
         ) e
         cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v
@@ -6578,7 +6579,7 @@ begin
     case when state = 'refunded' and former_pays_cents > pays_cents then 'refunded' end,
     case when former_pays_cents = 0 and former_cents > 0 and pays_cents > 0 then 'rejected_there' end,
     case when is_comparable and former_sale_cents <> base_cents then 'other_base' end,
-    -- A service can round differently.
+    -- Services can round differently.
     case when is_comparable and abs(former_cents - former_sale_cents::numeric * cents / base_cents) > 1 then 'other_rate' end
   ], null);
   return case when reasons <> '{}' then reasons when abs(former_pays_cents - pays_cents) <= 1 then array['rounding'] else array['other_amount'] end;
@@ -6757,7 +6758,7 @@ begin
   elsif exists (select from payouts w where w.program_id = of_program_id and w.status not in ('refused', 'canceled')) then
     outcome := 'paid_out';
   else
-    -- After the lock, so that every earlier credit has an earlier date.
+    -- This comes after the lock, so that every earlier credit has an earlier date.
     update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null,
       earlier_shadow_times = p.earlier_shadow_times
         + case when p.shadow_since is null then '{}' else tstzmultirange(tstzrange(p.shadow_since, p.shadow_ended_at)) end
@@ -6893,7 +6894,7 @@ begin
   erased := coalesce(erased, 0) + reported_before;
   is_new := erased > 0;
   if not is_new then
-    -- Rows of an earlier attempt whose answer was lost.
+    -- Counts the rows of an earlier attempt whose response was lost.
     erased := (
       select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
     ) + (
@@ -6911,7 +6912,7 @@ CREATE OR REPLACE FUNCTION public.erase_user(of_user_id text, payees jsonb, OUT 
 AS $function$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
-  -- An address belongs to the person once it is verified.
+  -- An address belongs to the person only if it is verified.
   verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
   program_ids bigint[];
   partner_ids bigint[];
@@ -6949,7 +6950,7 @@ begin
   delete from partner_invitations i
   where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = verified_address;
-  -- The acceptance of a program's terms stays without the person.
+  -- The acceptance of a program's terms is kept without the person.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -6968,7 +6969,7 @@ begin
   )
   update payout_batches b set problem = null from erased e where b.program_id = e.program_id and b.id = e.batch_id;
   delete from payout_recipients r where r.program_id = any (program_ids) and r.partner_id = any (partner_ids);
-  -- Answers to API calls about them.
+  -- The stored responses to API calls about the person.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
     or k.answer ->> 'email' = verified_address;
@@ -7003,7 +7004,7 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
-  -- Evidence about the customer, and the reviewer's note.
+  -- Erases evidence about the customer, and the reviewer's note.
   update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
   from commissions c
   where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
@@ -7055,7 +7056,7 @@ CREATE OR REPLACE FUNCTION public.erase_words_of_sales(of_program_id bigint, sal
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- A code that isn't a partner's code is the buyer's own words.
+  -- If a code isn't a partner's code, the buyer typed it.
   update sales s set customer_key = null, subscription_id = null, processor_customer_id = null, additional_data = null,
     sale_type = erased_sale_type(s), api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
@@ -7348,7 +7349,7 @@ declare
   discounted record;
 begin
   if event.livemode then
-    -- Serializes two concurrent purchases if one identifies the other's buyer.
+    -- If one of two concurrent purchases identifies the other's buyer, this lock runs them one after the other.
     perform lock_ids(event.account_id, names_of_payment(event, ids));
   end if;
   if known.id is null then
@@ -7477,7 +7478,7 @@ begin
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
       else 'found' end);
-    -- Waits for a concurrent call that enables the setting, because that call would not see this payment.
+    -- Waits for a concurrent call that enables the setting, because that call doesn't see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
 end $function$
@@ -7555,7 +7556,7 @@ begin
   update imports i set row_count = k.rows, create_count = k.rows
   from (select count(*) as rows from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id) k
   where i.program_id = of_program_id and i.id = of_import_id;
-  -- Without statistics, each row that refers to another one would read the whole table.
+  -- Without statistics, every row that refers to another row would cause a scan of the whole table.
   execute 'analyze (skip_locked) archive_rows';
 end $function$
 ;
@@ -7886,7 +7887,7 @@ AS $function$
     select s.program_id, s.partner_id, min(s.signed_up_at) - interval '24 hours' as since, max(s.signed_up_at) + interval '24 hours' as until
     from seen s group by 1, 2
   ),
-  -- Read once, not for each commission.
+  -- Read once instead of for each commission.
   signups as materialized (
     select n.program_id, n.partner_id, u.at, e.visitor
     from spans n
@@ -8030,7 +8031,7 @@ begin
   select case when names_code(s) then s.code_id end into first_code_id from sales s
   where s.program_id = of_program_id and s.customer_id = of_customer_id and not s.is_test and s.amount_cents > 0
   order by s.sale_date, s.transaction_id limit 1;
-  -- A customer without a link was referred by a code.
+  -- If a customer has no link, a code referred them.
   if not found or first_code_id is not distinct from customer.code_id or customer.link_id is null and first_code_id is null then
     return;
   end if;
@@ -8641,7 +8642,7 @@ CREATE OR REPLACE FUNCTION public.keep_commission_sound()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- A fresh commission of a sale or a lead. One expression is cheaper than several.
+  -- A new commission for a sale or a lead. One expression is cheaper than several.
   if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
     and num_nonnulls(new.credited_at, new.paid_at, new.payout_id, new.rejected_at) = 0 then
     return new;
@@ -8740,7 +8741,7 @@ begin
     where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode;
   end if;
   insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, total_cents, currency, event_id)
-  -- Orders of both modes can come to one connection.
+  -- One connection can receive orders from both test mode and live mode.
   select event.account_id, format('%s:%s-%s%s', sale.transaction_id, totals[n], totals[n + 1], case when not event.livemode then ':test' end),
     event.livemode, 'refund', sale.transaction_id, totals[n + 1] - totals[n], totals[n + 1], event.fact->>'currency', event.event_id
   from generate_series(1, cardinality(totals) - 1) n where totals[n + 1] > totals[n]
@@ -9150,7 +9151,7 @@ begin
   last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
   of_day := case when rises then first_day else last_day end;
   while rows_left > 0 loop
-    -- Jumps to the next day with clicks, so that a gap of years costs one index step.
+    -- Jumps to the next day with clicks, so that a gap of years costs only one index lookup.
     of_day := case when rises then least(
       (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
         and t.currency = '' and t.value = wanted and t.day >= of_day),
@@ -9406,7 +9407,7 @@ begin
     program_id = coalesce(excluded.program_id, stored.program_id),
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
-    -- A recorded sale still awaits its buyer if its event is repeated while the account is disconnected.
+    -- A recorded sale still waits for its buyer if its event is repeated while the account is disconnected.
     awaits = case when stored.outcome = 'recorded' and excluded.outcome in ('parked', 'ignored') then stored.awaits else excluded.awaits end,
     resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
@@ -9765,7 +9766,7 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- If only the processor reported a refund, this sale gets that report again.
+    -- If only the processor reported a refund, the report is applied to this sale again.
     continue when is_processors_own(refund) or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = refund.refund_key
     );
@@ -9782,7 +9783,7 @@ begin
       -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
       when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
       else coalesce(refund.requested_cents, refund.applied_cents) end;
-    -- The request stays with the sale that answered it.
+    -- The request stays with the sale in its response.
     refund.request_id := null;
     refund := take_refund(sale, commission, refund);
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
@@ -10108,7 +10109,7 @@ begin
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);
-  -- A recorded payment stays recorded even if a later event says less about it.
+  -- A recorded payment stays recorded, even if a later event contains less about it.
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
@@ -10121,7 +10122,7 @@ begin
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);
-  -- Intent, charge and invoice can report one payment.
+  -- The intent, the charge and the invoice can all report the same payment.
   ids := ids_of_payment(event.account_id, ids);
   of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
   if not exists (
@@ -10444,7 +10445,7 @@ begin
   if payout.decided_at is null and amount_cents = transferred_cents then
     perform refuse_at_provider(of_program_id, array[of_payout_id]);
     perform post_payout(payout, of_reference, of_paid_on);
-    -- The trigger on payouts leaves the payments of a run to the run's entry.
+    -- The trigger on payouts skips the payments of a run, because the run has its own entry.
     if payout.payout_run_id is not null then
       perform write_program_audit(of_program_id, 'payout.paid', payout.id::text, jsonb_build_object(
         'amount_cents', payout.amount_cents, 'currency', payout.currency, 'reference', of_reference));
@@ -10534,7 +10535,7 @@ begin
     where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
       and split_part(a.external_id, ':', 2) = 'balance'
   ) then
-    -- Also from another source, because a second import of the same program must not double its debts.
+    -- This also includes other sources, because a second import of the same program must not double its debts.
     return decided(planned, 'skip', 'has_opening_balance');
   end if;
   if is_first_plan then
@@ -11121,7 +11122,7 @@ declare
   names constant grouping_name[] := case by_name when 'all' then '{all}' else array[by_name, 'all'] end;
   grouped constant text[] := case when by_name = 'all' then '{}' else coalesce(
     first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until), '{}') end;
-  -- The rest of the whole needs all values.
+  -- The row for events without a value requires all values.
   wanted constant text[] := case when array_position(grouped, null) is null then array_append(grouped, '') end;
   interval_starts timestamptz[];
   interval_locals timestamp[];
@@ -11193,7 +11194,7 @@ begin
     select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
       count(*) over (partition by l.name) as "values"
     from listed l
-    -- Skips parameters that no click has.
+    -- Skips parameters that don't appear in any click.
     where l.name = 'all' or exists (select from listed named where named.name = l.name and named.value is not null)
   )
   select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
@@ -11234,7 +11235,7 @@ begin
   return query
   -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
   -- begins there, whose totals begin later. The range that ends there has them in its totals, so they are subtracted.
-  -- Rows before the bound are the opposite case.
+  -- Rows before the bound are treated the opposite way.
   with counted as materialized (
     select least(bound.time, bound.hour) as from_time, side.sign * bound.current as current, side.sign * bound.previous as previous, part.*
     from (values (previous_from, previous_hour, 0, 1), (current_from, current_hour, 1, -1), (until, end_hour, -1, 0))
@@ -11432,7 +11433,7 @@ declare
   was_attributed boolean := false;
   commission commissions;
 begin
-  -- A concurrent click on another link moves the customer before this or not at all, because a buyer's partner is fixed.
+  -- A concurrent click on another link moves the customer either before this point or not at all, because a buyer's partner is fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
   -- Repeats if the sale with this transaction id was a test sale that was just cleared.
@@ -11682,7 +11683,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
   elsif refund.request_id = request then
-    -- The answer was lost. Repeat the original answer, even if more was refunded since then.
+    -- The first response was lost. Return it again, even if more was refunded since then.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
@@ -11879,13 +11880,13 @@ CREATE OR REPLACE FUNCTION public.refuse_unsound_customer()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- The row of a click. It is a single expression, because each one takes about ten microseconds of a click.
+  -- The rule for a row with only a click. It is a single expression, because each expression adds about ten microseconds to a click.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
     new.email_unverified_since) = 0 then
     return null;
   end if;
-  -- The row of a lead or a buyer.
+  -- The rule for the row of a lead or a buyer.
   if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
     and num_nulls(new.signup_date, new.lead_event_id) <> 1
     and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
@@ -12022,7 +12023,7 @@ AS $function$
 declare
   members integer;
 begin
-  -- Partners before groups, in the lock order of `move_partners`.
+  -- Locks partners before groups, like `move_partners`.
   perform from partners r where r.program_id = of_program_id and r.group_id = of_group_id order by r.id for no key update;
   update partner_groups g set removed_at = now() where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
   if not found then
@@ -12356,7 +12357,7 @@ begin
   partition := 'affiliate_click_events_' || to_char(of_month, 'YYYY_MM');
   perform start_rewriting(of_month, partition);
   if not has_uncopied_clicks(of_month, partition) then
-    -- An erasure locks the parent before the partition, so this does too.
+    -- An erasure locks the parent table before the partition, so this function does too.
     lock table affiliate_click_events in access exclusive mode;
     if not has_uncopied_clicks(of_month, partition) then
       perform finish_rewriting(of_month, partition);
@@ -12440,7 +12441,7 @@ CREATE OR REPLACE FUNCTION public.sale_of_payments(of_account_id text, of_test b
  LANGUAGE plpgsql
 AS $function$
 declare
-  -- Computed once, not for each sale.
+  -- Computed once instead of for each sale.
   all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin
@@ -12605,7 +12606,7 @@ declare
   wanted commission_rules[];
   kept bigint[];
 begin
-  -- Serializes changes of rules.
+  -- Serializes changes to rules.
   select p.rules_version + 1 into version from programs p where p.id = of_program_id for no key update;
   wanted := array(
     select jsonb_populate_record(null::commission_rules, '{"commission_bp": 0, "commission_fixed_cents": 0}' || jsonb_strip_nulls(given)
@@ -13256,7 +13257,7 @@ begin
   ) then
     return;
   end if;
-  -- Locks both in the order of their ids, so that two calls that take keys from each other don't deadlock.
+  -- Locks both customers in the order of their ids, so that two calls that take keys from each other don't deadlock.
   perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
   order by c.id for no key update;
   update customers k set updated_at = now(), customer_key = null, key_unverified_since = null
@@ -13417,7 +13418,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- A lead fixes the partner. Before that, the customer follows the newest link, unless the program keeps the first link.
+    -- A lead fixes the partner. Before that, the customer moves to the newest link, unless the program keeps the first link.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
@@ -13563,7 +13564,7 @@ begin
   end if;
   recorded := record_call(given, payment_account_ids, corrects_currency);
   stored := recorded.sale;
-  -- Enters refunds that arrived before the sale, or before its customer.
+  -- Applies refunds that arrived before the sale, or before its customer.
   if payment_account_ids <> '{}' then
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
@@ -13574,7 +13575,7 @@ begin
   end if;
   is_recorded := recorded.inserted or recorded.is_corrected or stored.request_id is not distinct from request;
   if not is_recorded then
-    -- Corrections by the processor do not make two calls different.
+    -- The processor's corrections don't make two calls different.
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
   is_tested := given.is_test;
@@ -13728,7 +13729,7 @@ begin
   delete from partners r where r.program_id = of_program_id and r.id = partner.id;
   return true;
 exception
-  -- The partner has an amount, a code, a message or a custom rule, or the person applied again.
+  -- The partner has an amount, a code, a message or a custom rule, or the person has applied again.
   when foreign_key_violation or unique_violation then
     return false;
 end $function$
@@ -13945,7 +13946,7 @@ begin
   end case;
   return found;
 exception
-  -- The previous group was removed, or the person applied again.
+  -- The previous group was removed, or the person has applied again.
   when foreign_key_violation or unique_violation then
     return false;
 end $function$
@@ -14104,18 +14105,18 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  -- Imported customers exist so that their renewals don't need metadata.
+  -- Renewals of imported customers don't need metadata.
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      -- The start of its subscription or the customer's metadata can arrive later, and then identifies the buyer.
+      -- The start of the subscription or the customer's metadata can arrive later and identify the buyer.
       event.awaits := awaited_names(event.account_id, array_remove(array['payment ' || payment_id, 'setting ' || program.id,
         'subscription ' || (fact->>'subscription_id'), 'metadata ' || (fact->>'processor_customer_id')], null));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
-      -- A code outranks a click, and an intent does not contain the code.
+      -- A code outranks a click, and an intent doesn't contain codes.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
     and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -14369,7 +14370,7 @@ begin
     group by v.reversal_id having coalesce(max(room.taken_by), own_id) = own_id
     order by max(room.taken_by) is null, max(v.returned_at) is null, v.reversal_id <> own_id, min(v.created_at), v.reversal_id limit 1
   ), own_id));
-  -- A mark that goes to another chargeback still reports its own.
+  -- A mark that is stored at another chargeback still reports its own chargeback.
   return jsonb_set(fact, '{reversals}', jsonb_build_array(paired)
     || case when is_mark and paired->>'reversal_id' <> own_id then jsonb_build_array(move || '{"returned": false}') else '[]' end);
 end $function$
@@ -14389,11 +14390,11 @@ begin
     return without_terms(given);
   end if;
   select p.* into program from programs p where p.id = given.program_id;
-  -- The customer of a sale without steps was found only by the customer key, as for most sales of the API.
+  -- A sale without steps got its customer through the customer key alone, as most sales from the API do.
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
-  -- The first purchase has no earlier purchase with a code.
+  -- A first purchase can't follow an earlier purchase with a code.
   if customer.link_id is not null and coalesce(given.sale_date < customer.first_purchase_date, customer.first_purchase_date is null) then
     customer.code_id := null;
   end if;
@@ -14652,7 +14653,7 @@ begin
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
-    -- The last endpoint with this type was disabled in the meantime.
+    -- The last endpoint with this type has been disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $function$

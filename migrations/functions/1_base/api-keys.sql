@@ -21,15 +21,15 @@ begin
   return '';
 end $$;
 
--- Finds the API key with this hash and returns its id, its program, the program's domain and its scopes, all null for an
--- unknown key. Used by calls that read the rest in another request.
+-- Finds the API key with this hash. Returns its id, its program, the program's domain and its scopes. All are null for
+-- an unknown key. Used by calls that read the rest in another request.
 create or replace function check_api_key(hash bytea, scope text, out key_refusal text, out key_id bigint, out program_id bigint, out domain text, out scopes text[])
 language sql as $$
   select use_key(k, scope), k.id, p.id, p.domain, k.scopes from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash
 $$;
 
--- Finds the partner of a partner's API key: nobody for an unknown key, for an ended partnership, and if somebody else took over the partner.
--- Records the key's use at most once an hour.
+-- Finds the partner of a partner's API key. Returns no row for an unknown key, after the partnership ended, or after somebody else took
+-- over the partner. Records the key's use at most once an hour.
 create or replace function check_partner_key(hash bytea) returns table (program_id bigint, partner_id bigint, currency text) language sql
 rows 1 as $$
   with key as (

@@ -44,7 +44,7 @@ begin
     constraint = case when taken.request_hash = of_request_hash then 'idempotency_keys_pkey' else 'idempotency_mismatch' end;
 end $$;
 
--- Stores a request's answer for its repeats, and returns it.
+-- Stores the response to a request for its repeats, and returns it.
 create or replace function keep_answer(created_row jsonb) returns jsonb language plpgsql as $$
 begin
   update idempotency_keys k set answer = created_row
@@ -151,7 +151,7 @@ end $$;
 create or replace trigger workspace_members_audit after insert or update on workspace_members
   for each row execute function audit_member();
 
--- The entry has the id of the invitation, because an entry can't be erased and its address can.
+-- The entry contains the invitation's id instead of its address, because addresses can be erased and entries can't.
 create or replace function audit_invitation() returns trigger language plpgsql as $$
 begin
   if tg_op = 'INSERT' or new.token_hash <> old.token_hash then
@@ -205,7 +205,7 @@ create or replace trigger api_keys_created_audit after insert on api_keys for ea
 create or replace trigger api_keys_revoked_audit after update of revoked_at on api_keys
   for each row when (old.revoked_at is null and new.revoked_at is not null) execute function audit_api_key();
 
--- The details never contain a connection's secret.
+-- The details never contain a connection's secrets.
 create or replace function audit_processor_connection() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, case when new.disconnected_at is null then 'processor.connected' else 'processor.disconnected' end,
@@ -217,7 +217,7 @@ create or replace trigger processor_connections_created_audit after insert on pr
 create or replace trigger processor_connections_changed_audit after update of disconnected_at on processor_connections
   for each row when (old.disconnected_at is distinct from new.disconnected_at) execute function audit_processor_connection();
 
--- The same applies to the keys of a payment provider.
+-- The same applies to a payment provider's keys.
 create or replace function audit_payout_connection() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, case when new.keys is null then 'payout_provider.disconnected' else 'payout_provider.connected' end,
@@ -227,7 +227,7 @@ end $$;
 create or replace trigger payout_connections_audit after insert or update on payout_connections
   for each row execute function audit_payout_connection();
 
--- Nobody can erase the audit log, so it has only the end of a recipient's id.
+-- Entries can't be erased, so they contain only the end of a recipient's id.
 create or replace function audit_payout_recipient() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'partner.recipient_changed', new.partner_id::text, jsonb_build_object('recipient', '…' || right(new.recipient_id, 4)));
@@ -236,7 +236,7 @@ end $$;
 create or replace trigger payout_recipients_audit after insert or update on payout_recipients
   for each row execute function audit_payout_recipient();
 
--- A program's columns are its settings and hold no secrets, so the details contain the old and the new values.
+-- The details contain the old and new values, because a program's columns are settings and not secrets.
 create or replace function audit_program() returns trigger language plpgsql as $$
 declare
   changed jsonb;
@@ -311,11 +311,11 @@ begin
     and (new.name, new.email, new.payout_email, new.external_id, new.metadata)
       is distinct from (old.name, old.email, old.payout_email, old.external_id, old.metadata)
   then
-    -- Partners change their own details without an entry.
+    -- If partners change their own details, there is no entry.
     perform write_program_audit(new.program_id, 'partner.changed', new.id::text, null);
   end if;
-  -- The entry has no note text, because the note is erased with the partner and the log isn't. The erasure has its own
-  -- entry.
+  -- The entry doesn't contain the note's text, because the note is erased with the partner and the log isn't. Erasures
+  -- have their own entries.
   if tg_op = 'UPDATE' and new.note is distinct from old.note and (old.user_id is null or new.user_id is not null) then
     perform write_program_audit(new.program_id, 'partner.note_changed', new.id::text, null);
   end if;
@@ -329,8 +329,8 @@ begin
 end $$;
 create or replace trigger partners_audit after insert or update on partners for each row execute function audit_partner();
 
--- Records the links that an API key adds or changes. Nobody in the workspace can do this any other way, and a partner's
--- first link belongs to the partner's entry.
+-- Records the links that an API key adds or changes. Members can only do this with a key. A partner's first link
+-- belongs to the partner's entry.
 create or replace function audit_link() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then
@@ -367,7 +367,7 @@ create or replace trigger payout_runs_created_audit after insert on payout_runs 
 create or replace trigger payout_runs_paid_audit after update of paid_at on payout_runs
   for each row when (old.paid_at is null and new.paid_at is not null) execute function audit_payout_run();
 
--- The run's entry covers its payouts. If a reversal or the partner cancels a payout, that isn't an action of the workspace.
+-- The run's entry covers its payouts. If a reversal or the partner cancels a payout, that isn't an action by the workspace.
 create or replace function audit_payout() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'payout.' || new.status, new.id::text, jsonb_strip_nulls(jsonb_build_object(
@@ -412,7 +412,7 @@ begin
 end $$;
 create or replace trigger partner_groups_audit after insert or update on partner_groups for each row execute function audit_partner_group();
 
--- Records the start or end of a commission rule with its terms. The subject is the partner or group that it applies to.
+-- Records the start or the end of a commission rule, with the rule's terms. The subject is the partner or group that it applies to.
 create or replace function audit_commission_rule() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, case tg_op when 'INSERT' then 'commission_rule.begun' else 'commission_rule.ended' end,

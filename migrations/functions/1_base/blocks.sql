@@ -3,7 +3,8 @@ create or replace function is_blocked(of_program_id bigint) returns boolean lang
   select from blocks b where b.program_id = of_program_id and b.ends_at > now()
 );
 
--- Blocks a program or a network, and returns the block's id, or null if there is no such program. The program's audit log names the reason.
+-- Blocks a program or a network, and returns the block's id, or null if there is no such program. The program's audit log contains the
+-- reason.
 create or replace function add_block(of_program_id bigint, of_network text, hours integer, because text) returns bigint language plpgsql as $$
 declare
   block blocks;

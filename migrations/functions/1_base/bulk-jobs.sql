@@ -1,4 +1,4 @@
--- The changes of bulk jobs. `Database.inJob` (lib/database.ts) sets the job of a transaction.
+-- The changes by bulk jobs. `Database.inJob` (lib/database.ts) sets the job of a transaction.
 
 -- Stores the previous values of a row that a bulk job changes. Does nothing outside of a job.
 create or replace function note_job_row(of_program_id bigint, of_row_id bigint, before_change jsonb) returns void language plpgsql as $$

@@ -1,5 +1,6 @@
--- Notes when a row changed, for lists by `updated_since`. An update that changes nothing leaves the time as it is. Customers have no such
--- trigger: their updates use `returning old` (functions/4_attribution/customers.sql) and set the time themselves, except for another click.
+-- Stores when a row changed, for lists with `updated_since`. An update that changes nothing doesn't change the time. Customers have no such
+-- trigger: their updates use `returning old` (functions/4_attribution/customers.sql) and set the time themselves, except after another
+-- click.
 create or replace function note_change() returns trigger language plpgsql as $$
 begin
   new.updated_at := now();

@@ -1,12 +1,12 @@
--- The click id of a customer, from its milliseconds and its random part minus 2^63. Null if one is null.
+-- The click id of a customer, from its milliseconds and its random part minus 2^63. Null if either of them is null.
 create or replace function click_id_of(of_program_id bigint, ms bigint, random bigint) returns text language sql immutable
 return 'cust_' || ms || '_' || lpad((random + 9223372036854775808::numeric)::text, 20, '0') || of_program_id;
 
 create or replace function milliseconds(at timestamptz) returns bigint language sql immutable
 return floor(extract(epoch from at) * 1000)::bigint;
 
--- Click events with all their texts. A rewritten row has its shared texts in `click_parts` (functions/upkeep/rewriting.sql). Postgres skips
--- the joins for columns that nobody reads.
+-- Click events with all their texts. The shared texts of rewritten rows are in `click_parts` (functions/upkeep/rewriting.sql). Postgres
+-- skips the joins for columns that nobody reads.
 create or replace view click_events as
 select e.program_id, e.is_test, e.click_timestamp, e.id, e.customer_id,
   coalesce(e.click_id, click_id_of(e.program_id, coalesce(e.click_ms, milliseconds(e.click_timestamp)), e.click_random)) as click_id,

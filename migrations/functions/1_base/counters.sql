@@ -11,7 +11,7 @@ as $$ select date_trunc('month', at at time zone 'UTC')::date $$;
 create or replace function hour_of_day(at timestamptz) returns integer language sql immutable
 as $$ select extract(hour from at at time zone 'UTC')::integer + 1 $$;
 
--- The slot in which this backend counts an event that happened at `at`. Backends that connect one after the other get
+-- The slot in which this backend counts an event from the time `at`. Backends that connect one after the other get
 -- different slots. The first of an hour's 64 slots counts clicks, because `count_clicks` locks many rows at once and
 -- could deadlock with a call that holds two. The other slots count leads and conversions.
 create or replace function counter_slot(at timestamptz) returns smallint language sql stable
@@ -27,7 +27,7 @@ declare
   of_day constant date := utc_day(at);
   of_slot constant smallint := counter_slot(at);
 begin
-  -- The row almost always exists, so run the cheaper update first.
+  -- The row almost always exists, so the cheaper update runs first.
   update daily_totals t set leads = t.leads + more_leads, conversions = t.conversions + more_conversions
   where t.program_id = of_program_id and t.day = of_day and t.slot = of_slot;
   if found then
@@ -56,7 +56,7 @@ begin
 end $$;
 
 -- Adds money to the totals of its hour and day, and a row for the totals by the values of the click. The row also
--- contains the conversion or lead of that moment, which the caller adds to the hour.
+-- contains the conversion or lead of the same moment, which the caller adds to the hour.
 create or replace function count_money(
   of_program_id bigint, of_customer_id bigint, of_partner_id bigint, at timestamptz, of_currency text, more_sales bigint,
   more_revenue_cents bigint, more_commission_cents bigint, more_refunded_cents bigint default 0, more_conversions bigint default 0,
@@ -86,7 +86,7 @@ begin
     refunded_cents = counted.refunded_cents + excluded.refunded_cents;
 end $$;
 
--- Counts a test event for a program's network. Returns whether the network has events left today.
+-- Counts a test event of a network for a program. Returns whether the network may send more events today.
 create or replace function count_test_event(of_program_id bigint, of_network bigint, most integer) returns boolean language plpgsql as $$
 begin
   insert into public_test_events as counted (program_id, network, day, events) values (of_program_id, of_network, utc_day(now()), 1)

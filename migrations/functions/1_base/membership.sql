@@ -1,5 +1,5 @@
--- The active members of workspaces. A locked member sees nothing of the workspace, because it requires two-factor codes
--- and the member has none.
+-- The active members of workspaces. A locked member can't see the workspace, because it requires two-factor codes and
+-- the member has none.
 create or replace view active_members as
 select m.workspace_id, m.user_id, m.role, w.requires_two_factor and not u.two_factor_enabled as is_locked
 from workspace_members m

@@ -116,7 +116,7 @@ return case n.kind
   else false
 end;
 
--- Counts the immediate mails that are due, for each mailbox and UTC day. Above `most` mails, their notifications go into the daily mail.
+-- Counts the immediate mails that are due, for each mailbox and UTC day. After `most` mails, further notifications go into the daily mail.
 create or replace function count_immediate_mails(most integer) returns void language sql as $$
   with due as (
     select distinct m.user_id, m.topic, 'notifications to ' || mailbox_of(u.email) as counted

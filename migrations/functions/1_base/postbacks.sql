@@ -1,6 +1,6 @@
 -- Postbacks: messages to the endpoints of partners. They use the deliveries of webhooks. Callers check `wants_webhook` first.
 
--- The click that brought a customer: the last one, or else the first one, of the customer's link.
+-- The click that brought a customer: the last or else the first click on the customer's link.
 create or replace function click_of_customer(c customers, clicked_at timestamptz) returns setof click_events language sql stable rows 1
 set plan_cache_mode = force_generic_plan as $$
   select e.* from click_events e
@@ -10,9 +10,9 @@ set plan_cache_mode = force_generic_plan as $$
   order by e.customer_id = (c).id desc, e.click_timestamp desc, e.id limit 1
 $$;
 
--- Writes an event for the partner's endpoints. `of_cents` is negative if the commission was reversed. The customer's link and its parameters are only
--- in the message if the link is the partner's own, because a code can give a sale to another partner. `customer_id` and `sale_id` stay
--- in the service, for erasure and the sale key.
+-- Writes an event for the partner's endpoints. `of_cents` is negative if the commission was reversed. The message contains the customer's
+-- link and its parameters only if the link belongs to the partner, because a code can give a sale to another partner. `customer_id` and
+-- `sale_id` stay in the service, for erasure and the sale key.
 create or replace function write_postback(
   of_program_id bigint, of_partner_id bigint, of_event text, of_customer_id bigint, of_sale_id bigint, of_cents bigint, of_currency text,
   of_status text, because text

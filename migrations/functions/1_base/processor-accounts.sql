@@ -17,7 +17,7 @@ create or replace function former_programs(of_account_id text) returns setof pro
   where c.account_id = of_account_id and c.disconnected_at is not null
 $$;
 
--- Returns the programs that are connected to an account, or were before.
+-- Returns the programs that are or were connected to an account.
 create or replace function programs_of_account(of_account_id text) returns setof programs language sql stable as $$
   select p.* from connected_programs(of_account_id) p union all select p.* from former_programs(of_account_id) p
 $$;
@@ -40,6 +40,7 @@ return coalesce((program).processor_account_id, (program).processor_former_accou
 create or replace function last_accounts_of(program programs) returns text[] language sql stable
 return array[last_account_of(program)] || array(select c.account_id from processor_connections c where c.program_id = (program).id);
 
--- Returns whether a transaction id from the API can be the id of a payment at an account. Other processors' ids have no recognizable form.
+-- Returns whether a transaction id from the API can be the id of a payment at an account. The ids of other processors have no recognizable
+-- format.
 create or replace function can_have_payment(of_account_id text, transaction_id text) returns boolean language sql immutable
 return starts_with(of_account_id, 'conn_') or transaction_id ~ '^(in|pi|ch|py|cs)_';

@@ -1,4 +1,4 @@
--- Returns whether a program computes everything beside its former service and credits nothing.
+-- Returns whether a program runs next to its former service, and therefore computes commissions but credits nothing.
 create or replace function in_shadow_mode(of_program_id bigint) returns boolean language sql stable
 return exists (select from programs p where p.id = of_program_id and p.shadow_since is not null and p.shadow_ended_at is null);
 

@@ -1,6 +1,6 @@
 -- The retry schedule of webhooks and postbacks.
 
--- The wait before the next attempt of a delivery, by the number of failed attempts. Null after the last.
+-- The wait before the next attempt of a delivery, by the number of failed attempts. Null after the last attempt.
 create or replace function webhook_delay(attempt_count integer) returns interval language sql immutable
 return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '24 h']::interval[])[attempt_count];
 
@@ -8,5 +8,5 @@ return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '2
 create or replace function webhook_rest(failures integer) returns interval language sql immutable
 return case when failures < 3 then interval '5 s' else interval '1 min' end;
 
--- An endpoint whose attempts have all failed for this long is disabled.
+-- If all attempts have failed for this long, the endpoint is disabled.
 create or replace function webhooks_disabled_after() returns interval language sql immutable return interval '5 days';

@@ -41,7 +41,7 @@ begin
   if found then
     perform set_config('svc.webhooks', 'on', true);
   else
-    -- The last endpoint with this type was disabled in the meantime.
+    -- The last endpoint with this type has been disabled in the meantime.
     delete from webhook_messages m where m.program_id = of_program_id and m.id = written;
   end if;
 end $$;
@@ -63,7 +63,7 @@ as $$ select written_outbox_ids(), wrote_webhook() $$;
 create or replace function wants_webhook(of_program_id bigint, of_type text) returns boolean language sql stable
 return exists (select from programs p where p.id = of_program_id and of_type = any (p.webhook_types));
 
--- The data of each message: ids, amounts and states, and nothing that identifies a person.
+-- The data of each message: ids, amounts and states, but nothing that identifies a person.
 create or replace function webhook_commission(commission commissions, of_transaction_id text) returns jsonb language sql immutable
 return jsonb_build_object('commission_id', (commission).id, 'kind', (commission).kind, 'partner_id', (commission).partner_id,
   'customer_id', (commission).customer_id, 'sale_id', (commission).sale_id, 'transaction_id', of_transaction_id,
@@ -141,8 +141,8 @@ create or replace function webhooks_at_once() returns integer language sql immut
 -- workspace with slow endpoints does not delay others.
 create or replace function workspace_webhooks_at_once() returns integer language sql immutable return 24;
 
--- The number of running requests of a workspace. Claims take the oldest deliveries, so it only looks at the first due ones of each
--- endpoint.
+-- The number of running requests of a workspace. Claims take the oldest deliveries, so the function only looks at the first due
+-- ones of each endpoint.
 create or replace function workspace_webhooks_under_way(of_workspace_id text) returns bigint language sql stable
 return (
   select count(*)
@@ -159,8 +159,8 @@ return (
 -- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and a second one only after every endpoint's
 -- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. If an
 -- endpoint's last attempt failed, it gets one request at a time, with a pause after each. An endpoint that hasn't answered for a second
--- doesn't get further requests. Claims end after 45 seconds, in case their consumer died. If a program has an unclaimed delivery left for
--- an idle endpoint, it gets a row without a delivery.
+-- doesn't get further requests. Claims end after 45 seconds, in case their consumer died. If a program still has an unclaimed delivery for
+-- an idle endpoint, the function returns a row without a delivery for it.
 create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer,
   has_previous_secret boolean, type text, data jsonb, created_at timestamptz
@@ -170,7 +170,7 @@ declare
   -- A program can have thousands of endpoints of partners, but few with due deliveries.
   due_ids bigint[];
 begin
-  -- Two consumers must not count the open requests at the same moment.
+  -- This prevents two consumers from counting the open requests at the same moment.
   due_ids := array(
     select e.id from webhook_endpoints e
     where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null and exists (

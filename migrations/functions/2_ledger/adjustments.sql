@@ -1,8 +1,8 @@
--- Manual changes of a partner's balance by the program, and opening balances of imports. An adjustment never changes: another adjustment
+-- Manual changes to a partner's balance by the program, and opening balances of imports. An adjustment never changes. Another adjustment
 -- corrects a mistake.
 
--- The amount, the partner and the note never change, except that erasing the customer of its sale clears the note. The payout that pays it
--- is set until it comes back.
+-- The amount, the partner and the note never change, except that erasing the customer of its sale clears the note. The payout that paid it
+-- is stored until that payment comes back.
 create or replace function refuse_adjustment_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.import_id is not null then
@@ -20,8 +20,8 @@ create or replace trigger adjustments_stay before update or delete on adjustment
   for each row execute function refuse_adjustment_change();
 
 -- Adds `of_cents` to a partner's balance, or deducts them if negative, and notifies the partner. A null `of_currency` means the program's
--- currency. `outcome` is `created`, or without any change: `known` if the same request created it before, `no_partner`, `closed` if the
--- partner's account or the workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
+-- currency. `outcome` is `created`. If nothing changed, it is `known` if the same request created it before, `no_partner`, `closed` if
+-- the partner's account or the workspace is gone, or `no_sale`. `createAdjustment` in lib/money/adjustments.ts is its only caller.
 create or replace function create_adjustment(
   of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint, of_note text, of_transaction_id text, of_external_id text,
   request uuid, out outcome text

@@ -1,11 +1,11 @@
--- Whether the month (UTC) of this moment is not over, so that its statements can still change.
+-- Returns whether the month (UTC) of this moment is still running, so that its statements can still change.
 create or replace function is_in_open_month(moment timestamptz) returns boolean language sql stable
 return date_trunc('month', moment, 'UTC') >= date_trunc('month', now(), 'UTC');
 
--- Entries never change: another entry corrects a mistake. There is one exception. The undo of an import deletes an opening balance of this
--- month that no entry followed. A reversing entry would keep the partner forever, although only the import created the partner, and the
--- program would not return to its previous state. Only the last entry of the chain is deleted, so all other hashes stay valid. The audit
--- log keeps the deleted amounts.
+-- Entries never change. Another entry corrects a mistake. There is one exception: the undo of an import deletes an opening balance of this
+-- month if no entry followed it. With a reversing entry instead, the imported partner would have to stay forever, and the program wouldn't
+-- return to its previous state. Only the last entry of the chain is deleted, so all other hashes stay valid. The audit log keeps the
+-- deleted amounts.
 create or replace function refuse_ledger_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'DELETE' and current_setting('svc.undoing_import', true) = 'on' and old.cause = 'opening_balance'
@@ -29,7 +29,7 @@ return jsonb_build_array(entry.program_id, entry.partner_id, entry.currency, ent
 create or replace function hash_of_entry(previous_hash bytea, facts jsonb) returns bytea language sql immutable
 return sha256(coalesce(previous_hash, '') || convert_to(facts::text, 'UTF8'));
 
--- Dates an entry after the previous one, and chains it to that one by its hash. A restored backup contains its own hashes.
+-- Dates an entry after the previous one, and links it to that entry through its hash. A restored backup contains its own hashes.
 create or replace function chain_entry() returns trigger language plpgsql as $$
 declare
   previous balance_entries;
@@ -43,7 +43,7 @@ end $$;
 create or replace trigger balance_entries_chain before insert on balance_entries
   for each row when (new.entry_hash is null) execute function chain_entry();
 
--- Requires at commit that the balance row includes the entry, so that nobody writes one without the other.
+-- Checks at commit that the balance row includes the entry, so that neither can be written without the other.
 create or replace function require_balance_of_entry() returns trigger language plpgsql as $$
 begin
   if not exists (
@@ -60,9 +60,9 @@ drop trigger if exists balance_entries_have_balance on balance_entries;
 create constraint trigger balance_entries_have_balance after insert on balance_entries
   deferrable initially deferred for each row execute function require_balance_of_entry();
 
--- Locks the balance that a commission is credited to, after the commission itself. While the lock is held, nobody credits a commission. Each lock
--- is a separate statement, and reads under it come in a later statement: a statement that waits continues with its old snapshot, and sums
--- read there are wrong.
+-- Locks the balance that a commission is credited to, after the commission itself. While the lock is held, nobody credits a commission.
+-- Each lock is a separate statement, and reads under the lock must be in a later statement. A statement that waits continues with its old
+-- snapshot, so sums in the same statement would be wrong.
 create or replace function lock_balance(commission commissions) returns void language plpgsql as $$
 begin
   if commission.credited_at is not null then

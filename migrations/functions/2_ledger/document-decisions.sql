@@ -1,4 +1,4 @@
--- Decisions that people make on documents.
+-- People's decisions about documents.
 
 -- Issues the missing invoices of up to 500 paid payouts, oldest first. Returns their number.
 create or replace function issue_missing_documents(of_program_id bigint) returns integer language plpgsql as $$
@@ -49,8 +49,8 @@ begin
   end if;
 end $$;
 
--- Voids an invoice, unless a credit note has corrected it. The document keeps its number. Returns whether it is void. Null if the program has
--- no such invoice.
+-- Voids an invoice, unless a credit note has corrected it. The document keeps its number. Returns whether it is void, or null if the
+-- program has no such invoice.
 create or replace function void_document(of_program_id bigint, of_document_id bigint, because text) returns boolean language plpgsql as $$
 declare
   document documents;

@@ -19,14 +19,14 @@ return (
   )
 );
 
--- Takes the next number of a series. Other transactions wait for this one, so a rolled back number is used again.
+-- Takes the next number of a series. Other transactions wait for this one, so the number is used again after a rollback.
 create or replace function next_document_number(of_program_id bigint, of_series text) returns bigint language sql as $$
   insert into document_series as s (program_id, series, last_number) values (of_program_id, of_series, 1)
   on conflict (program_id, series) do update set last_number = s.last_number + 1
   returning s.last_number
 $$;
 
--- The lines of a payment: its entries, or one line for more than 100 entries. The page of the payout lists them all.
+-- The lines of a payment: its entries, or one line for more than 100 entries. The payout's page lists all of them.
 create or replace function document_lines(payout payouts, of_payment_number integer) returns jsonb language sql stable
 return (
   select case when count(*) <= 100 then jsonb_agg(jsonb_strip_nulls(jsonb_build_object(

@@ -8,8 +8,8 @@ left join (
   where w.decided_at is null group by w.program_id, w.partner_id, w.currency
 ) w on w.program_id = b.program_id and w.partner_id = b.partner_id and w.currency = b.currency;
 
--- Whether a payout of this amount waits for a valid tax form of the partner, because the payouts of this calendar year (UTC) would exceed
--- the program's limit.
+-- Returns whether a payout of this amount waits for a valid tax form of the partner, because the payouts of this calendar year (UTC)
+-- would exceed the program's limit.
 create or replace function is_held_for_tax_form(of_program_id bigint, of_partner_id bigint, of_currency text, of_cents bigint) returns boolean
 language sql stable
 return exists (
@@ -40,7 +40,7 @@ left join minimum_payouts m on m.program_id = p.program_id and m.currency = p.cu
 where p.payable_cents > 0 and not in_shadow_mode(p.program_id);
 
 -- Asks partners with due money and an account for the details that their payout still lacks: a payout address or a tax form. A partner is
--- asked once a day. Returns how many it asked.
+-- asked once a day. Returns how many partners it asked.
 create or replace function ask_for_missing(of_program_id bigint, of_exclusion_reason text) returns integer language plpgsql as $$
 declare
   missing constant text := case of_exclusion_reason when 'no_payout_address' then 'payout_address' when 'no_tax_form' then 'tax_form' end;
@@ -48,7 +48,7 @@ declare
   due record;
   of_cause text;
 begin
-  -- Two people who ask at the same time ask once.
+  -- If two people ask at the same time, the partner is asked once.
   perform from programs p where p.id = of_program_id for no key update;
   for due in
     select d.partner_id, min(d.currency) as currency, max(d.payable_cents) as payable_cents from payouts_due d
@@ -89,7 +89,7 @@ cross join lateral (
 ) u
 where u.unsettled is not null;
 
--- Balances below zero: the debts of partners, with their start. An erased partner's debt stays.
+-- Negative balances, which are the debts of partners, with the time since which they are negative. An erased partner's debt stays.
 create or replace view owed_balances as
 select b.program_id, b.partner_id, b.currency, -b.balance_cents as owed_cents, (
     select min(e.created_at) from balance_entries e

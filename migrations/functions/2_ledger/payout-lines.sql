@@ -1,4 +1,4 @@
--- Decides which entries a payment pays, and so which commissions and manual additions are paid.
+-- Decides which entries a payment pays, and therefore which commissions and manual additions are paid.
 
 -- The parts of entries that no payment has paid. Their sum is the balance.
 create or replace view unpaid_entries as
@@ -11,8 +11,8 @@ left join (
 ) l using (program_id, partner_id, currency, entry_number)
 where e.payout_id is null and e.amount_cents <> coalesce(l.paid_cents, 0);
 
--- Writes the lines of a payment: the oldest credits, and the oldest deductions. A deduction waits if the remaining credits would be too
--- small for this payment and the partner's other open payouts with fixed amounts.
+-- Writes the lines of a payment, which are the oldest credits and the oldest deductions. A deduction waits if the remaining credits
+-- would be too small for this payment and the partner's other open payouts with fixed amounts.
 create or replace function write_payout_lines(payout payouts, of_payment_number integer) returns void language plpgsql as $$
 declare
   written_cents bigint;
@@ -77,7 +77,7 @@ begin
     );
 end $$;
 
--- Gives back the lines of a payment that came back. Their commissions and adjustments are no longer paid.
+-- Releases the lines of a payment that came back. Their commissions and adjustments are no longer paid.
 create or replace function return_payout_lines(payout payouts) returns void language plpgsql as $$
 declare
   returned record;

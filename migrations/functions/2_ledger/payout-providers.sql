@@ -11,9 +11,9 @@ returns table (payout_id bigint, currency text, amount_cents bigint, recipient t
     and r.recipient is not null
 $$;
 
--- Puts these payments into batches of at most `most`, one currency each, for the scheduled function that sends them. This fixes their
--- amounts and recipients. `sum_cents` is their sum. If the caller passes another sum, a payment has changed and nothing is sent. `run_id`
--- is null if the program has no such run or connection. A repeated call finds nothing to send.
+-- Puts these payments into batches of at most `most` payments in one currency, for the scheduled function that sends them. This fixes
+-- their amounts and recipients. `sum_cents` is their sum. If the caller passes another sum, a payment has changed and nothing is sent.
+-- `run_id` is null if the program has no such run or connection. A repeated call finds nothing to send.
 create or replace function create_payout_batches(
   of_program_id bigint, of_run_id bigint, of_connection_id text, currencies text[], most integer, confirmed_cents bigint,
   out run_id bigint, out sum_cents bigint
@@ -81,8 +81,8 @@ begin
 end $$;
 
 -- Applies a provider's report on the payments of a batch: `[{payout_id, outcome, status, reason, reference, claim_until}]`. Outcomes only
--- move forward, so a late report changes nothing. A run without open payments is then paid. Returns the batch's payouts that the provider
--- paid although a person had marked them as failed.
+-- move forward, so a late report changes nothing. After that, a run without open payments is paid. Returns the payouts of the batch that
+-- a person had marked as failed, but that the provider paid.
 create or replace function report_payout_items(of_program_id bigint, of_batch_id bigint, reports jsonb) returns bigint[] language plpgsql as $$
 declare
   report record;

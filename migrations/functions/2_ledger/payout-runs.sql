@@ -1,5 +1,5 @@
--- A changed payout address waits for a day if payouts were paid to the previous one or are on their way. An intruder in the partner's
--- account gets nothing before the partner has read the mail about the change.
+-- A changed payout address waits for a day if payouts were paid to the previous one or are on their way. So the partner can read the
+-- mail about the change before an intruder in the account gets any money.
 create or replace function hold_changed_payout_address() returns trigger language plpgsql as $$
 begin
   if exists (select from payouts w where w.program_id = new.program_id and w.partner_id = new.id and w.status in ('requested', 'in_run', 'sent', 'unclaimed', 'paid')) then
@@ -12,7 +12,7 @@ create or replace trigger partners_payout_address before update of payout_email,
   execute function hold_changed_payout_address();
 
 -- Creates a payout run: one payout for each partner and currency whose payable amount reaches the program's minimum and who can be paid.
--- The others are stored with their exclusion reasons. A balance that somebody credits in the meantime was not locked, and waits for the
+-- The others are stored with their exclusion reasons. A balance that is first credited in the meantime isn't locked, and waits for the
 -- next run. An empty run is not stored. Repeating a request finds its run. `createPayoutRun` in lib/money/payout-runs.ts is its only
 -- caller.
 create or replace function create_payout_run(of_program_id bigint, request uuid) returns bigint language plpgsql as $$
@@ -86,7 +86,7 @@ begin
   where r.program_id = of_program_id and r.id = of_run_id;
 end $$;
 
--- Whether a run was paid within 24 hours, by no provider, and is the latest.
+-- Returns whether a run is the latest, and was marked as paid by a person within the last 24 hours.
 create or replace function is_reopenable(run payout_runs) returns boolean language sql stable
 return coalesce((run).paid_at > now() - interval '24 hours', false) and not exists (
   select from payout_runs r where r.program_id = (run).program_id and r.id > (run).id
@@ -94,9 +94,9 @@ return coalesce((run).paid_at > now() - interval '24 hours', false) and not exis
   select from payout_batches b where b.program_id = (run).program_id and b.payout_run_id = (run).id and b.status <> 'stopped'
 );
 
--- Reverts marking a run as paid, so that its paid payouts get the status `sent` again. This is possible for 24 hours, and only until the
--- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged, and so does
--- a run that a provider paid.
+-- Undoes marking a run as paid, so that its paid payouts get the status `sent` again. This is possible for 24 hours, and only until the
+-- next run. `run_id` is null if the program has no such run. If `is_open` is false, it was too late. An open run stays unchanged, and so
+-- does a run that a provider paid.
 create or replace function reopen_payout_run(of_program_id bigint, of_run_id bigint, out run_id bigint, out is_open boolean)
 language plpgsql as $$
 #variable_conflict use_column

@@ -1,4 +1,4 @@
--- Every change of a payout happens under the lock of its partner's balance, including reductions by reversals (fit_payouts). Reads under a
+-- Every change to a payout happens under the lock of the partner's balance, including reductions by reversals (fit_payouts). Reads under a
 -- lock must be in a later statement than the lock itself.
 
 create or replace function note_balance_of_payout() returns trigger language plpgsql as $$
@@ -14,7 +14,7 @@ end $$;
 create or replace trigger payouts_note_balance before insert on payouts
   for each row execute function note_balance_of_payout();
 
--- Keeps the partner, the currency and the request of a payout forever, and its amount, address, reference and day once it is sent or paid.
+-- Prevents changes to a payout's partner, currency and request, and to its amount, address, reference and day once it is sent or paid.
 -- Erasing its partner's account clears the address.
 create or replace function keep_payout() returns trigger language plpgsql as $$
 begin
@@ -123,8 +123,8 @@ begin
   end if;
 end $$;
 
--- Fixes the amounts and addresses of payouts in a payment file: they count as sent from now on. Returns false and changes nothing if one of
--- them has another amount or address now, is no longer payable, or is at a provider.
+-- Freezes the amounts and addresses of payouts in a payment file. From then on, they count as sent. Returns false and changes nothing if
+-- one of them has another amount or address now, is no longer payable, or is at a provider.
 create or replace function send_payouts(of_program_id bigint, payout_ids bigint[], amounts bigint[], addresses text[]) returns boolean
 language plpgsql as $$
 begin
@@ -158,7 +158,7 @@ begin
   perform notify_payout('payout_paid', payout);
 end $$;
 
--- How often a payout was paid before, for its next entry. Null if never.
+-- The number of earlier payments of a payout, for its next entry. Null if it was never paid.
 create or replace function earlier_payments(payout payouts) returns integer language sql stable
 return (
   select nullif(count(*), 0) from balance_entries e
@@ -191,8 +191,8 @@ begin
   end if;
 end $$;
 
--- Ends a sent, unclaimed or paid payout that did not arrive, as `returned` or `failed`: its amount is payable again. The caller holds the
--- locks of lock_payout_payments.
+-- Ends a sent, unclaimed or paid payout that did not arrive, as `returned` or `failed`. Its amount becomes payable again. The caller
+-- holds the locks of lock_payout_payments.
 create or replace function end_payout(payout payouts, as_status text, because text) returns void language plpgsql as $$
 begin
   if payout.status is null or payout.status not in ('sent', 'unclaimed', 'paid') then
@@ -223,9 +223,9 @@ begin
   perform end_payout(payout, as_status, because);
 end $$;
 
--- Locks everything that a payment of these payouts or its return touches, in the usual order: commissions by id, then balances. It does not
--- lock a commission that is credited between the two. If that commission is also marked and refunded at this moment, there is a deadlock.
--- Postgres breaks it and the caller retries. This is very rare.
+-- Locks everything that a payment of these payouts or its return touches, in the usual order: commissions by id, then balances. It doesn't
+-- lock a commission that is credited between these two steps. If that commission is also marked as paid and refunded at the same moment,
+-- there is a deadlock. Postgres breaks it and the caller retries. This is very rare.
 create or replace function lock_payout_payments(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
   perform from commissions c
@@ -252,8 +252,8 @@ begin
   order by b.program_id, b.partner_id, b.currency for no key update;
 end $$;
 
--- Marks an open payout as paid, for `payPayout` in lib/money/payouts.ts. `status` and `amount_cents` are the previous values. The payout is
--- now paid if it was open and its amount equals the transferred amount.
+-- Marks an open payout as paid, for `payPayout` in lib/money/payouts.ts. `status` and `amount_cents` are the previous values. The payout
+-- becomes paid if it was open and its amount equals the transferred amount.
 create or replace function pay_payout(
   of_program_id bigint, of_payout_id bigint, transferred_cents bigint, of_reference text, of_paid_on date,
   out status text, out amount_cents bigint, out currency text
@@ -270,7 +270,7 @@ begin
   if payout.decided_at is null and amount_cents = transferred_cents then
     perform refuse_at_provider(of_program_id, array[of_payout_id]);
     perform post_payout(payout, of_reference, of_paid_on);
-    -- The trigger on payouts leaves the payments of a run to the run's entry.
+    -- The trigger on payouts skips the payments of a run, because the run has its own entry.
     if payout.payout_run_id is not null then
       perform write_program_audit(of_program_id, 'payout.paid', payout.id::text, jsonb_build_object(
         'amount_cents', payout.amount_cents, 'currency', payout.currency, 'reference', of_reference));

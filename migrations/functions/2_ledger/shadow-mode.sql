@@ -1,5 +1,5 @@
 -- Refuses credits, adjustments and payouts in shadow mode. Reversals of earlier credits remain possible. A program that enters
--- shadow mode waits for the lock of credits that began before. A restored backup contains its earlier credits.
+-- shadow mode waits for credits that began before. A restored backup contains its earlier credits.
 create or replace function refuse_credit_in_shadow_mode() returns trigger language plpgsql as $$
 begin
   if current_setting('svc.restoring', true) = 'on' then
@@ -30,7 +30,7 @@ begin
   elsif exists (select from payouts w where w.program_id = of_program_id and w.status not in ('refused', 'canceled')) then
     outcome := 'paid_out';
   else
-    -- After the lock, so that every earlier credit has an earlier date.
+    -- This comes after the lock, so that every earlier credit has an earlier date.
     update programs p set shadow_since = clock_timestamp(), shadow_ended_at = null,
       earlier_shadow_times = p.earlier_shadow_times
         + case when p.shadow_since is null then '{}' else tstzmultirange(tstzrange(p.shadow_since, p.shadow_ended_at)) end

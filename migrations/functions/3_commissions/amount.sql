@@ -5,7 +5,7 @@ create or replace function months_after(at timestamptz, months integer) returns 
 return (at at time zone 'UTC' + make_interval(months => months)) at time zone 'UTC';
 
 -- Computes the commission on `base_cents` of a sale. The percentage rounds half up in integers, because floating point gives 38 cents for
--- 27.50 at 1.4% and not 39. The fixed amount counts if the base is above zero. A sale more than `months` after the customer's first
+-- 27.50 at 1.4% and not 39. The fixed amount applies if the base is above zero. A sale more than `months` after the customer's first
 -- purchase earns nothing. Null means no limit. `left_cents` is the maximum that the sale may earn (left_under_cap), or null.
 create or replace function commission_of(
   base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamptz, first_purchase_date timestamptz,
@@ -14,8 +14,8 @@ create or replace function commission_of(
 return case when base_cents = 0 or sale_date > months_after(first_purchase_date, months) then 0
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
--- Computes the commissions of the parts of a sale with separate terms. The shares of the base are rounded down so that they add up to it, and the
--- last part gets the rest. `earlier_cents` are the customer's earlier commissions, which count against each cap.
+-- Computes the commissions of the parts of a sale with separate terms. The shares of the base are rounded down so that they add up to it,
+-- and the last part gets the rest. `earlier_cents` are the customer's earlier commissions, which count toward each cap.
 create or replace function commissions_of_lines(
   base_cents bigint, parts line_terms[], sale_date timestamptz, first_purchase_date timestamptz, earlier_cents bigint
 ) returns table (part line_terms, part_cents bigint, commission_cents bigint) language plpgsql stable as $$
@@ -35,8 +35,9 @@ begin
   end loop;
 end $$;
 
--- Computes the reversed part of a commission if the part `refunded / whole` of its sale is refunded (refunded_part). It rounds down, and
--- each refund takes the difference. So refunds of the whole sale reverse exactly the commission, in any number of steps.
+-- Computes the reversed part of a commission if the part `refunded / whole` of its sale is refunded (refunded_part). The result is
+-- rounded down, and each refund reverses the difference. So refunds of the whole sale reverse exactly the commission, in any number of
+-- steps.
 create or replace function reversed_share(commission_cents bigint, refunded numeric, whole numeric) returns bigint language sql immutable
 return div(commission_cents * refunded, greatest(whole, 1))::bigint;
 

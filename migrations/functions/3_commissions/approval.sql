@@ -1,8 +1,9 @@
 -- Commissions are credited when their hold ends, or when a person approves them.
 
--- Credits commissions to their partners' balances, each without its refunds, and returns their number. Skips credited, held, rejected and
--- fully reversed commissions, and everything in shadow mode. If it `compares`, it also skips commissions whose buyer cannot be compared with the partner yet, and counts
--- them in `uncompared`. This locks all commissions and then all balances, each in the order of their keys. So two calls cannot deadlock.
+-- Credits commissions, minus their refunds, to the partners' balances, and returns their number. Skips credited, held, rejected and fully
+-- reversed commissions, and everything in shadow mode. If `compares` is true, it also skips commissions whose buyer can't be compared with
+-- the partner yet, and counts them in `uncompared`. Locks all commissions and then all balances, each in the order of their keys, so that
+-- two calls can't deadlock.
 create or replace function approve_commissions(
   program_ids bigint[], commission_ids bigint[], compares boolean default false, out approved integer, out uncompared integer
 ) language plpgsql as $$
@@ -11,7 +12,7 @@ declare
   commission commissions;
   left_cents bigint;
 begin
-  -- Programs that enter shadow mode wait for this, or this sees that they have entered.
+  -- A program that enters shadow mode waits for this transaction, or this transaction sees that the program has entered it.
   perform from programs p where p.id = any (program_ids) order by p.id for key share;
   -- Every commission is checked before it is credited.
   perform flag_commissions(program_ids, commission_ids);
@@ -47,7 +48,7 @@ begin
     if wants_webhook(commission.program_id, 'commission_approved') then
       perform write_commission_postback('commission_approved', commission, left_cents, null);
     end if;
-    -- The audit log records people, keys and early credits, not the end of a hold.
+    -- The audit log records approvals by people and keys, not the end of a hold.
     if acting_user() is not null or acting_key() is not null or commission.hold_until > now() then
       perform write_program_audit(commission.program_id, 'commission.approved', commission.id::text, null);
     end if;
@@ -56,7 +57,7 @@ begin
 end $$;
 
 -- Credits up to `at_most` commissions whose hold has ended, longest waiting first. `more` is separate from the count,
--- because a run that waited for another one finds those commissions credited.
+-- because a run that waited for another one finds those commissions already credited.
 create or replace function approve_due_commissions(at_most integer, out approved integer, out more boolean) language plpgsql as $$
 declare
   program_ids bigint[];

@@ -1,7 +1,7 @@
 -- Commission rules: choosing, applying and changing them.
 
--- Replaces the rules of a group, of a partner, or (with neither) of everybody. Rules that differ end, and new ones begin. Returns whether
--- anything changed. A concurrent sale uses all rules of the version that it read.
+-- Replaces the rules of a group, of a partner, or (with neither) of everybody. Existing rules that differ from the new ones end, and the
+-- new ones begin. Returns whether anything changed. A concurrent sale uses all rules of the version that it read.
 create or replace function save_rules(of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb) returns boolean
 language plpgsql as $$
 declare
@@ -9,7 +9,7 @@ declare
   wanted commission_rules[];
   kept bigint[];
 begin
-  -- Serializes changes of rules.
+  -- Serializes changes to rules.
   select p.rules_version + 1 into version from programs p where p.id = of_program_id for no key update;
   wanted := array(
     select jsonb_populate_record(null::commission_rules, '{"commission_bp": 0, "commission_fixed_cents": 0}' || jsonb_strip_nulls(given)
@@ -49,8 +49,8 @@ begin
   return true;
 end $$;
 
--- Returns the rules of a group, of a partner or of everybody without one rule and with another. The added rule replaces the rule for the
--- same product or type of sale.
+-- Returns the rules of a group, of a partner or of everybody after one rule is removed and another is added. The added rule replaces the
+-- rule for the same product or type of sale.
 create or replace function rules_with(of_program_id bigint, of_group_id bigint, of_partner_id bigint, ended_id bigint, added jsonb) returns jsonb
 language sql stable as $$
   select coalesce(jsonb_agg(to_jsonb(r) - array['id', 'created_at'] order by r.id), '[]') || coalesce(added, '[]')
@@ -91,8 +91,8 @@ begin
   return save_rules(of_program_id, of_group_id, of_partner_id, rules);
 end $$;
 
--- Returns the commissions of a period's sales and leads under the current rules, with partners in their current groups, and their original
--- commissions: before reversals, by partner and currency.
+-- Returns the commissions of a period's sales and leads under the current rules, with partners in their current groups. Also returns the
+-- original commissions. Both are before reversals, by partner and currency.
 create or replace function commissions_by_rules(of_program_id bigint, from_time timestamptz, until timestamptz)
 returns table (of_partner_id bigint, of_currency text, actual_cents bigint, cents bigint) language plpgsql stable as $$
 declare
@@ -104,7 +104,7 @@ begin
   for sold in
     with sold as materialized (
       select s.id, s.partner_id, s.customer_id, s.currency, s.sale_type, s.commission_base_cents, s.sale_date,
-        -- The weight of a single line is irrelevant.
+        -- If there is only one line, its weight doesn't matter.
         case when cardinality(s.lines) = 1 then array[((s.lines[1]).product_ids, 1)::sale_line] else s.lines end as lines
       from sales s
       where s.program_id = of_program_id and not s.is_test and s.customer_id is not null and s.sale_date >= from_time and s.sale_date < until
@@ -170,8 +170,8 @@ end $$;
 
 -- Returns the commissions that a period's sales and leads would have earned with these rules of a group, a partner or everybody. Each
 -- currency has one row (without a partner) and each partner has one, largest changes first. `actual_cents` are the original commissions,
--- `now_cents` the commissions under the current rules, and `then_cents` those with the change. It saves the rules normally, and rolls them
--- back before it ends.
+-- `now_cents` the commissions under the current rules, and `then_cents` those with the change. The function saves the rules as usual, and
+-- rolls back before it returns.
 create or replace function preview_rules(
   of_program_id bigint, of_group_id bigint, of_partner_id bigint, rules jsonb, from_time timestamptz, until timestamptz
 ) returns table (partner_id bigint, partner_name text, currency text, actual_cents bigint, now_cents bigint, then_cents bigint)
@@ -220,8 +220,8 @@ as $$
     rules_with(of_program_id, of_group_id, of_partner_id, ended_id, added), from_time, until)
 $$;
 
--- A rule can end, but nothing else about it changes, so every commission can be computed again under its rule. The undo of an import
--- deletes the rules of its groups if no sale earned by them.
+-- A rule can end, but nothing else in it changes, so every commission can be computed again under its rule. The undo of an import
+-- deletes the rules of its groups if no sale earned a commission under them.
 create or replace function refuse_rule_change() returns trigger language plpgsql as $$
 begin
   if tg_op = 'UPDATE' then

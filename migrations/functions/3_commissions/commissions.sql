@@ -2,7 +2,7 @@
 -- columns again in every statement that writes the table.
 create or replace function keep_commission_sound() returns trigger language plpgsql as $$
 begin
-  -- A fresh commission of a sale or a lead. One expression is cheaper than several.
+  -- A new commission for a sale or a lead. One expression is cheaper than several.
   if new.reversal = 'none' and new.reversed_cents = 0 and new.status = 'pending' and new.amount_cents > 0 and (new.kind = 'sale') = (new.sale_id is not null)
     and num_nonnulls(new.credited_at, new.paid_at, new.payout_id, new.rejected_at) = 0 then
     return new;
@@ -37,7 +37,7 @@ end $$;
 create or replace trigger commissions_sound before insert or update on commissions
   for each row execute function keep_commission_sound();
 
--- Adds a change of a commission's remaining amount to the totals of its day. No total counts shadow mode.
+-- Adds a change in a commission's remaining amount to the totals of its day. No total includes shadow mode.
 create or replace function count_commission_change(commission commissions, more_cents bigint) returns void language plpgsql as $$
 begin
   if not commission.is_shadow then

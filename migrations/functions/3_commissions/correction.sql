@@ -2,8 +2,8 @@
 
 -- Recomputes a customer's commissions in the order of their sales. `itself` includes the commission of this sale. Commissions under a cap
 -- are always included. `others` adds commissions whose months count from the customer's first purchase. Returns the commissions that it
--- created. The caller enters their refunds, and holds the locks of the customer and of a sale that is older than this transaction. This
--- locks all sales, then all commissions, then all balances, each in the order of their keys.
+-- created. The caller applies their refunds, and holds the locks of the customer and of a sale that is older than this transaction. Locks
+-- all sales, then all commissions, then all balances, each in the order of their keys.
 create or replace function correct_commissions(of_sale sales, itself boolean, others boolean) returns commissions[] language plpgsql as $$
 declare
   sale_ids bigint[];
@@ -41,8 +41,8 @@ begin
   order by b.partner_id, b.currency for no key update;
 end $$;
 
--- Recomputes the commission of a sale. Returns the commission if this created it, because the sale was previously too late to earn a
--- commission. The caller holds the locks.
+-- Recomputes the commission of a sale. Returns the commission if this call created it, because the sale was previously too late to
+-- earn one. The caller holds the locks.
 create or replace function correct_commission(sale sales, first_date timestamptz) returns commissions language plpgsql as $$
 declare
   was commissions;
@@ -107,7 +107,8 @@ begin
   return commission;
 end $$;
 
--- Adds a correction to the day's totals and webhooks and, if the commission is credited, to the notifications and the balance.
+-- Adds a correction to the day's totals and sends webhooks. If the commission is credited, also changes the balance and notifies the
+-- partner.
 create or replace function carry_correction(commission commissions, change_cents bigint, of_transaction_id text) returns void
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Reviews: commissions that look unearned are held with their flags, and neither become due nor can be paid until a person decides. None of
--- this runs in a click, lead or sale: approve_commissions checks the commissions that it is about to credit.
+-- Reviews. Commissions that look unearned are held with their flags. They don't become due and can't be paid until a person decides. None
+-- of this runs in a click, lead or sale: approve_commissions checks the commissions that it is about to credit.
 
 -- A changed address invalidates the hashes of the old address. hash_partner_emails writes the new ones.
 create or replace function forget_email_hashes() returns trigger language plpgsql as $$
@@ -30,8 +30,8 @@ return array(
 );
 
 -- Returns the hashes of a buyer's known addresses: the address of the signup, and any addresses of the sale from the processor. For a lead
--- (null `of_sale_id`), these are the addresses of the customer's first sales. Each comes with the hash of its mailbox if that is spelled
--- differently.
+-- (null `of_sale_id`), these are the addresses of the customer's first sales. Each address also has the hash of its mailbox if that is
+-- spelled differently.
 create or replace function hashes_of_buyer(of_program_id bigint, of_customer_id bigint, of_sale_id bigint) returns table (hashes bytea[])
 language sql stable rows 1 as $$
   select array_remove(array[u.email_hash, u.mailbox_hash] || of_sales.hashes, null)
@@ -59,8 +59,8 @@ return exists (
   where r.program_id = commission.program_id and r.id = commission.partner_id and r.email_hashes is null and b.hashes <> '{}'
 );
 
--- Partners without hashes whose commissions wait and whose customers have known addresses. Reads these commissions of a program, or all
--- commissions.
+-- Partners without hashes who have waiting commissions from customers with known addresses. Reads these commissions of one program, or
+-- of all programs.
 create or replace function partners_to_hash(at_most integer, of_program_id bigint, commission_ids bigint[])
 returns table (program_id bigint, partner_id bigint, addresses text[]) language sql stable as $$
   select r.program_id, r.id, addresses_of_partner(r) from partners r
@@ -79,7 +79,7 @@ language sql as $$
   where r.program_id = of_program_id and r.id = of_partner_id and addresses_of_partner(r) = addresses
 $$;
 
--- The suspicious number of one partner's signups from one address, within a day before and after.
+-- The number of signups of one partner from one address, within a day before and after, that is suspicious.
 create or replace function signups_of_one_address() returns integer language sql immutable return 5;
 
 -- Returns the facts for review rules, one JSON object for each commission, with the click that referred the customer. The caller passes
@@ -116,7 +116,7 @@ $$;
 create or replace function under_rule(reviewed jsonb[], rule text) returns jsonb[] language sql immutable
 return array(select n from unnest(reviewed) n where n->'review_rules' ? rule);
 
--- Each function below finds the commissions that break one rule, and returns them with the evidence.
+-- Each of the functions below finds the commissions that break one rule, and returns them with the evidence.
 
 create or replace function flags_of_bots(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   select n, jsonb_build_object('user_agent', n->'user_agent', 'clicked_at', n->'clicked_at')
@@ -138,7 +138,7 @@ create or replace function flags_of_self_referrals(reviewed jsonb[]) returns tab
 $$;
 
 -- If a program's pages carry the tag, nearly every click contains its page. The first 100 clicks of each of the last 30 days are the
--- sample, and each visitor counts once a day. So a flood of empty clicks outweighs neither other visitors nor other days.
+-- sample, and each visitor counts once a day. So a flood of empty clicks can't outweigh other visitors or other days.
 create or replace function flags_of_clicks_without_page(reviewed jsonb[]) returns table (flagged jsonb, evidence jsonb) language sql stable as $$
   with bare as materialized (
     select n, (n->>'program_id')::bigint as program_id from unnest(under_rule(reviewed, 'no_page_view')) n where n->'is_bare' = 'true'
@@ -174,7 +174,7 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
     select s.program_id, s.partner_id, min(s.signed_up_at) - interval '24 hours' as since, max(s.signed_up_at) + interval '24 hours' as until
     from seen s group by 1, 2
   ),
-  -- Read once, not for each commission.
+  -- Read once instead of for each commission.
   signups as materialized (
     select n.program_id, n.partner_id, u.at, e.visitor
     from spans n
@@ -198,9 +198,9 @@ create or replace function flags_of_one_address(reviewed jsonb[]) returns table 
 $$;
 
 -- Returns the flags that the enabled rules of their programs put on commissions. The caller passes each commission once. The evidence says
--- what matched, how often and when. A rule flags nothing if a person has released a commission of this partner and customer before.
--- Postgres plans each call for its arguments. A plan from a time when the tables were empty took over a minute for 500 commissions, and
--- their refunds waited for its locks.
+-- what matched, how often and when. A rule doesn't flag a commission if a person has released one of the same partner and customer before.
+-- Postgres plans each call for its arguments. With a plan that was made when the tables were empty, 500 commissions took over a minute,
+-- and their refunds waited for the locks.
 create or replace function flags_of(program_ids bigint[], commission_ids bigint[])
 returns table (program_id bigint, commission_id bigint, rule text, evidence jsonb)
 language plpgsql stable set plan_cache_mode = force_custom_plan set join_collapse_limit = 1 as $$

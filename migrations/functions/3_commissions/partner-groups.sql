@@ -30,7 +30,7 @@ create or replace function remove_group(of_program_id bigint, of_group_id bigint
 declare
   members integer;
 begin
-  -- Partners before groups, in the lock order of `move_partners`.
+  -- Locks partners before groups, like `move_partners`.
   perform from partners r where r.program_id = of_program_id and r.group_id = of_group_id order by r.id for no key update;
   update partner_groups g set removed_at = now() where g.program_id = of_program_id and g.id = of_group_id and g.removed_at is null;
   if not found then

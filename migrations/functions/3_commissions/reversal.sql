@@ -1,8 +1,8 @@
 -- Reverses commissions, with everything that depends on them.
 
--- Returns the part of a sale that its refunds up to `last_id` (null for all) took back, as the fraction `refunded / whole`. Only the amount
--- without tax counts if the processor reports it, because no commission is paid on tax. Other refunds count in proportion, and so do all
--- refunds of an API sale, whose base can include tax. Nothing is left of a sale if its whole amount is refunded.
+-- Returns the part of a sale that its refunds up to `last_id` (null for all) returned to the buyer, as the fraction `refunded / whole`.
+-- Only the amount without tax counts if the processor reports it, because no commission is paid on tax. Other refunds count in proportion,
+-- and so do all refunds of an API sale, whose base can include tax. Nothing is left of a sale if its whole amount is refunded.
 create or replace function refunded_part(sale sales, last_id bigint, out refunded numeric, out whole numeric) language plpgsql stable as $$
 declare
   untaxed numeric := greatest(sale.commission_base_cents + coalesce(sale.processor_fee_cents, 0), 1);
@@ -39,10 +39,10 @@ begin
     'currency', commission.currency, 'reason', commission.reason));
 end $$;
 
--- Reverses `by_cents` more of a commission, or less if negative: in its row, the day's totals, notifications and webhooks, and in the
--- balance if the commission is credited. `commission` has its new reversal, reason and rejected_at, but its old reversed amount. `by_cause`
--- is a unique id of the cause. `because` is the webhook's reason. `notification` is `reversal`, `dispute_reinstated`, or null to notify
--- nobody. A shadow-mode commission notifies nobody. The caller holds the locks.
+-- Reverses `by_cents` more of a commission, or less if negative. Changes the commission's row, the day's totals and, if the commission is
+-- credited, the balance. Sends notifications and webhooks. `commission` contains the new reversal, reason and rejected_at, but the old
+-- reversed amount. `by_cause` is a unique id of the cause. `because` is the webhook's reason. `notification` is `reversal`,
+-- `dispute_reinstated`, or null to notify nobody. A shadow-mode commission notifies nobody. The caller holds the locks.
 create or replace function reverse_commission(
   commission commissions, by_cents bigint, by_refund_id bigint, by_cause text, because text, of_transaction_id text, notification text
 ) returns void language plpgsql as $$

@@ -44,7 +44,7 @@ begin
   end if;
 end $$;
 
--- Rejects several commissions. It locks all commissions and then all balances, each in the order of their keys. It skips rejected and fully
+-- Rejects several commissions. Locks all commissions and then all balances, each in the order of their keys. Skips rejected and fully
 -- reversed commissions, and other programs' commissions. Returns the number of rejected commissions.
 create or replace function reject_commissions(
   of_program_id bigint, commission_ids bigint[], because text, out rejected integer
@@ -71,8 +71,8 @@ begin
   rejected := cardinality(chosen);
 end $$;
 
--- Decides on held commissions: releases them, so that their hold continues as usual, or rejects them. Commissions that are no longer held
--- stay unchanged, so if two people decide at once, the first wins. Returns the number of decisions.
+-- Decides on held commissions: releases them, so that their hold period continues as usual, or rejects them. Commissions that are no
+-- longer held stay unchanged, so if two people decide at once, the first wins. Returns the number of decisions.
 create or replace function decide_reviews(
   of_program_id bigint, commission_ids bigint[], of_decision text, because text, out decided integer
 ) language plpgsql as $$

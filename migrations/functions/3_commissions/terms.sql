@@ -66,7 +66,7 @@ begin
   return sale;
 end $$;
 
--- The commissions for a customer's sales before this one, before reversals. They count against caps.
+-- The commissions for a customer's sales before this one, without reversals. They count toward the cap.
 create or replace function earlier_commissions(sale sales) returns bigint language sql stable
 return coalesce((
   select sum(c.amount_cents)::bigint from sales s join commissions c on c.program_id = s.program_id and c.sale_id = s.id
@@ -80,7 +80,7 @@ begin
   return case when sale.commission_cap_cents is not null then sale.commission_cap_cents - earlier_commissions(sale) end;
 end $$;
 
--- The commission of a sale by its own terms.
+-- The commission of a sale under its own terms.
 create or replace function earned_by(sale sales, first_purchase_date timestamptz) returns bigint language plpgsql stable as $$
 begin
   if sale.terms_by_line is null then
@@ -93,7 +93,8 @@ begin
   );
 end $$;
 
--- Returns the rule for a partner's lead: the partner's own rule, or else their group's rule. Without a row, the program's own amount counts.
+-- Returns the rule for a partner's lead: the partner's own rule, or else their group's rule. If there is no row, the program's own amount
+-- applies.
 create or replace function lead_terms_of(of_program_id bigint, version integer, of_partner_id bigint, of_group_id bigint)
 returns setof commission_rules language sql stable rows 1 as $$
   select r.* from rules_of(of_program_id, version, of_partner_id, of_group_id) r

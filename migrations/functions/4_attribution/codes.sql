@@ -1,7 +1,7 @@
 -- Partners' codes. Finds the code of a sale and the partner who gets the sale.
 
--- Finds the code that counts for a purchase at `bought_at`: the one with this text, or else the first valid one of Stripe's promotion
--- codes. `outcome` is the result of this step in a resolution.
+-- Finds the code that counts for a purchase at `bought_at`: the code with this text, or else the first valid promotion code from
+-- Stripe. `outcome` is the result of this step in a resolution.
 create or replace function find_code(
   of_program_id bigint, named text, promotion_ids text[], bought_at timestamptz, out code_id bigint, out code text, out outcome text
 ) language plpgsql stable as $$
@@ -34,7 +34,8 @@ begin
   return program;
 end $$;
 
--- Returns whether a program of the account has one of Stripe's promotion codes. If not, nobody needs to ask Stripe about a discount.
+-- Returns whether a program of the account has one of Stripe's promotion codes. If none has, Stripe doesn't need to be asked about a
+-- discount.
 create or replace function knows_promotions(of_account_id text) returns boolean language sql stable
 return exists (select from partner_codes k where k.account_id = of_account_id and k.promotion_code_id is not null);
 
@@ -69,13 +70,13 @@ begin
   return customer;
 end $$;
 
--- Returns whether a sale contains a code that counts, by the steps of its resolution.
+-- Returns whether a sale contains a code that counts, according to the steps of its resolution.
 create or replace function names_code(sale sales) returns boolean language sql immutable
 return coalesce((sale).resolution @> '{"steps": [["coupon", "found"]]}', false);
 
--- Decides which partner gets a sale that contains a code, or whose customer first bought with `first_code_id`. If a link of another partner
--- referred the customer, the program's setting decides. `code_id` is null if the sale's partner owns no such code. The caller has locked
--- the customer.
+-- Decides which partner gets a sale with a code, or a sale to a customer whose first purchase used `first_code_id`. If a link of another
+-- partner referred the customer, the program's setting decides. `code_id` is null if the sale's partner owns no such code. The caller has
+-- locked the customer.
 create or replace function decide_by_code(
   given sales, customer customers, first_code_id bigint, inout resolution jsonb, out code_id bigint, out partner_id bigint
 ) language plpgsql stable as $$
@@ -100,8 +101,8 @@ begin
   end if;
 end $$;
 
--- Creates a code for a partner, or reactivates their own revoked code. If it does neither, `refusal` says why and `held_by` is the partner
--- who has the code.
+-- Creates a code for a partner, or reactivates their own revoked code. If neither is possible, `refusal` says why and `held_by` is the
+-- partner who has the code.
 create or replace function create_code(
   of_program_id bigint, of_partner_id bigint, new_code text, of_promotion_code_id text, of_account_id text,
   out code_id bigint, out refusal text, out held_by text
@@ -141,7 +142,7 @@ begin
   end if;
 end $$;
 
--- Revokes a code. A second call keeps the first date. Returns whether the program has the code.
+-- Revokes a code. A second call keeps the first date. Returns false if the program has no such code.
 create or replace function revoke_code(of_program_id bigint, of_code_id bigint) returns boolean language plpgsql as $$
 begin
   update partner_codes k set revoked_at = coalesce(k.revoked_at, now()) where k.program_id = of_program_id and k.id = of_code_id;

@@ -1,15 +1,15 @@
 -- The rules of a customer's row. They are in a trigger because Postgres compiles the CHECKs of a table again in every statement that writes
 -- it. The trigger runs after the write. With a BEFORE UPDATE trigger, `returning old` returns a row that another call has changed in the
--- meantime. A lead that waited for another would then count twice.
+-- meantime. A lead that waited for another one would then count twice.
 create or replace function refuse_unsound_customer() returns trigger language plpgsql as $$
 begin
-  -- The row of a click. It is a single expression, because each one takes about ten microseconds of a click.
+  -- The rule for a row with only a click. It is a single expression, because each expression adds about ten microseconds to a click.
   if new.customer_status = 'click' and num_nonnulls(new.customer_key, new.email_hash, new.provisional_lead_at,
     new.provisional_lead_event_id, new.signup_date, new.lead_event_id, new.first_purchase_date, new.key_unverified_since,
     new.email_unverified_since) = 0 then
     return null;
   end if;
-  -- The row of a lead or a buyer.
+  -- The rule for the row of a lead or a buyer.
   if coalesce(new.customer_key <> '' and coalesce(length(new.email_hash), 32) = 32
     and num_nulls(new.signup_date, new.lead_event_id) <> 1
     and num_nulls(new.provisional_lead_at, new.provisional_lead_event_id) <> 1
@@ -44,8 +44,8 @@ begin
 end $$;
 create or replace trigger customers_sound after insert or update on customers for each row execute function refuse_unsound_customer();
 
--- Creates a second customer for an unknown key if the click's customer has another key: two people on one computer. The second customer
--- has the click's link and partner, and its own click id. Does nothing if the latest click is not after `valid_after`.
+-- Creates a second customer for an unknown key if the click's customer has another key, because two people can share a computer. The
+-- second customer has the click's link and partner, and its own click id. Does nothing if the latest click is not after `valid_after`.
 create or replace function add_second_customer(
   of_program_id bigint, new_key text, of_click_id text, click_id_prefix text, valid_after timestamptz
 ) returns void language plpgsql as $$
@@ -58,8 +58,8 @@ begin
   on conflict (program_id, customer_key) where customer_key is not null do nothing;
 end $$;
 
--- Takes an unverified key, which only a browser sent, away from its customer if the call has another customer's valid click. A server
--- outranks a browser.
+-- Removes an unverified key (one that only a browser sent) from its customer if the call contains another customer's valid click. A
+-- server outranks a browser.
 create or replace function take_unverified_key(of_program_id bigint, of_key text, for_click_id text, valid_after timestamptz)
 returns void language plpgsql as $$
 begin
@@ -68,7 +68,7 @@ begin
   ) then
     return;
   end if;
-  -- Locks both in the order of their ids, so that two calls that take keys from each other don't deadlock.
+  -- Locks both customers in the order of their ids, so that two calls that take keys from each other don't deadlock.
   perform from customers c where c.program_id = of_program_id and (c.customer_key = of_key or c.click_id = for_click_id)
   order by c.id for no key update;
   update customers k set updated_at = now(), customer_key = null, key_unverified_since = null
@@ -78,9 +78,9 @@ begin
     );
 end $$;
 
--- Finds the customer for a key: the customer who has it, unless the key is unverified and the click is another customer's. If there is
--- none, takes the customer of a click after `valid_after` if they have no key, or creates a second customer with the key. Returns null
--- without such a click.
+-- Finds the customer for a key. That is the customer who has the key, unless the key is unverified and the click belongs to another
+-- customer. Otherwise it is the customer of a click after `valid_after`, or a second customer with the key if that customer has
+-- another key. Returns null without such a click.
 create or replace function find_customer(of_program_id bigint, of_key text, of_click_id text, click_id_prefix text, valid_after timestamptz)
 returns bigint language plpgsql as $$
 declare
@@ -117,7 +117,7 @@ begin
   loop
     customer := find_customer(of_program_id, new_key, of_click_id, click_id_prefix, valid_after);
     update customers c set
-      -- Unchanged for a known key, so that a sale doesn't need new index entries.
+      -- A known key isn't updated, so that a sale doesn't need new index entries.
       updated_at = case when c.customer_key = new_key then c.updated_at else now() end,
       customer_key = new_key,
       key_unverified_since = case when c.click_id = of_click_id then null else c.key_unverified_since end

@@ -27,7 +27,7 @@ begin
 end $$;
 
 -- Records the effects of a settled lead: the lead event, the commission if the program pays for leads, the totals and the webhooks.
--- `customer` is the row after the settlement. `review` says why a person should look at the commission.
+-- `customer` is the row after the settlement. `review` is the reason why a person should review the commission.
 create or replace function record_settled_lead(
   customer customers, session_id text, page_url text, additional_data jsonb, review review_reason
 ) returns void
@@ -65,11 +65,11 @@ begin
   end if;
 end $$;
 
--- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is neither.
--- If the lead is already settled, nothing changes and the lead keeps its id. A repeated call compares that id to find out whether it
--- settled the lead itself. The update is unconditional, so that a call that waited for another one sees its effect. If the other call bound
--- another key, this one looks for the customer again. A call with the customer's own click id verifies the key and the e-mail address.
--- Without it, the key and the address stay unverified if only a browser sent them.
+-- Settles the lead of the customer with this key, or of a valid click's customer, who then gets the key. Returns nulls if there is no such
+-- customer. If the lead is already settled, nothing changes and the lead keeps its id. A repeated call compares that id to find out whether
+-- it settled the lead itself. The update is unconditional, so that a call that waited for another one sees its effect. If the other call
+-- gave the customer a different key, this call looks for the customer again. A call with the customer's own click id verifies the key and
+-- the e-mail address. Without it, the key and the address stay unverified if only a browser sent them.
 create or replace function settle_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, click_id_prefix text, valid_after timestamptz, new_lead_id bigint,
   new_email_hash bytea, new_mailbox_hash bytea, session_id text, page_url text, additional_data jsonb,
@@ -114,7 +114,7 @@ begin
   end if;
 end $$;
 
--- Settles the lead of a click's own customer for a browser. The customer keeps the key and the e-mail address as unverified, unless another
+-- Settles a browser's lead for the click's own customer. The customer keeps the key and the e-mail address as unverified, unless another
 -- customer has them already. Returns the customer, and whether this call settled the lead.
 create or replace function settle_browser_lead(
   of_program_id bigint, of_customer_key text, of_click_id text, new_lead_id bigint, new_email_hash bytea, new_mailbox_hash bytea,
@@ -148,7 +148,7 @@ begin
   end if;
 end $$;
 
--- Records a browser's lead once, for the program's server to verify. Returns the id of that event, or else of the settled lead.
+-- Records a browser's lead once. The program's server can verify it later. Returns the id of that event, or else of the settled lead.
 create or replace function record_provisional_lead(
   of_program_id bigint, of_click_id text, new_lead_id bigint, session_id text, page_url text
 ) returns bigint language plpgsql as $$

@@ -5,7 +5,7 @@
 create or replace function with_step(resolution jsonb, step text, found text) returns jsonb language sql immutable
 return coalesce(resolution, '{}') || jsonb_build_object('steps', coalesce(resolution->'steps', '[]') || jsonb_build_array(jsonb_build_array(step, found)));
 
--- Describes a click whose window had ended when its buyer started to buy.
+-- Describes a click whose window had ended before the buyer started the purchase.
 create or replace function expired_click(customer customers, at timestamptz) returns jsonb language sql stable
 return jsonb_build_object('expired_click', jsonb_build_object('clicked_at', (customer).last_click_at, 'came_at', (customer).created_at, 'at', at));
 

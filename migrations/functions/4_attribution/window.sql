@@ -5,10 +5,10 @@
 create or replace function window_start(at timestamptz, cookie_window_days integer) returns timestamptz language sql stable
 return at - make_interval(hours => 24 * cookie_window_days);
 
--- Returns whether something existed at `at`. The minute allows for clock differences and for the processor's whole seconds.
+-- Returns whether something existed at `at`. The extra minute allows for clock differences, and for processors that round to whole seconds.
 create or replace function existed_at(created_at timestamptz, at timestamptz) returns boolean language sql immutable
 return created_at <= at + interval '1 minute';
 
--- Returns whether a customer had clicked before a buyer started to buy.
+-- Returns whether a customer had clicked before a buyer started the purchase.
 create or replace function had_clicked(customer customers, at timestamptz) returns boolean language sql immutable
 return existed_at(least((customer).created_at, (customer).last_click_at), at);

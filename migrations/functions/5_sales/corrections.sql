@@ -9,8 +9,9 @@ return jsonb_build_array((sale).amount_cents, (sale).commission_base_cents, (sal
 create or replace function api_payload_of(sale sales) returns jsonb language sql immutable
 return case when (sale).amount_source = 'api' then payload_of(sale) end;
 
--- Applies the figures of a better source to a sale, and returns the sale. Its terms, refunds, commission and totals follow. If that changes
--- the customer's first purchase, their other commissions follow too. The caller holds the locks of the customer and the sale.
+-- Applies the figures of a better source to a sale, and returns the sale. Updates its terms, refunds, commission and totals. If the
+-- customer's first purchase changes, also updates the customer's other commissions. The caller holds the locks of the customer and the
+-- sale.
 create or replace function correct_sale(sale sales, given sales) returns sales language plpgsql as $$
 declare
   was constant sales := sale;
@@ -45,8 +46,9 @@ begin
   return grow_refund_of_rest(sale, sale.amount_cents - was.amount_cents);
 end $$;
 
--- Returns a sale from the API in the currency of `given` (the processor's sale or a correcting call), and moves its commission to that
--- currency. A credited commission stays, because a balance has one currency. Notifies the advertiser of the processor's other currency.
+-- Changes the currency of a sale from the API, and of its commission, to the currency of `given` (the processor's sale or a correcting
+-- call). Returns the sale. A credited commission doesn't change, because a balance has only one currency. Notifies the advertiser if
+-- the processor reports another currency.
 create or replace function change_currency(sale sales, given sales) returns sales language plpgsql as $$
 declare
   commission commissions;
@@ -91,8 +93,8 @@ begin
   return case when sale.currency = given.currency then sale end;
 end $$;
 
--- Moves a customer's first purchase to the date of their earliest paid sale, and returns whether that changed it. The caller holds the lock
--- of the customer.
+-- Sets a customer's first purchase to the date of their earliest paid sale. Returns whether the date changed. The caller holds the lock of
+-- the customer.
 create or replace function move_first_purchase(sale sales) returns boolean language plpgsql as $$
 declare
   first_date timestamptz;

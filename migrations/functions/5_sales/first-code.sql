@@ -14,7 +14,7 @@ begin
   select case when names_code(s) then s.code_id end into first_code_id from sales s
   where s.program_id = of_program_id and s.customer_id = of_customer_id and not s.is_test and s.amount_cents > 0
   order by s.sale_date, s.transaction_id limit 1;
-  -- A customer without a link was referred by a code.
+  -- If a customer has no link, a code referred them.
   if not found or first_code_id is not distinct from customer.code_id or customer.link_id is null and first_code_id is null then
     return;
   end if;
@@ -39,8 +39,8 @@ begin
   end loop;
 end $$;
 
--- Moves a sale to the partner and the code of `moved`, with the partner's terms and the commission, and returns the sale. It keeps its partner if its
--- commission is credited or rejected. The caller holds the locks of the customer and the sale.
+-- Moves a sale to the partner and the code of `moved`, with the partner's terms and the commission, and returns the sale. The sale keeps
+-- its partner if its commission is credited or rejected. The caller holds the locks of the customer and the sale.
 create or replace function move_sale(sale sales, moved sales) returns sales language plpgsql as $$
 declare
   commission commissions;
@@ -72,8 +72,8 @@ begin
   return moved;
 end $$;
 
--- Gives a stored sale the code in a later report of the same payment, and returns the sale. The caller holds the locks of the customer and
--- the sale.
+-- Adds the code from a later report of the same payment to a stored sale, and returns the sale. The caller holds the locks of the customer
+-- and the sale.
 create or replace function give_code(sale sales, given sales) returns sales language plpgsql as $$
 declare
   moved sales := sale;

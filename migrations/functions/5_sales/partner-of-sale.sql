@@ -12,11 +12,11 @@ begin
     return without_terms(given);
   end if;
   select p.* into program from programs p where p.id = given.program_id;
-  -- The customer of a sale without steps was found only by the customer key, as for most sales of the API.
+  -- A sale without steps got its customer through the customer key alone, as most sales from the API do.
   given.resolution := jsonb_build_object('at', now(), 'link_id', customer.link_id, 'clicked_at', customer.last_click_at,
     'came_at', customer.created_at, 'window_days', program.cookie_window_days, 'model', program.attribution_model,
     'hold_days', program.hold_days) || coalesce(given.resolution, '{"steps": [["customer_key", "found"]]}');
-  -- The first purchase has no earlier purchase with a code.
+  -- A first purchase can't follow an earlier purchase with a code.
   if customer.link_id is not null and coalesce(given.sale_date < customer.first_purchase_date, customer.first_purchase_date is null) then
     customer.code_id := null;
   end if;

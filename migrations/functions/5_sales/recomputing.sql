@@ -1,4 +1,4 @@
--- Consequences of a changed sale: its figures and the commissions of its customer.
+-- The consequences of a changed sale for the figures and for its customer's commissions.
 
 -- Counts the revenue of a sale on its day (`times` 1), or removes it from the count (-1).
 create or replace function count_paid_sale(sale sales, times integer) returns void language plpgsql as $$
@@ -15,7 +15,7 @@ begin
   perform count_commission_change(commission, times * (commission.amount_cents - commission.reversed_cents));
 end $$;
 
--- Corrects commissions of a sale's customer (correct_commissions), and enters the earlier refunds of each newly created commission.
+-- Corrects the commissions of a sale's customer (correct_commissions). Applies earlier refunds to each newly created commission.
 create or replace function correct_customer(of_sale sales, itself boolean, others boolean) returns void language plpgsql as $$
 begin
   perform enter_earlier_refunds(s, c)

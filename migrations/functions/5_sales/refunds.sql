@@ -1,6 +1,6 @@
--- Refunds of a sale. Refunds from the API and from the processor take the same steps under the same locks: sale, commission, balance. Each
--- applied or restored refund is one step. It moves the sale's refunded total, and the commission by the refunded part. Each step has its own
--- entry and notification.
+-- Refunds of a sale. Refunds from the API and from the processor go through the same steps under the same locks: sale, commission, balance.
+-- Each applied or restored refund is one step. A step changes the sale's refunded total, and changes the commission in proportion. Each
+-- step has its own entry and notification.
 
 -- Adds to the refunded revenue on the day of the sale, if the sale counts as revenue.
 create or replace function count_refunded(sale sales, more_refunded_cents bigint) returns void language plpgsql as $$
@@ -11,8 +11,8 @@ begin
   end if;
 end $$;
 
--- One step: moves the refunded total of a sale by `by_cents` because of `refund`, and its commission by the change of the refunded part.
--- A rejected commission doesn't change. Returns the refund with its deduction. The caller has stored the refund.
+-- Applies one step: changes the refunded total of a sale by `by_cents` because of `refund`, and the commission in proportion. A rejected
+-- commission doesn't change. Returns the refund with its deduction. The caller has stored the refund.
 create or replace function move_refunded(sale sales, of_commission commissions, refund refunds, by_cents bigint, because text) returns refunds
 language plpgsql as $$
 declare
@@ -103,7 +103,7 @@ begin
     refund := take_refund(sale, commission, refund);
     refunded := sale.refunded_cents + refund.applied_cents;
   elsif refund.request_id = request then
-    -- The answer was lost. Repeat the original answer, even if more was refunded since then.
+    -- The first response was lost. Return it again, even if more was refunded since then.
     select sum(r.applied_cents) into refunded from refunds r
     where r.program_id = sale.program_id and r.sale_id = sale.id and r.id <= refund.id and r.returned_at is null;
   end if;
@@ -174,11 +174,11 @@ begin
   return sale;
 end $$;
 
--- Applies the processor's refunds and disputes so far, `reported`, to their sale. It skips those that it applied before, so callers can use
--- it after any change.
+-- Applies all refunds and disputes that the processor has reported so far (`reported`) to their sale. Skips those that are already applied,
+-- so callers can call this after any change.
 --
--- If refunds and disputes exceed the payment, it caps the excess, and applies it later when a restored refund leaves room. So the outcome
--- does not depend on the order of the reports.
+-- If refunds and disputes exceed the payment, the excess is capped. It is applied later if a restored refund leaves room for it. So the
+-- outcome does not depend on the order of the reports.
 create or replace function settle_refunds(of_program_id bigint, of_sale_id bigint, reported processor_reversals[]) returns void
 language plpgsql as $$
 declare
@@ -200,7 +200,7 @@ begin
   end if;
 end $$;
 
--- Enters earlier refunds of a sale into its new commission, one by one. record_sale has already counted them with the sale's amount.
+-- Applies a sale's earlier refunds to its new commission, one by one. record_sale has already counted them with the sale's amount.
 create or replace function enter_earlier_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
   refund refunds;
@@ -219,7 +219,7 @@ begin
   return sale;
 end $$;
 
--- Only reversals that the sale does not have yet, in the order of their reports.
+-- Selects only reversals that the sale doesn't have yet, in the order of their reports.
 create or replace function new_reversals(sale sales, reported processor_reversals[]) returns setof processor_reversals language sql stable as $$
   select t.* from unnest(reported) t
   where not exists (select from refunds r where r.program_id = (sale).program_id and r.sale_id = (sale).id and r.processor_reversal_id = t.reversal_id)
@@ -264,7 +264,7 @@ begin
   end if;
 end $$;
 
--- Moves to a sale the refunds of another sale of the same payment, except those that it already has.
+-- Moves the refunds of another sale of the same payment to this sale, except those that it already has.
 create or replace function move_refunds(of_program_id bigint, of_sale_id bigint, reported_refunds refunds[]) returns void language plpgsql as $$
 declare
   sale sales;
@@ -276,7 +276,7 @@ begin
   perform lock_balance(commission);
   sale := enter_earlier_refunds(sale, commission);
   foreach refund in array reported_refunds loop
-    -- If only the processor reported a refund, this sale gets that report again.
+    -- If only the processor reported a refund, the report is applied to this sale again.
     continue when is_processors_own(refund) or exists (
       select from refunds r where r.program_id = sale.program_id and r.sale_id = sale.id and r.refund_key = refund.refund_key
     );
@@ -293,15 +293,15 @@ begin
       -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
       when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
       else coalesce(refund.requested_cents, refund.applied_cents) end;
-    -- The request stays with the sale that answered it.
+    -- The request stays with the sale in its response.
     refund.request_id := null;
     refund := take_refund(sale, commission, refund);
     sale.refunded_cents := sale.refunded_cents + refund.applied_cents;
   end loop;
 end $$;
 
--- Undoes failed refunds and won disputes, each with its later part if it was capped. The commission's reason is then the reason of the
--- latest remaining refund.
+-- Undoes failed refunds and won disputes. If one was capped, also undoes its later part. After that, the commission has the reason of
+-- the latest remaining refund.
 create or replace function give_back_refunds(sale sales, commission commissions, reported processor_reversals[]) returns sales
 language plpgsql as $$
 declare
@@ -327,8 +327,8 @@ begin
   return sale;
 end $$;
 
--- Gives capped refunds the newly available room. The later part of a refund is a separate row, because rows never change their applied
--- amount.
+-- Applies more of the capped refunds if room is available. The later part of a refund is a separate row, because rows never change
+-- their applied amount.
 create or replace function refill_capped_refunds(sale sales, commission commissions) returns sales language plpgsql as $$
 declare
   capped record;

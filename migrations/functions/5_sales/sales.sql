@@ -34,7 +34,7 @@ declare
   was_attributed boolean := false;
   commission commissions;
 begin
-  -- A concurrent click on another link moves the customer before this or not at all, because a buyer's partner is fixed.
+  -- A concurrent click on another link moves the customer either before this point or not at all, because a buyer's partner is fixed.
   select c.* into customer from customers c where c.program_id = given.program_id and c.id = given.customer_id for no key update;
   given := with_partner(given, customer);
   -- Repeats if the sale with this transaction id was a test sale that was just cleared.
@@ -79,7 +79,7 @@ begin
   end if;
 end $$;
 
--- Stores a new sale and returns it. All null if its transaction id is taken.
+-- Stores a new sale and returns it. All fields are null if the transaction id is taken.
 create or replace function insert_sale(given sales) returns sales language plpgsql as $$
 declare
   sale sales;
@@ -106,8 +106,8 @@ create or replace function complete_sale(sale sales, given sales) returns sales 
 declare
   was_attributed boolean := sale.customer_id is not null;
 begin
-  -- A charge can pay a part of its intent, and both have the session's rank if the session awaited them. A processor can report its fee
-  -- after the payment.
+  -- A charge can pay a part of its intent. Both get the session's rank if the session was waiting for them. A processor can report its
+  -- fee after the payment.
   if given.amount_source > sale.amount_source
     or given.amount_source = sale.amount_source and sale.amount_source <> 'api'
       and (given.amount_cents, given.processor_fee_cents) > (sale.amount_cents, sale.processor_fee_cents) then
@@ -145,14 +145,14 @@ begin
   return sale;
 end $$;
 
--- The reason why a person should look at a customer's first commission before it is paid: only a browser identified the customer.
+-- The reason why a person should review a customer's first commission before it is paid: only a browser identified the customer.
 -- `named_key` is the customer key of the sale.
 create or replace function review_reason_of(customer customers, named_key text) returns text language sql immutable
 return case when (customer).first_purchase_date is null and ((customer).key_unverified_since is not null
   or (customer).email_unverified_since is not null and (customer).customer_key is distinct from named_key) then 'unverified_customer' end;
 
--- Moves a customer's first purchase to an earlier sale. Corrects the commissions that depend on this sale: those whose months count from
--- the first purchase, and those of later sales under a cap. `customer` is the row before the sale.
+-- Moves a customer's first purchase to an earlier sale. Corrects the commissions that depend on it: commissions whose months count from
+-- the first purchase, and commissions of later sales under a cap. `customer` is the row before the sale.
 create or replace function note_purchase(sale sales, customer customers) returns void language plpgsql as $$
 declare
   was_date constant timestamptz := customer.first_purchase_date;
@@ -175,7 +175,7 @@ begin
   end if;
 end $$;
 
--- Counts a sale on its own day and its commission on today. If both are in the same hour, as in most cases, one row counts both.
+-- Counts a sale on its own day, and its commission on the current day. If both are in the same hour, as usual, one row counts both.
 create or replace function count_sale(sale sales, commission_cents bigint) returns void language plpgsql as $$
 declare
   is_paid boolean := sale.payment_status = 'paid';

@@ -1,7 +1,7 @@
 -- Purchases whose buyer is still unknown. They wait in the log under the names (ids, keys and hashes) that can identify the buyer.
 
--- Applies the payment that a session awaits, if the payment came first. Its sale gets the session's buyer, or the payment's parked event
--- becomes a sale.
+-- Applies the payment of a session if the payment arrived before the session. Its sale gets the session's buyer, or the payment's parked
+-- event becomes a sale.
 create or replace function apply_awaited_payment(event processor_events, buyer_id bigint, click_id_prefix text) returns void
 language plpgsql as $$
 declare
@@ -15,7 +15,7 @@ begin
     given.customer_id := coalesce(given.customer_id, buyer_id);
     given.resolution := coalesce(event.resolution, given.resolution);
     given.processor_session_id := event.fact->>'session_id';
-    -- Amounts from the API stay unchanged.
+    -- The API's amounts don't change.
     if given.amount_source in ('charge', 'intent') and event.fact#>>'{requested,total}' is not null then
       given.amount_source := 'session';
       given.commission_base_cents := untaxed_part(given.amount_cents, (event.fact#>>'{requested,untaxed}')::bigint,
@@ -39,8 +39,8 @@ begin
   end loop;
 end $$;
 
--- Attributes one unattributed purchase as if it had just arrived. Returns its buyer. All null if the buyer is still unknown, or if the
--- purchase is already attributed.
+-- Attributes one unattributed purchase as if it had just arrived. Returns its buyer. All fields are null if the buyer is still
+-- unknown, or if the purchase is already attributed.
 create or replace function attribute_awaiting_purchase(inout waiting processor_events, program programs, out buyer customers)
 language plpgsql as $$
 declare
@@ -73,8 +73,8 @@ begin
   end if;
 end $$;
 
--- Attributes the purchases that await one of these names. A purchase may identify the buyer of other purchases, so each round looks up the
--- names that the previous round found.
+-- Attributes the purchases that wait for one of these names. A purchase may identify the buyer of other purchases, so each round looks up
+-- the names that the previous round found.
 create or replace function attribute_awaiting_purchases(of_account_id text, program programs, names text[]) returns void
 language plpgsql as $$
 declare
@@ -136,8 +136,8 @@ begin
   return event;
 end $$;
 
--- Locks the names that a lead or a sale gives its customer until the transaction ends. A purchase that awaits one of them cannot arrive in
--- between. Call it before the search for the customer. It does nothing if no account is connected.
+-- Locks the names that a lead or a sale gives its customer until the transaction ends. So no purchase that waits for one of them can
+-- arrive in between. Call this before the search for the customer. Does nothing if no account is connected.
 create or replace function lock_given_names(account_ids text[], of_customer_key text, of_click_id text, of_email_hash bytea) returns void
 language plpgsql as $$
 declare
@@ -148,7 +148,7 @@ begin
   end loop;
 end $$;
 
--- Attributes the purchases that arrived before a lead or a sale call identified their buyer.
+-- Attributes purchases that arrived before a lead or a sale call identified their buyers.
 create or replace function attribute_to_customer(account_ids text[], of_program_id bigint, of_customer_id bigint) returns void
 language plpgsql as $$
 declare

@@ -55,7 +55,7 @@ return jsonb_build_object('steps', jsonb_build_array(
     else 'nothing' end),
   jsonb_build_array('program', program_found)));
 
--- Returns the names of a buyer that are the same in all their payments.
+-- Returns the names of a buyer that all their payments share.
 create or replace function lasting_names(fact jsonb) returns text[] language sql immutable
 return array_remove(array['customer ' || (fact->>'processor_customer_id'),
   'subscription ' || coalesce(fact->>'subscription_id', fact#>>'{sale,subscription_id}')], null);
@@ -70,8 +70,9 @@ create or replace function names_of_customer(buyer customers) returns text[] lan
 return array_remove(array['key ' || (buyer).customer_key, 'click ' || (buyer).click_id,
   case when (buyer).signup_date is not null then 'email ' || encode((buyer).email_hash, 'hex') end], null);
 
--- Runs one step of the search for a buyer. Returns whether the purchase gives the name that the step looks for, the customer who has it,
--- and whether that name is valid. `clicked_before` says whether the customer had clicked before the buyer started to buy.
+-- Runs one step of the search for a buyer. Returns whether the purchase contains the kind of name that the step looks for, the customer
+-- who has that name, and whether the name is valid. `clicked_before` says whether the customer had clicked before the buyer started the
+-- purchase.
 create or replace function try_step(
   program programs, fact jsonb, step text, valid_after timestamptz,
   out is_given boolean, out found_id bigint, out is_valid boolean, out clicked_before boolean
@@ -111,15 +112,15 @@ begin
   end case;
 end $$;
 
--- Finds the buyer of a purchase. It tries the customer of its session, then the click id, then the e-mail address of a lead. The last two
--- are the processor's customer of an earlier attributed purchase and the customer key. An e-mail address or key that only a browser sent comes last.
+-- Finds the buyer of a purchase. The steps are: the customer of the session, the click id, the e-mail address of a lead, the processor's
+-- customer of an earlier attributed purchase, and the customer key. An e-mail address or key that only a browser sent comes last.
 -- `resolution` gets each step with its result.
 --
--- Except by its own click id, a purchase is not attributed to a customer who had not clicked yet when its buyer started to buy. This holds
--- whether the purchase arrives before that customer gets this name or long after.
+-- Unless it contains their click id, a purchase isn't attributed to a customer who hadn't clicked yet when the buyer started the purchase.
+-- This holds whether the purchase arrives before that customer gets this name or long after.
 --
--- A click counts if it was valid when the buyer started to buy. A click whose customer became a lead or a buyer names that customer
--- forever: this attributes renewals after the window.
+-- A click counts if it was valid when the buyer started the purchase. If the click's customer became a lead or a buyer, the click
+-- identifies that customer forever, so that renewals after the window are attributed too.
 create or replace function resolve_buyer(
   program programs, fact jsonb, valid_after timestamptz, inout resolution jsonb, out buyer_id bigint
 ) language plpgsql stable as $$
@@ -151,9 +152,10 @@ begin
   end loop;
 end $$;
 
--- Finds the buyer with resolve_buyer and locks them, so that a click on another link moves them before the sale or not at all. All fields
--- are null if the buyer is unknown. Two people can come through one click: if its customer has another key, the buyer is the customer of
--- this key with the same partner, created with `click_id_prefix` if there is none. Test mode doesn't pass a prefix and creates nobody.
+-- Finds the buyer with resolve_buyer and locks them, so that a click on another link moves them either before the sale or not at all. All
+-- fields are null if the buyer is unknown. Two people can come through one click. If the click's customer has another key, the buyer is
+-- the customer with this key and the same partner. If there is none, the function creates one with `click_id_prefix`. In test mode, there
+-- is no prefix, and no customer is created.
 create or replace function identify_buyer(
   of_account_id text, program programs, fact jsonb, click_id_prefix text, inout resolution jsonb, out buyer customers
 ) language plpgsql as $$
@@ -189,7 +191,7 @@ end $$;
 
 -- Stores the buyer's names: the processor's customer, and the customer key if the buyer has none and no other customer has it. If only a
 -- browser identified the buyer, these names are unverified too, unless the click id is the buyer's own. A checkout also settles a
--- provisional lead, which counts the lead and pays for it.
+-- provisional lead, so the lead counts and is paid.
 create or replace function keep_buyer(buyer customers, fact jsonb) returns void language plpgsql as $$
 declare
   key text := fact->>'customer_key';

@@ -1,12 +1,12 @@
 -- Connections between programs and accounts at the payment processor.
 
--- Connects a program to an account. Returns false and does nothing if another program has the deployment's own account. Does the same if
--- another workspace has the account, so that nobody can read someone else's payments by entering their account. Callers are
+-- Connects a program to an account. Returns false and does nothing if another program has the deployment's own account, or if another
+-- workspace has this account. Otherwise, people could read someone else's payments by entering their account. Callers are
 -- `connectProcessor` in lib/processors/stripe/connect.ts and apply_ownership.
 create or replace function connect_processor(of_program_id bigint, of_account_id text, is_live boolean) returns boolean
 language plpgsql as $$
 begin
-  -- Only a statement after the lock sees another connection of the account.
+  -- Only a statement that starts after the lock sees other connections of the account.
   perform pg_advisory_xact_lock(hashtextextended(of_account_id, 0));
   update programs p set
     processor_account_id = of_account_id,
@@ -22,7 +22,7 @@ begin
 end $$;
 
 -- Connects a program to the deployment's own account after the program's code was written into that account's metadata. An owner must have
--- requested the code, and it works once. The program's log says why a code was refused.
+-- requested the code, and the code works only once. The program's log says why a code was refused.
 create or replace function apply_ownership(event processor_events) returns processor_events language plpgsql as $$
 declare
   own_code own_account_codes;
@@ -52,8 +52,8 @@ begin
   return with_outcome(event, 'recorded', null);
 end $$;
 
--- Disconnects the programs of an account after its owner revoked the service's access. Skips programs that were connected again since, and
--- live-mode programs if the event belongs to test mode. Notifies each program's members. The relay sends the messages for the other
+-- Disconnects the programs of an account after its owner revoked the service's access. Skips programs that were reconnected since then,
+-- and live-mode programs if the event belongs to test mode. Notifies each program's members. The relay sends the messages for the other
 -- programs.
 create or replace function apply_deauthorization(event processor_events) returns processor_events language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Stores the current metadata of a customer at the processor. It attributes the customer's future and past payments that have no
--- metadata.
+-- Stores the current metadata of a customer at the processor. It attributes the customer's payments without metadata, both past
+-- and future ones.
 create or replace function apply_customer(event processor_events) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact;
@@ -12,7 +12,7 @@ begin
   elsif named is null then
     return with_outcome(event, 'ignored', 'customer_erased');
   end if;
-  -- Uses the lock order of purchases, customer first.
+  -- Locks the customer first, as purchases do.
   perform lock_ids(event.account_id, array[named]);
   perform lock_ids(event.account_id, given);
   insert into processor_customer_metadata as kept (account_id, livemode, processor_customer_id, program_id, click_id, customer_key, reported_at,
@@ -21,7 +21,7 @@ begin
     fact->>'customer_key', (fact->>'reported_at')::timestamptz, event.event_id, (fact->>'is_deleted')::boolean)
   on conflict (account_id, livemode, processor_customer_id) do update set program_id = excluded.program_id, click_id = excluded.click_id,
     customer_key = excluded.customer_key, reported_at = excluded.reported_at, event_id = excluded.event_id, is_deleted = excluded.is_deleted
-  -- If two events have the same second, the same one always wins, in any order of arrival.
+  -- If two events have the same second, the same event always wins, no matter which one arrived first.
   where (kept.reported_at, kept.event_id) <= (excluded.reported_at, excluded.event_id);
   if not found then
     return with_outcome(event, 'duplicate', 'newer_metadata');
@@ -37,7 +37,7 @@ begin
     perform attribute_awaiting_purchases(event.account_id, program, array[named]);
   end if;
   perform park_awaiting_payments(event.account_id, event.livemode, array[named], '-infinity');
-  -- Excluded payments wait for metadata alone. The customer's other payments do not attribute them.
+  -- Excluded payments wait only for metadata. The customer's other payments don't attribute them.
   update processor_events e set outcome = 'parked', waits_for = 'buyer', reason = 'customer_known'
   where e.account_id = event.account_id and e.outcome = 'ignored'
     and e.awaits @> awaited_names(event.account_id, array['metadata ' || (event.fact->>'processor_customer_id')]);

@@ -1,5 +1,5 @@
--- Sets the outcome of an event and the code of the reason (lib/processor-reasons.ts). Without an outcome, the reason is a question to the
--- processor, and nothing has changed.
+-- Sets the outcome of an event and the code of the reason (lib/processor-reasons.ts). If there is no outcome, the reason is a question
+-- for the processor, and nothing has changed.
 create or replace function with_outcome(event processor_events, outcome text, reason text) returns processor_events language plpgsql as $$
 begin
   event.outcome := outcome;
@@ -8,8 +8,8 @@ begin
 end $$;
 
 -- Writes an event into the log and returns the stored row. An event from a connection belongs to the connection's program even if it
--- contains no program id. A recorded event stays recorded when it is delivered again. The log keeps the first reading of an event, unless
--- no schema could read it.
+-- contains no program id. A recorded event stays recorded when it is delivered again. The log keeps the first parsed version of an event,
+-- unless no schema could parse it.
 create or replace function log_event(event processor_events) returns processor_events language plpgsql as $$
 begin
   insert into processor_events as stored (account_id, event_id, event_type, program_id, livemode, outcome, reason, waits_for, awaits, fact,
@@ -23,7 +23,7 @@ begin
     program_id = coalesce(excluded.program_id, stored.program_id),
     fact = case when stored.fact ? 'unread' then excluded.fact else stored.fact end,
     payload = excluded.payload,
-    -- A recorded sale still awaits its buyer if its event is repeated while the account is disconnected.
+    -- A recorded sale still waits for its buyer if its event is repeated while the account is disconnected.
     awaits = case when stored.outcome = 'recorded' and excluded.outcome in ('parked', 'ignored') then stored.awaits else excluded.awaits end,
     resolution = case when stored.outcome = 'recorded' then stored.resolution else excluded.resolution end,
     outcome = case when stored.outcome = 'recorded' then stored.outcome else excluded.outcome end,
@@ -37,12 +37,12 @@ end $$;
 create or replace function awaited_names(of_account_id text, names text[]) returns text[] language sql immutable
 return array(select of_account_id || ' ' || name from unnest(names) name);
 
--- Returns the entry of an event that awaits something of this kind and name.
+-- Returns the log entry of an event that waits for something with this kind and name.
 create or replace function awaited_name(of_account_id text, kind text, name text) returns text language sql immutable
 return of_account_id || ' ' || kind || ' ' || name;
 
--- Parks ignored payments without metadata whose customer became known by one of these names. A scheduled function applies them again, each
--- with its own locks. Payments from before `since`, by their own date, stay unattributed.
+-- Parks ignored payments without metadata if one of these names now identifies their customer. A scheduled function applies them again,
+-- each with its own locks. Payments dated before `since` stay unattributed.
 create or replace function park_awaiting_payments(of_account_id text, of_livemode boolean, names text[], since timestamptz) returns void
 language plpgsql as $$
 begin

@@ -3,7 +3,7 @@
 -- questions: `reversals`, all refunds of a charge or the same reversals in more currencies; `invoice_id`, the invoice of a payment intent;
 -- and `promotion_code_ids`. `click_id_prefix` begins the click id of a second customer. One transaction writes the whole effect and the row
 -- in the log. So senders can repeat the event after any failure, and a repeat changes nothing. If the processor must answer a question
--- first, nothing changes and the outcome is null. The reason is then the question: `invoice`, `discounts` or `conversion`.
+-- first, nothing changes, the outcome is null, and the reason is the question: `invoice`, `discounts` or `conversion`.
 create or replace function apply_event(
   received jsonb, answer jsonb, click_id_prefix text,
   out outcome text, out reason text, out program_id bigint, out outbox_ids bigint[], out wrote_webhooks boolean
@@ -52,7 +52,7 @@ begin
     return event;
   end if;
   sale := sale_of_payments(event.account_id, false, ids);
-  -- A recorded payment stays recorded even if a later event says less about it.
+  -- A recorded payment stays recorded, even if a later event contains less about it.
   if sale.id is not null and event.fact->>'kind' = 'purchase' then
     return event;
   end if;
@@ -65,7 +65,7 @@ begin
     return event;
   end if;
   event.program_id := coalesce(event.program_id, known.program_id);
-  -- Intent, charge and invoice can report one payment.
+  -- The intent, the charge and the invoice can all report the same payment.
   ids := ids_of_payment(event.account_id, ids);
   of_cause := 'event:' || coalesce(event.fact#>>'{sale,transaction_id}', event.event_id);
   if not exists (
@@ -81,8 +81,8 @@ begin
   return event;
 end $$;
 
--- For a day, another event may identify the buyer of an intent, a charge or a first invoice. After that a scheduled function applies those
--- of known customers again as unexplained payments, so that the advertiser is notified.
+-- For a day, another event may identify the buyer of an intent, a charge or a first invoice. After that, a scheduled function applies the
+-- payments of known customers again as unexplained, so that the advertiser is notified.
 create or replace function park_unexplained_payments(of_account_id text, at_most integer) returns void language plpgsql as $$
 begin
   with due as (

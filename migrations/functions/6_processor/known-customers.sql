@@ -4,7 +4,7 @@
 create or replace function names_of_excluded(program programs) returns text[] language sql stable
 return array(select awaited_name(a, 'setting', (program).id::text) from unnest(connected_accounts(program)) a);
 
--- Enables the setting and parks the excluded payments to be applied again. Returns the accounts of these events.
+-- Enables the setting and parks the excluded payments, so that they are applied again. Returns the accounts of these events.
 create or replace function attribute_known_customers(of_program_id bigint) returns text[] language plpgsql as $$
 declare
   program programs;
@@ -15,7 +15,7 @@ begin
   return connected_accounts(program);
 end $$;
 
--- Counts the payments that a program excludes by its setting.
+-- Counts the payments that a program's setting excludes.
 create or replace function count_excluded_payments(of_program_id bigint) returns bigint language sql stable as $$
   select count(distinct coalesce(i.transaction_id, e.fact#>>'{sale,transaction_id}'))
   from programs p

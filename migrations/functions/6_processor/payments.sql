@@ -1,8 +1,9 @@
 -- One payment has several ids at the processor: for its checkout session, its charge, its intent and its invoice. A sale is stored under
--- the id in its first event. processor_payments stores which ids belong to one payment. Each points to the id with the highest rank.
+-- the id in its first event. processor_payments stores which ids belong to one payment. Each id points to the id with the highest rank.
 
--- Ranks an id. Several intents can pay one invoice and one intent can have several charges, so each id covers all ids of lower rank. At a
--- processor with orders, an order covers the start of its subscription (`subscription_…`), and that covers the first invoice (`invoice_…`).
+-- Returns the rank of an id. Several intents can pay one invoice, and one intent can have several charges, so each id covers all ids of
+-- lower rank. If a processor has orders, an order covers the start of its subscription (`subscription_…`), which covers the first invoice
+-- (`invoice_…`).
 create or replace function rank_of_id(id text) returns integer language sql immutable
 return case substr(id, 1, 3) when 'in_' then 3 when 'pi_' then 2 when 'cs_' then 1 when 'sub' then -1 when 'inv' then -2 else 0 end;
 
@@ -28,8 +29,8 @@ begin
 end $$;
 
 -- Waits for other transactions about the same payment, so that a sale and its concurrent refund cannot miss each other. Locks all ids of
--- the payment. If another transaction adds an id while this one waits, the exception releases all locks, and this locks all ids again in
--- order. A transaction changes the target of an id only while it holds the old target.
+-- the payment. If another transaction adds an id while this one waits, the exception releases all locks, and the function locks all ids
+-- again in order. A transaction changes the target of an id only while it holds the old target.
 create or replace function lock_payments(of_account_id text, ids text[]) returns void language plpgsql as $$
 declare
   wanted text[] := ids_of_payment(of_account_id, ids);
@@ -72,7 +73,7 @@ create or replace function ids_of_payment(of_account_id text, ids text[]) return
   )
 $$;
 
--- Locks the customers of all sales of a payment, and its buyer, in the order of their ids. It comes before all other locks of rows.
+-- Locks the customers of all sales of a payment, and its buyer, in the order of their ids. This lock comes before all other row locks.
 create or replace function lock_customers_of_payment(of_account_id text, ids text[], buyer_id bigint) returns void language plpgsql as $$
 declare
   all_ids text[] := ids_of_payment(of_account_id, ids);
@@ -88,7 +89,7 @@ end $$;
 -- the processor reported comes before a sale that only the API reported.
 create or replace function sale_of_payments(of_account_id text, of_test boolean, ids text[]) returns sales language plpgsql as $$
 declare
-  -- Computed once, not for each sale.
+  -- Computed once instead of for each sale.
   all_ids text[] := ids_of_payment(of_account_id, ids);
   sale sales;
 begin

@@ -1,5 +1,5 @@
--- Returns whether a purchase identifies a program: by its metadata, which has a former id after a move, or else by its click. A payment
--- link carries only a click id.
+-- Returns whether a purchase identifies a program: through its metadata (with the program's former id after a move), or else through
+-- its click. A payment link carries only a click id.
 create or replace function names_program(fact jsonb, program programs) returns boolean language sql stable
 return case
   when fact->>'program_id' is not null then (fact->>'program_id')::bigint = any ((program).former_ids || (program).id)
@@ -18,7 +18,7 @@ end $$;
 
 -- If a program was disconnected from the event's account, parks the event until the program is connected again. The program is the one that
 -- a purchase identifies, or else the one with the payment's sale. While the account has no other program, refunds and disputes of unknown
--- sales wait too, since their sale may be waiting. Returns the event without an outcome if it has nothing to wait for.
+-- sales wait too, since their sale may be waiting. Otherwise, returns the event without an outcome.
 create or replace function park_disconnected(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   has_other boolean;

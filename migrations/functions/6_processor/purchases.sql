@@ -1,20 +1,20 @@
--- Returns whether Stripe must say which promotion codes discounted a purchase. A sale that already contains a code doesn't need an answer.
--- A sale without a code needs one even if it has its customer, because another event of the payment may have created it.
+-- Returns whether the service must ask Stripe which promotion codes discounted a purchase. If the sale already contains a code, it doesn't
+-- have to. A sale that already has a customer can still lack the code, because another event of the payment may have created it.
 create or replace function lacks_discounts(event processor_events, ids text[], answer jsonb) returns boolean language plpgsql as $$
 begin
   return (event).fact->>'sale' is not null and (event).fact ? 'asks_discounts_of' and not answer ? 'promotion_code_ids'
     and knows_promotions(event.account_id) and not names_code(sale_of_payments(event.account_id, not event.livemode, ids));
 end $$;
 
--- Returns whether Stripe must say which invoice an intent paid. An intent that is known to belong to an invoice or a checkout needs no
--- answer.
+-- Returns whether the service must ask Stripe which invoice an intent paid. If the intent is known to belong to an invoice or a
+-- checkout, it doesn't have to.
 create or replace function lacks_invoice(event processor_events, answer jsonb) returns boolean language sql stable
 return (event).fact->>'asks_invoice_of' is not null and not answer ? 'invoice_id' and not exists (
   select from processor_payments p where p.account_id = (event).account_id and (p.payment_id = (event).fact->>'asks_invoice_of'
     or p.transaction_id = (event).fact->>'asks_invoice_of' and rank_of_id(p.payment_id) = 1)
 );
 
--- Returns the names of a purchase's buyer, and those in events that wait for this purchase.
+-- Returns the names of a purchase's buyer, and the names in events that wait for this purchase.
 create or replace function names_of_payment(event processor_events, ids text[]) returns text[] language plpgsql stable as $$
 begin
   return buyer_names(event.fact) || array(
@@ -44,9 +44,9 @@ begin
   return fact;
 end $$;
 
--- Finds the program of a purchase, by its metadata or its click, or else by a promotion code (`by_code`). Otherwise, it is the program of a
--- buyer whom earlier payments identify (`known`). `by_subscription` means that these payments belong to the same subscription, at a
--- processor that may omit the metadata in renewals.
+-- Finds the program of a purchase by its metadata or its click, or else by a promotion code (`by_code`), or else by a buyer whom earlier
+-- payments identify (`known`). `by_subscription` means that these payments belong to the same subscription, at a processor that may omit
+-- the metadata in renewals.
 create or replace function find_program(
   event processor_events, ids text[], out program programs, out by_code boolean, out known customers, out by_subscription boolean, out resolution jsonb
 ) language plpgsql as $$
@@ -78,7 +78,7 @@ begin
       when num_nonnulls(fact#>>'{sale,subscription_id}', fact->>'processor_customer_id') = 0 then 'not_given'
       when known.id is null then 'unknown'
       else 'found' end);
-    -- Waits for a concurrent call that enables the setting, because that call would not see this payment.
+    -- Waits for a concurrent call that enables the setting, because that call doesn't see this payment.
     select p.* into program from programs p where p.id = known.program_id for share;
   end if;
 end $$;
@@ -87,7 +87,7 @@ end $$;
 create or replace function promotions_of(fact jsonb) returns text[] language sql immutable
 return array(select jsonb_array_elements_text(fact->'promotion_code_ids'));
 
--- Logs a purchase that belongs to no connected program. It waits for its program's connection, or for its customer's metadata.
+-- Logs a purchase that belongs to no connected program. The event waits until its program is connected, or for its customer's metadata.
 create or replace function leave_without_program(event processor_events, ids text[]) returns processor_events language plpgsql as $$
 declare
   named_id text := event.fact->>'program_id';
@@ -104,7 +104,7 @@ begin
 end $$;
 
 -- Excludes a payment if its program does not attribute known customers' payments. The payment then waits in the log for that setting. Parks
--- a payment for an hour if a session may say more about it. Returns the event without an outcome if it can be applied now.
+-- a payment for an hour if a session may contain more about it. Returns the event without an outcome if it can be applied now.
 create or replace function wait_or_leave_out(
   event processor_events, ids text[], program programs, is_known boolean, is_imported boolean, by_code boolean
 ) returns processor_events language plpgsql as $$
@@ -112,18 +112,18 @@ declare
   fact jsonb := event.fact;
   payment_id text := fact#>>'{sale,transaction_id}';
 begin
-  -- Imported customers exist so that their renewals don't need metadata.
+  -- Renewals of imported customers don't need metadata.
   if is_known and not program.attribute_known_customers and not is_imported then
     event.resolution := with_step(event.resolution, 'setting', 'off');
     if event.livemode then
-      -- The start of its subscription or the customer's metadata can arrive later, and then identifies the buyer.
+      -- The start of the subscription or the customer's metadata can arrive later and identify the buyer.
       event.awaits := awaited_names(event.account_id, array_remove(array['payment ' || payment_id, 'setting ' || program.id,
         'subscription ' || (fact->>'subscription_id'), 'metadata ' || (fact->>'processor_customer_id')], null));
     end if;
     return with_outcome(event, 'ignored', 'known_customers_excluded');
   end if;
   if (is_known or by_code or fact->>'named_by' = 'customer'
-      -- A code outranks a click, and an intent does not contain the code.
+      -- A code outranks a click, and an intent doesn't contain codes.
       or fact#>>'{sale,amount_source}' in ('intent', 'charge') and program.attribution_priority = 'code' and knows_promotions(event.account_id))
     and fact->>'reported_alone' = 'false'
     and event.event_created_at > now() - interval '1 hour' and (sale_of_payments(event.account_id, not event.livemode, ids)).id is null then
@@ -163,7 +163,7 @@ declare
   discounted record;
 begin
   if event.livemode then
-    -- Serializes two concurrent purchases if one identifies the other's buyer.
+    -- If one of two concurrent purchases identifies the other's buyer, this lock runs them one after the other.
     perform lock_ids(event.account_id, names_of_payment(event, ids));
   end if;
   if known.id is null then
@@ -184,8 +184,8 @@ begin
   end if;
 end $$;
 
--- Logs an unpaid purchase. Stores a live session for its later payment. A live session or start of a subscription without a known buyer
--- awaits one, because later payments need its buyer.
+-- Logs an unpaid purchase. Stores a live session for its later payment. A live session, or the start of a subscription, waits for its
+-- buyer if the buyer is unknown, because later payments need the buyer.
 create or replace function record_unpaid(event processor_events, buyer customers) returns processor_events language plpgsql as $$
 declare
   awaits_payment boolean := event.fact->>'awaits_payment' = 'true';
@@ -204,8 +204,8 @@ begin
   end;
 end $$;
 
--- Applies only a checkout, a payment or an invoice: the buyer, and the sale if it was paid. Returns the buyer. A test-mode event creates a
--- test sale, which doesn't bind a customer.
+-- Applies a checkout, a payment or an invoice alone: the buyer, and the sale if it was paid. Returns the buyer. A test-mode event creates
+-- a test sale, which doesn't bind a customer.
 create or replace function apply_purchase_alone(inout event processor_events, answer jsonb, click_id_prefix text, out buyer customers)
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Returns whether this report or an earlier one gives one of these reversals in this currency.
+-- Returns whether this report or an earlier one contains one of these reversals in this currency.
 create or replace function has_reversal_in(of_account_id text, reversals jsonb, of_currency text) returns boolean language sql stable
 return exists (
   select from jsonb_array_elements(reversals) r
@@ -8,8 +8,8 @@ return exists (
   )
 );
 
--- Stores refunds and disputes of one payment and applies them to the payment's sale. If no sale is known, the processor must say which
--- invoice the payment paid, and then they wait for the sale.
+-- Stores refunds and disputes of one payment and applies them to the payment's sale. If no sale is known, the service asks the
+-- processor which invoice the payment paid, and then they wait for the sale.
 create or replace function apply_reversals(event processor_events, answer jsonb) returns processor_events language plpgsql as $$
 declare
   fact jsonb := event.fact || answer;
@@ -67,10 +67,10 @@ begin
 end $$;
 
 -- Pairs chargebacks with their returns (`pairs`). The processor can report a return twice: as a separate report without a reference to the
--- chargeback, and as a mark on the chargeback. So chargebacks of the same amount are interchangeable. Each has room for one report
--- (`returned_by`) and one mark (`marked_id`). A report or a mark goes first to a chargeback that has the other. So any order returns the
--- same number of chargebacks. A report without a chargeback waits under its own id until a chargeback takes its row. Several connections of
--- a program can report one account, so they share their pairs.
+-- chargeback, and as a mark on the chargeback. So chargebacks of the same amount are interchangeable. Each chargeback has room for one
+-- report (`returned_by`) and one mark (`marked_id`). A report goes to a chargeback that already has a mark, if possible, and a mark to one
+-- that has a report. So any order returns the same number of chargebacks. A report without a chargeback waits under its own id until a
+-- chargeback takes its row. Several connections of a program can report one account, so they share their pairs.
 create or replace function with_paired_returns(of_account_id text, fact jsonb) returns jsonb language plpgsql as $$
 declare
   move jsonb := fact#>'{reversals,0}';
@@ -103,12 +103,12 @@ begin
     group by v.reversal_id having coalesce(max(room.taken_by), own_id) = own_id
     order by max(room.taken_by) is null, max(v.returned_at) is null, v.reversal_id <> own_id, min(v.created_at), v.reversal_id limit 1
   ), own_id));
-  -- A mark that goes to another chargeback still reports its own.
+  -- A mark that is stored at another chargeback still reports its own chargeback.
   return jsonb_set(fact, '{reversals}', jsonb_build_array(paired)
     || case when is_mark and paired->>'reversal_id' <> own_id then jsonb_build_array(move || '{"returned": false}') else '[]' end);
 end $$;
 
--- Applies the total of a payment's refunds so far. Without a sale, the total waits for the sale.
+-- Applies the total of a payment's refunds so far. If there is no sale yet, the total waits for it.
 create or replace function apply_refunded_total(event processor_events) returns processor_events language plpgsql as $$
 declare
   ids text[] := payment_ids_of(event.fact);
@@ -141,7 +141,7 @@ begin
 end $$;
 
 -- Stores refunds and disputes as the processor reported them. If a report gives several currencies, it stores the amount in the sale's
--- currency. The first report stays, and a return is added.
+-- currency. The first report isn't changed, but a return is added to it.
 create or replace function keep_reversals(event processor_events, fact jsonb, sale_currency text) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
@@ -177,8 +177,9 @@ create or replace function moves_of_dispute(event processor_events) returns seto
     and e.fact#>>'{reversals,0,reversal_id}' = (event).fact#>>'{reversals,0,reversal_id}'
 $$;
 
--- Stores a second loss of a dispute that was won before, if its events have no balance transactions. The latest event decides. If events
--- have the same second, more losses than returns count as a loss. So any order of deliveries has the same result.
+-- Stores a second loss of a dispute that was won before, if its events have no balance transactions. The latest event decides. If
+-- several events have the latest second, the dispute is lost if more of them are losses than returns. So any order of deliveries has the
+-- same result.
 create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
 declare
   again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';
@@ -207,7 +208,7 @@ begin
   end if;
 end $$;
 
--- Notifies the advertiser once of a refund or dispute in another currency than its sale, so that a person can reverse the commission.
+-- If the currency of a refund or dispute isn't the sale's, notifies the advertiser once, so that a person can reverse the commission.
 create or replace function notify_unconverted(sale sales, fact jsonb) returns void language plpgsql as $$
 declare
   of_cause text := 'reversal:' || (fact#>>'{reversals,0,reversal_id}');

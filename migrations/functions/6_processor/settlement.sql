@@ -4,7 +4,8 @@
 create or replace function untaxed_part(paid_cents bigint, untaxed bigint, total bigint) returns bigint language sql immutable
 return div(2 * paid_cents::numeric * untaxed + total, 2 * total::numeric)::bigint;
 
--- Adds the facts of the session to an intent or a charge if the session awaited the payment: the buyer and the share of the tax.
+-- Adds the session's facts, which are the buyer and the share of the tax, to an intent or a charge if the session was waiting for the
+-- payment.
 create or replace function with_session(of_account_id text, fact jsonb, ids text[]) returns jsonb language plpgsql stable as $$
 declare
   session processor_sessions;
@@ -22,7 +23,7 @@ begin
     untaxed_part((fact#>>'{sale,amount_cents}')::bigint, session.asked_untaxed, session.asked_total)));
 end $$;
 
--- Returns the sale of a purchase. Its customer is the customer of the payment's `known` sale if there is one, or else `of_customer_id`.
+-- Returns the sale for a purchase. Its customer is the customer of the payment's `known` sale, if there is one, or else `of_customer_id`.
 create or replace function sale_of_purchase(event processor_events, known sales, ids text[], of_customer_id bigint) returns sales
 language plpgsql as $$
 declare
@@ -50,9 +51,9 @@ begin
   return given;
 end $$;
 
--- Merges the sales of one payment that were recorded under ids without a known connection. `sale` gets the figures of the better source, a
--- customer if it has none, and the refunds that the API reported. The other sales keep their rows with an amount of 0. The caller holds the
--- payment's ids.
+-- Merges the sales of one payment that were recorded under different ids before the ids were known to belong together. `sale` gets the
+-- figures of the better source, a customer if it has none, and the refunds that the API reported. The other sales keep their rows with an
+-- amount of 0. The caller holds the payment's ids.
 create or replace function merge_sales(sale sales, ids text[]) returns void language plpgsql as $$
 declare
   other sales;
@@ -111,7 +112,7 @@ begin
     where v.account_id = event.account_id and v.charge_id = any (ids) and v.livemode = event.livemode;
   end if;
   insert into processor_reversals (account_id, reversal_id, livemode, reason, charge_id, amount_cents, total_cents, currency, event_id)
-  -- Orders of both modes can come to one connection.
+  -- One connection can receive orders from both test mode and live mode.
   select event.account_id, format('%s:%s-%s%s', sale.transaction_id, totals[n], totals[n + 1], case when not event.livemode then ':test' end),
     event.livemode, 'refund', sale.transaction_id, totals[n + 1] - totals[n], totals[n + 1], event.fact->>'currency', event.event_id
   from generate_series(1, cardinality(totals) - 1) n where totals[n + 1] > totals[n]
@@ -170,8 +171,8 @@ begin
   from programs p cross join unnest(accounts_of(p)) account_id where p.id = sale.program_id;
 end $$;
 
--- Applies the facts of a payment that an account reported to its sale: the ids, the other sales, a correcting invoice, refunds and disputes. Their parked
--- events become recorded. Reversals in another currency wait for the processor's conversion.
+-- Applies all facts that an account reported about a payment to its sale: the ids, the other sales, a correcting invoice, refunds and
+-- disputes. Their parked events become recorded. Reversals in another currency wait for the processor's conversion.
 create or replace function settle_reversals_of(of_account_id text, sale sales) returns void language plpgsql as $$
 declare
   ids text[] := ids_of_payment(of_account_id, array[sale.transaction_id]);
@@ -219,7 +220,7 @@ begin
   return with_outcome(event, 'recorded', null);
 end $$;
 
--- Applies the fee of a payment to its sale. Until the processor reports the sale, the fee waits.
+-- Applies the fee of a payment to its sale. The fee waits until the processor has reported the sale.
 create or replace function apply_payment_fee(event processor_events) returns processor_events language plpgsql as $$
 declare
   ids text[] := payment_ids_of(event.fact);

@@ -4,8 +4,9 @@ return array(
   select array_to_string((string_to_array(host, '.'))[n:], '.') from generate_subscripts(string_to_array(host, '.'), 1) n
 );
 
--- Finds the program of a click without a program id. It is the only program with the code or, among several, the program that verified the
--- closest domain of the page's host. A TXT record comes before a seen tag. `is_ambiguous` means that none of them verified it.
+-- Finds the program of a click without a program id. This is the only program with the code. If several have it, it is the program that
+-- verified the closest domain of the page's host. A TXT record comes before a seen tag. `is_ambiguous` means that none of them verified
+-- it.
 create or replace function program_of_click(aff text, host text, out program_id bigint, out is_ambiguous boolean) language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -28,9 +29,10 @@ begin
   end if;
 end $$;
 
--- Verifies a program's domain after a click with the program's id on the host. Anybody can invent such a click. So it never takes a domain,
--- with or without `www.`, from the first workspace that was seen there, and never verifies a whole top-level domain. A TXT record still
--- wins (lib/programs/domain-proof.ts). It does not wait for the program's row: a later click tries again.
+-- Verifies a program's domain after a click on that host with the program's id. Anybody can invent such a click. So the function never
+-- takes a domain, with or without `www.`, away from the first workspace that was seen there, and it never verifies a whole top-level
+-- domain. A TXT record still wins (lib/programs/domain-proof.ts). The function doesn't wait for the program's row. A later click tries
+-- again.
 create or replace function verify_domain(of_program_id bigint, host text) returns void language plpgsql as $$
 declare
   of_domain text;
@@ -48,10 +50,10 @@ begin
   end if;
 end $$;
 
--- Records a click for `recordClick` in lib/tracking/clicks.ts. It is a function because Neon's proxy sends every statement unnamed, so
--- Postgres plans it in each call. It plans the statements of a function once per connection. Returns `{click_id, partner_code,
--- cookie_window_days}`, or `{refused}` with the error code after writing nothing. If the statement is sent again, the unique key of the
--- customer or of the event refuses it.
+-- Records a click for `recordClick` in lib/tracking/clicks.ts. This is a function because Neon's proxy sends every statement unnamed,
+-- so Postgres plans it in each call. Postgres plans the statements inside a function only once per connection. Returns `{click_id,
+-- partner_code, cookie_window_days}`, or `{refused}` with the error code after writing nothing. If the statement is sent again, the
+-- unique key of the customer or of the event refuses it.
 create or replace function track_click(
   aff text, named_program_id bigint, host text, existing_click_id text, click_id_prefix text, at timestamptz, event_id bigint, session_id text, affiliate_url text,
   page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text, viewport_size text,
@@ -91,7 +93,7 @@ begin
   end if;
 
   if existing_click_id is not null then
-    -- A lead fixes the partner. Before that, the customer follows the newest link, unless the program keeps the first link.
+    -- A lead fixes the partner. Before that, the customer moves to the newest link, unless the program keeps the first link.
     update customers c set
       last_click_at = greatest(c.last_click_at, at),
       link_id = case when c.customer_status = 'click' and link.attribution_model = 'last_click'
@@ -134,9 +136,9 @@ begin
   );
 end $$;
 
--- Records a test click once: an event with is_test, without a customer and without a count. Its program is the given program, or else the
--- link's. Null if there is none. Anybody can send test clicks, so a program keeps a limited number per day. `is_kept` says whether it kept
--- this click.
+-- Records a test click once, as an event with is_test. It has no customer and is not counted. Its program is the given program, or else
+-- the link's. Null if there is none. Anybody can send test clicks, so a program keeps a limited number per day. `is_kept` says whether it
+-- kept this click.
 create or replace function track_test_click(
   given_program_id bigint, network bigint, aff text, host text, at timestamptz, event_id bigint,
   session_id text, affiliate_url text, page_url text, page_title text, referrer_url text, user_agent text, screen_resolution text,

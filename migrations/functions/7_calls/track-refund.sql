@@ -32,7 +32,7 @@ begin
   wrote_webhooks := wrote_webhook();
 end $$;
 
--- Finds and locks the program's live sale for one of the processor's ids. All null if there is none.
+-- Finds and locks the program's live sale for one of the processor's ids. All fields are null if there is none.
 create or replace function sale_of_processor_id(of_program_id bigint, processor_id text) returns sales language plpgsql as $$
 declare
   account_id text;

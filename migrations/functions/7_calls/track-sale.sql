@@ -54,7 +54,7 @@ begin
   end if;
   recorded := record_call(given, payment_account_ids, corrects_currency);
   stored := recorded.sale;
-  -- Enters refunds that arrived before the sale, or before its customer.
+  -- Applies refunds that arrived before the sale, or before its customer.
   if payment_account_ids <> '{}' then
     perform settle_reversals(stored);
   elsif not recorded.inserted and stored.refunded_cents > 0 then
@@ -65,7 +65,7 @@ begin
   end if;
   is_recorded := recorded.inserted or recorded.is_corrected or stored.request_id is not distinct from request;
   if not is_recorded then
-    -- Corrections by the processor do not make two calls different.
+    -- The processor's corrections don't make two calls different.
     same_payload := stored.customer_key is not distinct from customer_key and coalesce(stored.api_payload, payload_of(stored)) = payload_of(given);
   end if;
   is_tested := given.is_test;
@@ -116,8 +116,8 @@ return exists (
     and (e.test_source = 'key' or e.test_source = 'test_link' and not has_code)
 );
 
--- Returns the transaction id that a call means if it uses one of the processor's ids: the id of the payment's sale if it is known, or else
--- the id itself. Until this transaction ends, no event about the payment is applied.
+-- If a call uses one of the processor's ids, returns the transaction id of the payment's sale if it is known, or else the id itself. No
+-- event about the payment is applied until this transaction ends.
 create or replace function known_transaction(given sales, account_ids text[]) returns text language plpgsql as $$
 declare
   of_account_id text;
@@ -130,7 +130,8 @@ begin
   return given.transaction_id;
 end $$;
 
--- If the customer key does not decide, returns a sale with the customer, code and steps that its click and code lead to.
+-- If the customer key doesn't decide, finds the customer through the click and the code. Returns the sale with the customer, the code and
+-- the steps.
 create or replace function with_buyer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 begin
   if given.customer_id is null and of_click_id is null then
@@ -149,7 +150,7 @@ begin
   return given;
 end $$;
 
--- Returns a sale with the customer of its click, who gets the key, and with the steps.
+-- Gives the key to the customer of the sale's click. Returns the sale with this customer and the steps.
 create or replace function with_clicked_customer(given sales, account_ids text[], of_click_id text, click_id_prefix text) returns sales language plpgsql as $$
 declare
   is_key_known boolean := exists (select from customers c where c.program_id = given.program_id and c.customer_key = given.customer_key);
@@ -181,7 +182,7 @@ return not given.is_test and not exists (
     and (s.customer_id is not null or s.customer_key <> given.customer_key)
 );
 
--- Returns the resolution of a sale call that its key did not decide: whether a browser had reported the key before, and the outcome of the
+-- Returns the resolution of a sale call if the key didn't decide: whether a browser had reported the key before, and the outcome of the
 -- click id.
 create or replace function steps_of_click(of_program_id bigint, is_key_known boolean, of_click_id text, found_id bigint) returns jsonb
 language sql stable as $$

@@ -1,7 +1,7 @@
 -- Applies a planned import in batches. Each batch leaves a consistent program, and a repeated batch applies its rows only once.
 
--- Starts to apply an import: logs the action and enables the source's link parameters. Returns the previous state. Null if there is no such
--- import. Only a planned import starts.
+-- Starts to apply an import: logs the action and enables the source's link parameters. Returns the previous state, or null if there is no
+-- such import. Only a planned import starts.
 create or replace function begin_import(of_program_id bigint, of_import_id bigint, params text[], out was text) language plpgsql as $$
 declare
   import imports;
@@ -27,7 +27,7 @@ begin
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 
--- A click id for a customer who never clicked here, in the usual form: the time and 20 random digits.
+-- A click id for a customer who never clicked here, in the usual format: the time and 20 random digits.
 create or replace function imported_click_id(of_program_id bigint) returns text language sql volatile
 return format('cust_%s_%s%s%s', (extract(epoch from now()) * 1000)::bigint,
   lpad((('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 12))::bit(48)::bigint % 10000000000)::text, 10, '0'),
@@ -119,7 +119,7 @@ begin
     returning jsonb_build_object('customer_key', old.customer_key, 'email_hash', encode(old.email_hash, 'hex'),
       'mailbox_hash', encode(old.mailbox_hash, 'hex')) into applied.replaced;
   end if;
-  -- The same minute as in existed_at, because clocks differ and the processor counts whole seconds.
+  -- Allows the same minute as existed_at, because clocks differ and processors round to whole seconds.
   insert into processor_customers (program_id, processor_customer_id, customer_id, known_from)
   select import.program_id, applied.fields->>'processor_customer_id', applied.target_id, now() - interval '1 minute'
   where applied.fields ? 'processor_customer_id'
@@ -193,7 +193,7 @@ exception when integrity_constraint_violation or data_exception then
   return decided(applied, 'error', 'not_accepted');
 end $$;
 
--- Applies the next rows of an import, in the order of their kinds. Returns their number. After the last one the import is applied.
+-- Applies the next rows of an import, in the order of their kinds. Returns their number. After the last row, the import is applied.
 create or replace function apply_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$
 declare

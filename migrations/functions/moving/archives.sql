@@ -17,7 +17,7 @@ begin
   perform write_program_audit(of_program_id, 'program.exported', export_id::text, null);
 end $$;
 
--- Refuses an archive. lib/moving/import-archive.ts has the sentence of each reason.
+-- Refuses an archive. lib/moving/import-archive.ts has the sentence for each reason.
 create or replace function refuse_archive(reason text, details text) returns void language plpgsql as $$
 begin
   raise exception '%', reason using errcode = 'data_exception', constraint = 'archive_refused', detail = coalesce(details, '');
@@ -76,7 +76,7 @@ return (
   from jsonb_array_elements(lines) with ordinality l (line, place)
 );
 
--- Whether an archive can fill the program: nothing in it counts yet. Its test events stay.
+-- Returns whether an archive can fill the program, because the program contains only test events. They stay.
 create or replace function is_unused(of_program_id bigint) returns boolean language sql stable
 return not exists (
   select from partners r where r.program_id = of_program_id
@@ -107,7 +107,7 @@ begin
 end $$;
 
 -- Begins to read an archive of this size. Returns the reason why its rows cannot be stored: the program is in use (`program_used`), or the
--- archives of the workspace have too many bytes today (`too_many_bytes`). The calls of a workspace run one at a time.
+-- archives of the workspace have too many bytes today (`too_many_bytes`). Calls of the same workspace run one at a time.
 create or replace function begin_reading_archive(
   of_program_id bigint, of_import_id bigint, bytes bigint, most_bytes bigint, out why_not text
 ) language plpgsql as $$
@@ -125,7 +125,7 @@ begin
   end if;
 end $$;
 
--- Ends the reading of an archive. The import is then planned, or failed with this problem. `if_used` is the problem of a program that is in
+-- Ends the reading of an archive. The import is then planned, or failed with this problem. `if_used` is the problem if the program is in
 -- use by now.
 create or replace function finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, if_used text, remark text)
 returns void language plpgsql as $$
@@ -142,7 +142,7 @@ begin
   update imports i set row_count = k.rows, create_count = k.rows
   from (select count(*) as rows from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id) k
   where i.program_id = of_program_id and i.id = of_import_id;
-  -- Without statistics, each row that refers to another one would read the whole table.
+  -- Without statistics, every row that refers to another row would cause a scan of the whole table.
   execute 'analyze (skip_locked) archive_rows';
 end $$;
 

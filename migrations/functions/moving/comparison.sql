@@ -1,7 +1,8 @@
 -- The comparison of a program's commissions with the former service's commissions, sale by sale. lib/moving/differences.ts has the
--- sentences of the reasons.
+-- sentences for the reasons.
 
--- The former service's commissions in a range: one row for each payment and partner, because a service can split a payment into several.
+-- The former service's commissions in a range, with one row for each payment and partner, because a service can split a payment into
+-- several commissions.
 create or replace function former_commissions(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (
   id bigint, external_id text, partner_id bigint, customer_id bigint, currency text, payment_id text, at timestamptz, sale_cents bigint,
   amount_cents bigint, pays_cents bigint
@@ -27,7 +28,7 @@ return case
   else 'earned'
 end;
 
--- The program's own sales, with or without a commission, and its commissions of leads, in a range. `key` is unique among them. A held or
+-- The program's own sales in a range, with or without a commission, and its commissions for leads. `key` is unique among them. A held or
 -- rejected commission counts as 0.
 create or replace function computed_commissions(of_program_id bigint, from_time timestamptz, until timestamptz) returns table (
   key text, commission_id bigint, transaction_id text, payment_ids text[], partner_id bigint, customer_id bigint, currency text, at timestamptz,
@@ -103,7 +104,7 @@ begin
     case when state = 'refunded' and former_pays_cents > pays_cents then 'refunded' end,
     case when former_pays_cents = 0 and former_cents > 0 and pays_cents > 0 then 'rejected_there' end,
     case when is_comparable and former_sale_cents <> base_cents then 'other_base' end,
-    -- A service can round differently.
+    -- Services can round differently.
     case when is_comparable and abs(former_cents - former_sale_cents::numeric * cents / base_cents) > 1 then 'other_rate' end
   ], null);
   return case when reasons <> '{}' then reasons when abs(former_pays_cents - pays_cents) <= 1 then array['rounding'] else array['other_amount'] end;
@@ -139,7 +140,7 @@ returns setof compared_commission language sql stable as $$
     select u.is_former, u.place, u.at, '1 ' || u.customer_id || ' ' || u.currency collate "C" as group_key
     from unpaid u where u.customer_id is not null
     union all
-    -- By the amount, if the former service does not know the customer (2), or if the program does not (3).
+    -- Paired by the amount, if the former service doesn't know the customer (2), or if the program doesn't (3).
     select u.is_former, u.place, u.at, way.number || u.partner_id || ' ' || u.currency || ' ' || amount
     from unpaid u cross join unnest(u.amounts) amount cross join (values ('2 ', true), ('3 ', false)) way (number, lacks_former)
     where amount is not null and (u.customer_id is null or u.is_former <> way.lacks_former)
@@ -166,8 +167,9 @@ returns setof compared_commission language sql stable as $$
 $$;
 
 -- Compares a period once, and returns a part of each of two lists: the sums by partner and currency, the largest difference first, and the
--- differences, newest first. The differences are all, or those of a partner or with a reason. `at_us` is their time in microseconds. `before_…`
--- are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only caller.
+-- differences, newest first. Returns all differences, or only those with the given partner or reason. `at_us` is their time in
+-- microseconds. `before_…` are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only
+-- caller.
 create or replace function compare_sides(
   of_program_id bigint, from_time timestamptz, until timestamptz,
   max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text,

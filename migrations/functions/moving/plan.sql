@@ -1,5 +1,5 @@
 -- The plan of an import: the effect of each row, with the reason. Planning only changes the rows themselves. Applying a row plans it again
--- first, because the program may have changed since. lib/moving/reasons.ts has the sentences of the reasons.
+-- first, because the program may have changed since. lib/moving/reasons.ts has the sentences for the reasons.
 
 create or replace function decided(planned import_rows, as_outcome import_outcome, because text, found_id bigint default null)
 returns import_rows language plpgsql immutable as $$
@@ -89,7 +89,7 @@ begin
   return decided(planned, case when known.external_id is null then 'update'::import_outcome else 'skip' end, 'same_email', known.id);
 end $$;
 
--- Plans a link or a code. It is free, already belongs to the same partner, or belongs to another partner.
+-- Plans a link or a code, which can be free, or belong to the same partner or to another one.
 create or replace function plan_code_row(import imports, planned import_rows) returns import_rows language plpgsql stable as $$
 declare
   of_code constant text := planned.fields->>'code';
@@ -179,7 +179,7 @@ begin
     where a.program_id = import.program_id and a.partner_id = partner_of_row(planned) and a.currency = of_currency
       and split_part(a.external_id, ':', 2) = 'balance'
   ) then
-    -- Also from another source, because a second import of the same program must not double its debts.
+    -- This also includes other sources, because a second import of the same program must not double its debts.
     return decided(planned, 'skip', 'has_opening_balance');
   end if;
   if is_first_plan then
@@ -233,7 +233,8 @@ begin
   end;
 end $$;
 
--- Adds rows to the counts of an import: the outcomes before and after a step, one of each for a row. A null outcome counts nowhere.
+-- Updates an import's counts with the outcomes of some rows before and after a step. Each array has one element per row. A null outcome
+-- isn't counted.
 create or replace function count_import_rows(
   of_program_id bigint, of_import_id bigint, outcomes_before import_outcome[], outcomes import_outcome[], new_rows integer, newly_applied integer
 ) returns void language plpgsql as $$
@@ -249,7 +250,7 @@ end $$;
 create or replace function rows_with(outcome import_outcome, outcomes import_outcome[]) returns integer language sql immutable
 return cardinality(array_positions(outcomes, outcome));
 
--- Stores rows while the import reads them. An already stored row stays.
+-- Stores rows while the import reads them. Rows that are already stored don't change.
 create or replace function store_import_rows(of_program_id bigint, of_import_id bigint, rows jsonb) returns void language plpgsql as $$
 declare
   stored import_outcome[];
@@ -267,8 +268,8 @@ begin
   perform count_import_rows(of_program_id, of_import_id, '{}', coalesce(stored, '{}'), coalesce(cardinality(stored), 0), 0);
 end $$;
 
--- Stores a page of a service with the next position, unless another call has stored it. Returns true if the list goes on but the import has all
--- rows of the page already. Such a service would never reach the end, or it skipped a page.
+-- Stores a page of a service with the next position, unless another call has stored it. Returns true if the list continues but the import
+-- already has all rows of the page. In that case, the list would never end, or the service skipped a page.
 create or replace function store_import_page(
   of_program_id bigint, of_import_id bigint, rows jsonb, was jsonb, reached jsonb, out is_repeated boolean
 ) language plpgsql as $$
@@ -321,8 +322,8 @@ begin
   perform count_import_rows(of_program_id, of_import_id, '{}', '{}', derived, 0);
 end $$;
 
--- Gives Postgres statistics of the tables that an import fills. Without them all indexes of an almost empty table look equal. A session then
--- keeps plans that read all rows of the program for each row of the import: 2,000 customers took 21 s.
+-- Updates Postgres' statistics of the tables that an import fills. Without them, all indexes of an almost empty table look equally good. A
+-- session then keeps plans that read all rows of the program for each row of the import: 2,000 customers took 21 s.
 create or replace function analyze_import_tables() returns void language plpgsql as $$
 declare
   grown regclass;
@@ -336,8 +337,8 @@ begin
   end loop;
 end $$;
 
--- Plans the next rows of a fully read import, in the order of their kinds. Returns their number. After the last one the import
--- is planned.
+-- Plans the next rows of a fully read import, in the order of their kinds. Returns their number. After the last row, the
+-- import is planned.
 create or replace function plan_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
 -- Undoes an import, newest rows first. It deletes all unused objects, so that the program is in its previous state. Objects that clicks,
--- sales or people already use stay, and their rows say `in_use`.
+-- sales or people already use are kept, and their rows have the reason `in_use`.
 
 -- Returns whether a payout contains money of an opening balance: a later payout that was not returned.
 create or replace function is_paid_out(adjustment adjustments) returns boolean language sql stable
@@ -10,7 +10,7 @@ return exists (
   where e.program_id = (adjustment).program_id and e.adjustment_id = (adjustment).id
 );
 
--- Starts the undo. Returns the previous state, or `paid_out`. Null if there is no such import.
+-- Starts the undo. Returns the previous state, or `paid_out`, or null if there is no such import.
 create or replace function begin_undo(of_program_id bigint, of_import_id bigint, out was text) language plpgsql as $$
 declare
   import imports;
@@ -76,7 +76,7 @@ begin
   return true;
 end $$;
 
--- Deletes a customer that nothing refers to, or removes the added names.
+-- Deletes a customer if nothing refers to them, or removes the added names.
 create or replace function undo_customer_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if undone.outcome = 'create' and exists (
@@ -136,7 +136,7 @@ begin
   return found;
 end $$;
 
--- Deletes a group without partners, with its rules if no sale earned by them.
+-- Deletes a group without partners, and its rules if no sale earned a commission under them.
 create or replace function undo_group_row(undone import_rows) returns boolean language plpgsql as $$
 begin
   if exists (select from partners p where p.program_id = undone.program_id and p.group_id = undone.target_id)
@@ -176,7 +176,7 @@ exception when foreign_key_violation or restrict_violation then
   return false;
 end $$;
 
--- Undoes the next rows of an import, the last kinds first. Returns their number. After the last one the import is undone.
+-- Undoes the next rows of an import, the last kinds first. Returns their number. After the last row, the import is undone.
 create or replace function undo_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$
 declare

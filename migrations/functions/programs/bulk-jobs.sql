@@ -11,8 +11,8 @@ return case kind
   when 'invite' then 'partner.invited_in_bulk' when 'message' then 'partner.messaged_in_bulk'
 end || case when is_undo then '_undone' else '' end;
 
--- Starts a job on the rows below `from_position` and returns its id. Writes its entry in the audit log, without texts. Returns null if the
--- program has already sent `most_messages` messages within a day.
+-- Starts a job on the rows below `from_position` and returns its id. Writes the job's entry in the audit log, without texts. Returns null
+-- if the program has already sent `most_messages` messages within a day.
 create or replace function start_bulk_job(
   of_program_id bigint, of_kind text, of_settings jsonb, matching integer, from_position bigint, most_messages integer
 ) returns bigint language plpgsql as $$
@@ -53,7 +53,7 @@ begin
   return cardinality(active_ids);
 end $$;
 
--- Sets the commission rate of partners. Their other terms stay: those of their own rule, or else of their group or program.
+-- Sets the commission rate of partners. Keeps their other terms, from their own rule or else from their group or program.
 create or replace function rate_partners(of_program_id bigint, partner_ids bigint[], to_bp integer) returns integer language plpgsql as $$
 declare
   partner record;
@@ -105,12 +105,12 @@ begin
   delete from partners r where r.program_id = of_program_id and r.id = partner.id;
   return true;
 exception
-  -- The partner has an amount, a code, a message or a custom rule, or the person applied again.
+  -- The partner has an amount, a code, a message or a custom rule, or the person has applied again.
   when foreign_key_violation or unique_violation then
     return false;
 end $$;
 
--- Restores the row of a job. Returns false if somebody changed it after the job, or if it cannot be restored.
+-- Restores the row of a job. Returns false if somebody changed the row after the job, or if it can't be restored.
 create or replace function undo_job_row(job bulk_jobs, changed bulk_job_rows) returns boolean language plpgsql as $$
 declare
   own jsonb;
@@ -146,13 +146,13 @@ begin
   end case;
   return found;
 exception
-  -- The previous group was removed, or the person applied again.
+  -- The previous group was removed, or the person has applied again.
   when foreign_key_violation or unique_violation then
     return false;
 end $$;
 
--- Undoes up to `max_rows` changes of a job, and returns how many it tried. Null if the program has no such job, or if it is too old. The
--- undo has one entry in the audit log.
+-- Tries to undo up to `max_rows` changes of a job, and returns their number. Returns null if the program has no such job, or if the job
+-- is too old. The undo has one entry in the audit log.
 create or replace function undo_bulk_job(of_program_id bigint, of_job_id bigint, max_rows integer) returns integer language plpgsql as $$
 declare
   job bulk_jobs;

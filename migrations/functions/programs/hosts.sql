@@ -9,8 +9,9 @@ create or replace trigger program_hosts_audit after insert or delete on program_
 create or replace trigger program_hosts_audit_update after update on program_hosts for each row
 when ((old.host, old.verified_at) is distinct from (new.host, new.verified_at)) execute function audit_program_host();
 
--- Stores the daily checks of verified hosts, by the programs whose DNS record was found or missing. If four checks in a
--- row missed the record, disables the host and notifies the program. Returns the programs with disabled hosts.
+-- Stores the results of the daily check of verified hosts: the programs whose DNS record was found, and those whose
+-- record was missing. If four checks in a row missed the record, disables the host and notifies the program. Returns
+-- the programs whose hosts it disabled.
 create or replace function record_host_checks(found_programs bigint[], missing_programs bigint[]) returns setof bigint language plpgsql as $$
 declare
   checked program_hosts;

@@ -67,7 +67,8 @@ end $$;
 
 -- The figures of a program for people who consider joining it. `days_to_payout` is the median time from a sale to its payout, among the
 -- last 1,000 paid sales. `reversed_bp` is the share of commissions that were reversed completely or in part, among the last 1,000 that are
--- older than the hold period. Both are null below 30 commissions, because a few say nothing about a program and too much about a partner.
+-- older than the hold period. Both are null below 30 commissions, because fewer would say little about the program and too much about
+-- single partners.
 create or replace function program_numbers(of_program_id bigint, out days_to_payout integer, out reversed_bp integer) language sql stable as $$
   select p.days, r.bp
   from (
@@ -99,7 +100,7 @@ create or replace function apply_to_program(
 declare
   page join_pages;
 begin
-  -- Serialize applications of one person and the counts of their mails.
+  -- These locks serialize the applications of one person, and the counts of their mails.
   perform pg_advisory_xact_lock(hashtextextended('application of ' || mailbox_of(of_email), 0));
   select j.* into page from join_pages j join programs p on p.id = j.program_id and p.deleted_at is null where j.program_id = of_program_id;
   if page.program_id is null or (of_source = 'page' and not page.is_open) then
@@ -134,7 +135,7 @@ begin
   end if;
 end $$;
 
--- Returns a question with a missing required answer, with an answer that is too long, or that is not on the page. Null if the answers are
+-- Returns a question whose required answer is missing, whose answer is too long, or that isn't on the page. Null if the answers are
 -- complete.
 create or replace function question_not_answered(questions jsonb, answers jsonb) returns text language sql immutable as $$
   select coalesce(
@@ -152,7 +153,8 @@ create or replace function question_not_answered(questions jsonb, answers jsonb)
   )
 $$;
 
--- Returns why a person cannot apply now: they are a `partner`, their application is `waiting`, or it was `rejected` recently. Null if they can.
+-- Returns why a person can't apply now: they are a `partner`, their application is `waiting`, or it was `rejected` recently. Returns null
+-- if they can apply.
 create or replace function standing_of_applicant(
   of_program_id bigint, of_email text, of_user_id text, out outcome text, out again_at timestamptz
 ) language plpgsql as $$
@@ -179,10 +181,10 @@ begin
   end if;
 end $$;
 
--- Confirms that the sender owns the address of an application. From then on it counts, and a program that approves at once approves it. A
--- person decides on applicants whom the program rejected before or has as a partner, including ended ones. `outcome` is `waiting`,
--- `approved`, or the reason why the application no longer counts. `is_first` is true if this call confirmed it. Null if there is no such
--- application to confirm.
+-- Confirms that the sender owns the address of an application. From then on the application counts. If the program approves applications
+-- at once, it is approved. A person decides on applicants whom the program rejected before or has as a partner, including ended ones.
+-- `outcome` is `waiting`, `approved`, or the reason why the application no longer counts. `is_first` is true if this call confirmed it.
+-- Null if there is no such application to confirm.
 create or replace function confirm_application(
   of_program_id bigint, of_application_id bigint, unconfirmed_kept interval, code_digits text, invitation_hash bytea,
   out outcome text, out is_first boolean, out invited boolean
@@ -212,7 +214,7 @@ begin
   outcome := 'waiting';
   update applications a set status = 'waiting', verified_at = now() where a.program_id = of_program_id and a.id = of_application_id
   returning a.* into application;
-  -- Nobody needs to confirm other applications with this address anymore.
+  -- Other applications with this address no longer need to be confirmed.
   delete from applications a where a.program_id = of_program_id and mailbox_of(a.email) = mailbox_of(application.email) and a.status = 'unverified';
   if wants_webhook(of_program_id, 'partner.applied') then
     perform write_webhook(of_program_id, 'partner.applied', jsonb_build_object('application_id', application.id));
@@ -356,7 +358,7 @@ begin
   return deleted;
 end $$;
 
--- Records changes of the page. Texts are not repeated here: the terms are kept by version.
+-- Records changes to the page. The entries don't repeat texts, because each version of the terms is kept.
 create or replace function audit_join_page() returns trigger language plpgsql as $$
 declare
   changed jsonb;
@@ -372,7 +374,7 @@ begin
 end $$;
 create or replace trigger join_pages_audit after update on join_pages for each row execute function audit_join_page();
 
--- Records decisions by the application's number, so that its name disappears with it.
+-- Entries about decisions contain only the application's number, so that the person's name disappears with the application.
 create or replace function audit_application() returns trigger language plpgsql as $$
 begin
   perform write_program_audit(new.program_id, 'application.' || new.status, new.id::text,

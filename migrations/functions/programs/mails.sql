@@ -1,7 +1,7 @@
--- Counts a mail from a workspace to a recipient today (UTC), or returns the exceeded bound of `bounds` (lib/mail-bounds.ts): `recipient`,
--- `workspace`, `source` or `network`. Returns `unverified` if no owner of the workspace has a confirmed address. The mails of an account
--- count too, because an account can leave, delete and create workspaces. `of_source` is `page` or `api` for an application, or else null.
--- The rows of the workspace and the account are locked first, so that concurrent mails are counted one after the other.
+-- Counts a mail from a workspace to a recipient today (UTC), or returns the limit in `bounds` (lib/mail-bounds.ts) that it would exceed:
+-- `recipient`, `workspace`, `source` or `network`. Returns `unverified` if no owner of the workspace has a confirmed address. The mails
+-- of an account count too, because an account can leave, delete and create workspaces. `of_source` is `page` or `api` for an application,
+-- or else null. The rows of the workspace and the account are locked first, so that concurrent mails are counted one after the other.
 create or replace function count_mail(
   of_workspace_id text, of_user_id text, to_recipient text, of_source text, of_network text, bounds jsonb
 ) returns text language plpgsql as $$
@@ -46,8 +46,8 @@ create or replace function has_verified_owner(of_workspace_id text) returns bool
   )
 $$;
 
--- Counts a mail about a payout today (UTC), or returns the exceeded bound of `bounds` (lib/mail-bounds.ts): `recipient` over all programs, or
--- `workspace`. The counters are locked in the order of their names.
+-- Counts a mail about a payout today (UTC), or returns the limit in `bounds` (lib/mail-bounds.ts) that it would exceed: `recipient` over
+-- all programs, or `workspace`. The counters are locked in the order of their names.
 create or replace function count_payee_mail(of_workspace_id text, to_recipient text, bounds jsonb) returns text language plpgsql as $$
 declare
   today date := utc_day(now());
@@ -66,9 +66,9 @@ begin
   return over;
 end $$;
 
--- Claims up to `max_mails` due mails to partners without an account, including those of failed attempts. The wait grows with each attempt, and
--- the tenth attempt is the last. Above the daily bound of a workspace its mails wait for the next day, and above the bound of a recipient they
--- are dropped. Calls run one at a time, so that the bounds hold.
+-- Claims up to `max_mails` due mails to partners without an account, including those of failed attempts. The wait grows with each attempt,
+-- and the tenth attempt is the last. Above a workspace's daily limit, its mails wait for the next day. Above a recipient's limit, mails are
+-- dropped. Calls run one at a time, so that the limits hold.
 create or replace function claim_payee_mails(max_mails integer, bounds jsonb) returns table (
   mail_id uuid, program_id bigint, notification_id bigint, email text, partner_name text, language text, notification jsonb
 ) language plpgsql as $$

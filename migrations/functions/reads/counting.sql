@@ -24,7 +24,7 @@ return jsonb_strip_nulls(jsonb_build_object(
   'page', page_of_click((click).page_url, (click).affiliate_url)
 )) || coalesce((click).campaign, '{}');
 
--- The groupings and values for which an event counts. A null id has no row.
+-- The groupings and values under which an event counts. A null id has no row.
 create or replace function values_grouped_by(of_partner_id bigint, of_link_id bigint, of_code_id bigint, origin jsonb)
 returns table (grouping_name grouping_name, value text) language sql immutable as $$
   select 'all'::grouping_name, ''
@@ -38,7 +38,7 @@ $$;
 create or replace function campaign_groupings() returns text[] language sql immutable
 return array['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content', 'sub1', 'sub2', 'sub3'];
 
--- The link that led a customer to this partner, or null if a code gave the customer to a partner other than the link's.
+-- The link that led a customer to this partner, or null if a code assigned the customer to a partner other than the link's.
 create or replace function referring_link(c customers, of_partner_id bigint) returns bigint language sql immutable
 return case when (c).partner_id = of_partner_id then (c).link_id end;
 
@@ -73,10 +73,10 @@ end $$;
 create or replace function max_values_of_day() returns integer language sql immutable return 200;
 
 -- The maximum number of values of each grouping that the clicks of one address add in a run of count_clicks. A value takes a kilobyte, and
--- a run takes place every 25 seconds. So an address that invents values in many programs can't fill the disk.
+-- there is a run every 25 seconds. So an address that invents values in many programs can't fill the disk.
 create or replace function max_values_of_visitor() returns integer language sql immutable return 10;
 
--- Sums figures. Replaces values beyond the first 200 of a day and grouping with the empty value.
+-- Sums figures. After the first 200 values of a day and grouping, replaces further values with the empty value.
 create or replace function limit_values(figures grouped_figure[]) returns grouped_figure[] language sql stable as $$
   with summed as materialized (
     select program_id, grouping_name, metric, currency, day, value, quarter, sum(amount)::bigint as amount from unnest(figures)
@@ -161,8 +161,8 @@ begin
   perform add_totals_of_quarters(kept);
 end $$;
 
--- The values of a customer's click, if the latest click was at `clicked_at`. Returns the first click if
--- the latest one used another link than the customer's. The click id contains the time of the first click.
+-- Returns the values of the customer's latest click, at `clicked_at`, or of the first click if the latest
+-- one used another link than the customer's. The click id contains the time of the first click.
 create or replace function origin_of_customer(c customers, clicked_at timestamptz) returns jsonb language sql stable
 return coalesce((select values_of_click(e) from click_of_customer(c, clicked_at) e), '{}');
 
@@ -257,7 +257,7 @@ begin
         cross join lateral (
           select values_of_click(e) as origin, e.visitor from click_events e
           where e.program_id = t.program_id and not e.is_test and e.click_timestamp = t.clicked_at and e.id = t.event_id
-          -- Forces an index lookup of each click.
+          -- Forces an index lookup for each click.
           offset 0
         ) e
         cross join lateral values_grouped_by(l.partner_id, t.link_id, null, e.origin) v

@@ -15,7 +15,7 @@ return case when of_link_id is not null or of_partner_id is not null then array(
 
 -- The clicks of a partner, a link or a country next to the list's cursor: earlier ones, newest first, or later ones if `rises`. Returns up
 -- to `max_rows`. Click events have no index on these columns. `grouped_quarters` contains the quarters of an hour with such clicks, and
--- `uncounted_clicks` adds the newest. Only those quarters are read.
+-- `uncounted_clicks` adds the newest. The function reads only those quarters.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
@@ -48,7 +48,7 @@ begin
   last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
   of_day := case when rises then first_day else last_day end;
   while rows_left > 0 loop
-    -- Jumps to the next day with clicks, so that a gap of years costs one index step.
+    -- Jumps to the next day with clicks, so that a gap of years costs only one index lookup.
     of_day := case when rises then least(
       (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
         and t.currency = '' and t.value = wanted and t.day >= of_day),
@@ -91,7 +91,8 @@ begin
   end loop;
 end $$;
 
--- The clicks of some customers. Their clicks can be months apart, so the index by customer contains the few pages of each month to read.
+-- The clicks of some customers. Their clicks can be months apart, so the index by customer finds the few pages of each month that contain
+-- them.
 create or replace function list_clicks_of_customers(
   of_program_id bigint, customer_ids bigint[], of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer

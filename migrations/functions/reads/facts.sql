@@ -6,8 +6,8 @@
 create or replace function max_rows_read(filters jsonb) returns bigint language sql immutable
 return 20000 / (select least(count(*), 2) from jsonb_object_keys(filters));
 
--- The first day whose clicks are read: the days after it have at most twice the limit. The filter value with clicks in the fewest
--- quarters of an hour gives the share of a day that is read.
+-- The first day whose clicks are read. The days after it have at most twice the limit. The share of a day that is read follows
+-- from the filter value with clicks in the fewest quarters of an hour.
 create or replace function first_day_of_clicks(of_program_id bigint, filters jsonb, from_day date, until_day date) returns date
 language sql stable set plan_cache_mode = force_custom_plan as $$
   select coalesce(max(e.day), from_day) from (
@@ -62,7 +62,7 @@ create or replace function fitting_quarters(
   where u.program_id = of_program_id and u.clicked_at >= from_time and u.clicked_at < until
 $$;
 
--- The clicks to read: those since `read_from`, of some quarters of an hour, or of all if `quarters` is null.
+-- The clicks to read: since `read_from`, and in the given quarters of an hour, or in all if `quarters` is null.
 create or replace function clicks_read(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, out read_from timestamptz, out quarters timestamptz[]
 ) language plpgsql stable set plan_cache_mode = force_custom_plan as $$
@@ -90,7 +90,7 @@ begin
   from kept k;
 end $$;
 
--- The leads, first purchases, sales and commissions to read: those since `read_from`, of some days.
+-- The leads, first purchases, sales and commissions to read: since `read_from`, and on the given days.
 create or replace function days_read(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, out read_from timestamptz, out days date[]
 ) language plpgsql stable set plan_cache_mode = force_custom_plan as $$
@@ -167,7 +167,7 @@ begin
     and (not filters ? 'page' or page_of_click(e.page_url, e.affiliate_url) is not distinct from filters->>'page');
 end $$;
 
--- The leads, first purchases, sales and commissions of some days, each with the amount of one metric, its customer and its code.
+-- The leads, first purchases, sales and commissions of the given days, each with the amount of one metric, its customer and its code.
 create or replace function figures_of_days(
   of_program_id bigint, from_time timestamptz, until timestamptz, days date[], of_currency text, metrics grouped_metric[]
 ) returns table (at timestamptz, customer_id bigint, partner_id bigint, code_id bigint, metric grouped_metric, amount bigint)
@@ -230,7 +230,7 @@ begin
     and (not filters ? 'page' or o.origin->>'page' is not distinct from filters->>'page');
 end $$;
 
--- The rows to read in a range: those since `read_from`, of some quarters of an hour for clicks, and of some days for the others.
+-- The rows to read in a range since `read_from`: clicks in the given quarters of an hour, and other rows on the given days.
 create or replace function rows_read(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, with_clicks boolean, with_others boolean,
   out read_from timestamptz, out quarters timestamptz[], out days date[]

@@ -1,6 +1,6 @@
 -- Reads the totals that counting.sql writes, for any range and cut into any intervals. The API's groups and the overview both read `grouped_amounts`.
 
--- A sum that stays a bigint. `sum(bigint)` returns a numeric, and converting one for each of many groups takes longer than adding.
+-- A sum that returns a bigint. `sum(bigint)` returns a numeric, and with many groups, the conversions take longer than the additions.
 create or replace aggregate total(bigint) (sfunc = int8pl, stype = bigint, initcond = '0', parallel = safe);
 
 -- The display name of a value that is an id: the partner's name, the link's code, or the partner's code.
@@ -33,8 +33,8 @@ returns table (at timestamptz, local timestamp) language sql stable as $$
   where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = range.begins)
 $$;
 
--- The UTC days of consecutive intervals: the quarters after `before` up to `last` belong to the interval. A whole day is -1 to 95. `n` is the
--- interval's number, from 1 on.
+-- The UTC days of consecutive intervals. The quarters after `before` up to `last` belong to the interval. A whole day has -1 and 95. `n` is
+-- the interval's number, starting at 1.
 create or replace function days_of_intervals(starts timestamptz[], until timestamptz)
 returns table (n integer, day date, before smallint, last smallint) language sql immutable rows 100 as $$
   select i.n::integer, d.day, (greatest(extract(epoch from i.starts - d.begins), 0) / 900)::smallint - 1::smallint,
@@ -76,7 +76,8 @@ create or replace function amount_of_quarters(quarters smallint[], sums bigint[]
 return case last when 95 then sums[cardinality(sums)] else coalesce(sums[width_bucket(last, quarters)], 0) end
   - case before when -1 then 0 else coalesce(sums[width_bucket(before, quarters)], 0) end;
 
--- One figure of a total. Money is in the currency `money`. Sales are too, unless the caller requests all currencies.
+-- Returns one figure of a total. Money is in the currency `money`. Sales are in that currency too, unless the caller requests all
+-- currencies.
 create or replace function figure_of(t grouped_totals, metric grouped_metric, money text, with_all_sales boolean) returns bigint language sql immutable
 return case metric
   when 'clicks' then (t).clicks when 'bot_clicks' then (t).bot_clicks when 'leads' then (t).leads when 'conversions' then (t).conversions
@@ -121,7 +122,8 @@ create or replace function amounts_of_values(
 language plpgsql stable set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 declare
-  -- The rows of these metrics. The index skips the other rows: the money of three months touched 7,900 pages of memory instead of 67,800.
+  -- The rows of these metrics. The index skips all other rows. For the money of three months, it touched 7,900 pages of memory instead of
+  -- 67,800.
   only_currency constant text := case
     when metrics <@ '{clicks,bot_clicks,leads,conversions}' then '' when metrics <@ '{revenue,commission,refunded}' then money
   end;
@@ -160,8 +162,8 @@ begin
   select c.n, c.name, c.value, c.metric, total(c.amount) from cell c where c.amount <> 0 group by 1, 2, 3, 4;
 end $$;
 
--- The same amounts, plus a row with a null `value` for events without a value of the grouping. Its figures are the rest
--- of the whole, so this reads all values.
+-- The same amounts, plus a row with a null `value` for events without a value of the grouping. Its figures are the
+-- difference between the total and all values, so this reads all values.
 create or replace function amounts_with_rest(
   of_program_id bigint, names grouping_name[], metrics grouped_metric[], money text, is_overview boolean, starts timestamptz[], until timestamptz
 ) returns table (n integer, name grouping_name, value text, metric grouped_metric, amount bigint) language sql stable as $$
@@ -198,7 +200,7 @@ create or replace function first_values(
 $$;
 
 -- A program's figures by the values of a grouping, for some days in a time zone, both included. Returns the first
--- `max_groups` values, and the whole as place 0. `value` is null for events without a value. It is empty for values
+-- `max_groups` values, and the total as place 0. `value` is null for events without a value. It is empty for values
 -- without separate totals. With `every`, each value has a row for each interval with figures, and place 0 has a row
 -- for every interval. Money is in `of_currency`, or else in the program's own currency.
 create or replace function read_groups(
@@ -216,7 +218,7 @@ declare
   names constant grouping_name[] := case by_name when 'all' then '{all}' else array[by_name, 'all'] end;
   grouped constant text[] := case when by_name = 'all' then '{}' else coalesce(
     first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until), '{}') end;
-  -- The rest of the whole needs all values.
+  -- The row for events without a value requires all values.
   wanted constant text[] := case when array_position(grouped, null) is null then array_append(grouped, '') end;
   interval_starts timestamptz[];
   interval_locals timestamp[];

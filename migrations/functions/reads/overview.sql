@@ -1,7 +1,7 @@
 -- The overview: the figures of a range and of the previous period by interval, and the first values of each breakdown. For lib/tracking/overview.ts.
 -- Totals hold figures with at most one filter. Figures of two filters and breakdowns with a filter come from rows (facts.sql).
 
--- Figures of consecutive intervals, with one filter or none. A filter without a value is the rest of its grouping.
+-- Figures of consecutive intervals, with one filter or none. A filter without a value selects the events without a value of the grouping.
 create or replace function series_of_totals(of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, of_currency text)
 returns table (n integer, metric grouped_metric, amount bigint) language plpgsql stable as $$
 #variable_conflict use_column
@@ -22,8 +22,8 @@ end $$;
 
 -- The range from `starts[1]` to `until` by interval, and the same intervals `days_before` days earlier (0: no comparison), in whole UTC
 -- days. An open range is compared with the same part of the previous period, to the quarter of an hour of `moment`. Sales include all
--- currencies, and money only one. With two filters, a row without `n` contains the time since which rows are read. A previous period that
--- isn't read completely has no rows.
+-- currencies, and money only one. With two filters, a row without `n` contains the time since which rows are read. If the previous period
+-- can't be read completely, it has no rows.
 create or replace function read_series(
   of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, days_before integer, of_currency text, moment timestamptz
 ) returns table (n integer, is_before boolean, metric text, amount bigint, read_from timestamptz)
@@ -148,7 +148,7 @@ begin
   from ranked r where r.place <= max_values order by r.name, r.place);
 end $$;
 
--- The exact figures of a partner's links, or of one link, in whole UTC days: of each link, and of all (`name` is 'all').
+-- The exact figures of a partner's links, or of one link, in whole UTC days: for each link, and for all links together (`name` is 'all').
 create or replace function counted_partner_figures(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, from_time timestamptz, until timestamptz, of_currency text
 ) returns table (name text, value text, clicks bigint, leads bigint, sales bigint, commission_cents bigint)
@@ -171,9 +171,9 @@ language sql stable as $$
 $$;
 
 -- The figures of a partner's own links, by link and by campaign parameter: the first values by commission, and their
--- number. `all` is the whole, and a null value is clicks without the parameter. Excludes sales by the partner's code to
--- customers who never clicked the partner's links. Filters by
--- campaign and the figures of campaigns come from rows, since `read_from`. All other figures are exact totals.
+-- number. `all` is the total, and a null value stands for clicks without the parameter. Excludes sales by the partner's
+-- code to customers who never clicked the partner's links. Filters by campaign and the figures of campaigns come from
+-- rows, since `read_from`. All other figures are exact totals.
 create or replace function read_partner_campaigns(
   of_program_id bigint, of_partner_id bigint, filters jsonb, from_time timestamptz, until timestamptz, of_currency text, max_values integer
 ) returns table (
@@ -204,7 +204,7 @@ begin
     select l.*, row_number() over (partition by l.name order by l.commission_cents desc, l.clicks desc, l.value) as place,
       count(*) over (partition by l.name) as "values"
     from listed l
-    -- Skips parameters that no click has.
+    -- Skips parameters that don't appear in any click.
     where l.name = 'all' or exists (select from listed named where named.name = l.name and named.value is not null)
   )
   select 'read_from', to_char(part.read_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), null::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint,

@@ -1,11 +1,11 @@
 -- The figures of the performance endpoint, for `performanceStatement` in lib/tracking/performance.ts. They cover a range and the previous
--- period at once, because one begins when the other ends. Bounds are rounded to hours. Totals supply the whole hours, and the rows between
--- a bound and its hour are counted and added or subtracted. All functions are stable, so that they read one snapshot: a click is in a row
--- or in a counter, even while a count runs. Postgres doesn't inline a function with a setting, and therefore opens only the months that the
--- function reads.
+-- period at once, because the range begins when the previous period ends. Bounds are rounded to hours. Totals supply the whole hours, and
+-- the rows between a bound and its hour are counted and added or subtracted. All functions are stable, so that they read one snapshot: a
+-- click is in a row or in a counter, even while a count runs. Postgres doesn't inline a function with a setting, and therefore opens only
+-- the months that the function reads.
 
--- The start or the end of the bound's hour, whichever is closer, so that at most half an hour of rows is counted. Almost nothing happens in
--- the future, so a bound later today counts from the current hour.
+-- The start or the end of the bound's hour, whichever is closer, so that at most half an hour of rows is counted. Hardly any rows are dated
+-- in the future, so a bound later today is replaced by the current hour.
 create or replace function hour_of_bound(bound timestamptz, at timestamptz) returns timestamptz language plpgsql immutable as $$
 declare
   hour_of_now timestamptz := date_trunc('hour', at, 'UTC');
@@ -112,10 +112,10 @@ $$;
 
 -- Figures to add up. Rows with a day belong to the range from `current_from` up to `until`, and rows without one to the
 -- previous period from `previous_from`. Money has a currency. If `current_from` is null, the range begins with the
--- program and has no previous period. `at` is now.
--- The cost is a row per day and currency, at most half an hour of rows at each bound, and the uncounted clicks. Each
--- connection plans these queries once for all programs and ranges, and the plans by index suit every program. As one
--- statement, which Neon's proxy plans in each call, they took the database four times as long.
+-- program and has no previous period. `at` is now. The function reads one row per day and currency, at most half an
+-- hour of rows at each bound, and the uncounted clicks. Each connection plans these queries once for all programs and
+-- ranges, and index scans suit every program. As one statement, which Neon's proxy plans in each call, they took the
+-- database four times as long.
 create or replace function read_performance(
   of_program_id bigint, previous_from timestamptz, current_from timestamptz, until timestamptz, at timestamptz
 ) returns table (
@@ -142,7 +142,7 @@ begin
   return query
   -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
   -- begins there, whose totals begin later. The range that ends there has them in its totals, so they are subtracted.
-  -- Rows before the bound are the opposite case.
+  -- Rows before the bound are treated the opposite way.
   with counted as materialized (
     select least(bound.time, bound.hour) as from_time, side.sign * bound.current as current, side.sign * bound.previous as previous, part.*
     from (values (previous_from, previous_hour, 0, 1), (current_from, current_hour, 1, -1), (until, end_hour, -1, 0))

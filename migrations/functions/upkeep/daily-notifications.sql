@@ -1,7 +1,7 @@
 -- Writes the daily and weekly notifications: the earnings of the last UTC day for partners who don't get a mail for each commission, and
--- once a week the due payouts. A released commission counts on the day of its release, unless its own day was reported before the hold.
--- Also reports last month's statements to partners who chose to get mail about them. Repeated calls write each notification once. Returns
--- the outbox rows.
+-- once a week the due payouts. A commission that was released from review counts on the day of its release, unless it was already
+-- reported before the review. Also reports last month's statements to partners who chose to get mail about them. Repeated calls write
+-- each notification once. Returns the outbox rows.
 create or replace function write_daily_notifications(moment timestamptz) returns table (program_id bigint, outbox_id bigint) language sql as $$
   with yesterday as (
     select utc_day(moment) - 1 as day, date_trunc('day', moment, 'UTC') - interval '24 hours' as began, date_trunc('day', moment, 'UTC') as ended

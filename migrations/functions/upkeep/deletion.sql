@@ -1,5 +1,5 @@
 -- Ends the partnerships of these partners permanently. The caller has locked their rows and found nothing unsettled under
--- that lock. A concurrent sale waits for the lock, and then finds the partner closed.
+-- that lock. A concurrent sale waits for the lock, and then sees that the partnership has ended.
 create or replace function close_partners(program_ids bigint[], partner_ids bigint[], by_whom text) returns void language plpgsql as $$
 begin
   update partners r set closed_at = now(), is_active = false, ended_at = coalesce(r.ended_at, now()),
@@ -94,7 +94,7 @@ $$;
 create or replace function erase_user(of_user_id text, payees jsonb, out unsettled jsonb, out last_owner_of text[]) language plpgsql as $$
 declare
   address text := (select u.email from users u where u.id = of_user_id);
-  -- An address belongs to the person once it is verified.
+  -- An address belongs to the person only if it is verified.
   verified_address text := (select u.email from users u where u.id = of_user_id and u.email_verified);
   program_ids bigint[];
   partner_ids bigint[];
@@ -132,7 +132,7 @@ begin
   delete from partner_invitations i
   where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = verified_address;
-  -- The acceptance of a program's terms stays without the person.
+  -- The acceptance of a program's terms is kept without the person.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -151,7 +151,7 @@ begin
   )
   update payout_batches b set problem = null from erased e where b.program_id = e.program_id and b.id = e.batch_id;
   delete from payout_recipients r where r.program_id = any (program_ids) and r.partner_id = any (partner_ids);
-  -- Answers to API calls about them.
+  -- The stored responses to API calls about the person.
   delete from idempotency_keys k
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
     or k.answer ->> 'email' = verified_address;
@@ -167,7 +167,7 @@ begin
   delete from users u where u.id = of_user_id;
 end $$;
 
--- Revokes a key that was created during the deletion of its workspace.
+-- Revokes keys that were created while their workspace was being deleted.
 create or replace function revoke_key_of_deleted_program() returns trigger language plpgsql as $$
 begin
   perform from programs p where p.id = new.program_id and p.deleted_at is null for key share;

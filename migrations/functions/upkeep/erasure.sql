@@ -1,4 +1,4 @@
--- The reason in a notification about a refund, without text that a person wrote.
+-- The reason in a notification about a refund, without any text that a person wrote.
 create or replace function without_words(payload jsonb) returns jsonb language sql immutable
 return case when payload->>'reason' is null or payload->>'reason' in ('refund', 'chargeback') then payload
   else payload || '{"reason": "refund"}' end;
@@ -7,8 +7,8 @@ return case when payload->>'reason' is null or payload->>'reason' in ('refund', 
 create or replace function click_id_created_at(click_id text) returns timestamptz language sql immutable
 return case when click_id ~ '^cust_\d{13}_' then to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) end;
 
--- Removes the visitor's details from clicks of a period, by customer or by click id. Changes no total: the link, the
--- time and the bot mark stay. Returns the number of clicks.
+-- Removes the visitor's details from clicks of a period, by customer or by click id. Totals don't change, because
+-- the link, the time and the bot flag are kept. Returns the number of clicks.
 create or replace function erase_clicks(
   of_program_id bigint, customer_ids bigint[], of_click_id text, since timestamptz, until timestamptz, new_click_id text
 ) returns bigint language plpgsql as $$
@@ -36,8 +36,8 @@ end $$;
 
 -- Erases data about a person who isn't a customer: the clicks of a visitor whose row expired, and the processor's
 -- reports of an unattributed purchase and of the same buyer. Returns the number of rows, including those of a failed
--- earlier attempt. `is_new` says whether any row changed now. Clicks have no index by click id, so this reads the
--- clicks since the id was created.
+-- earlier attempt. `is_new` says whether this call changed any row. Clicks have no index by click id, so this reads
+-- the clicks since the id was created.
 create or replace function erase_leftovers(
   of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, out erased bigint, out is_new boolean
 ) language plpgsql as $$
@@ -66,7 +66,7 @@ begin
   erased := coalesce(erased, 0) + reported_before;
   is_new := erased > 0;
   if not is_new then
-    -- Rows of an earlier attempt whose answer was lost.
+    -- Counts the rows of an earlier attempt whose response was lost.
     erased := (
       select count(*) from processor_events e where e.program_id = of_program_id and e.fact->>'erased_as' = new_click_id
     ) + (
@@ -88,7 +88,7 @@ $$;
 -- Erases the customer's ids, and texts from the customer or the integrator, in sales and their refunds. The ids of payments stay.
 create or replace function erase_words_of_sales(of_program_id bigint, sale_ids bigint[]) returns void language plpgsql as $$
 begin
-  -- A code that isn't a partner's code is the buyer's own words.
+  -- If a code isn't a partner's code, the buyer typed it.
   update sales s set customer_key = null, subscription_id = null, processor_customer_id = null, additional_data = null,
     sale_type = erased_sale_type(s), api_payload = null,
     coupon = case when s.code_id is not null then s.coupon end
@@ -103,7 +103,7 @@ begin
   where r.program_id = of_program_id and r.sale_id = any (sale_ids);
 end $$;
 
--- Erases those texts in commissions, their reviews, adjustments, and the notifications of these.
+-- Erases those texts in commissions, their reviews, adjustments, and notifications about them.
 create or replace function erase_words_of_commissions(of_program_id bigint, customer_ids bigint[], sale_ids bigint[]) returns void
 language plpgsql as $$
 declare
@@ -120,7 +120,7 @@ begin
   where c.program_id = of_program_id and c.id = any (commission_ids) and c.reason is not null and c.rejected_at is null;
   update outbox o set payload = without_words(o.payload)
   where o.program_id = of_program_id and (o.payload->>'commission_id')::bigint = any (commission_ids) and o.cause not like 'rejection:%';
-  -- Evidence about the customer, and the reviewer's note.
+  -- Erases evidence about the customer, and the reviewer's note.
   update commission_reviews v set note = null, flags = (select jsonb_agg(f - 'evidence') from jsonb_array_elements(v.flags) f)
   from commissions c
   where c.program_id = of_program_id and c.customer_id = any (customer_ids) and v.program_id = c.program_id and v.commission_id = c.id;
@@ -164,7 +164,7 @@ begin
     and case when jsonb_typeof(e.fact->'reversals') = 'array' then jsonb_array_length(e.fact->'reversals') > 0 else false end;
 end $$;
 
--- Erases what imports say about customers. Their source still has it.
+-- Erases the texts in imports about customers. The former service still has them.
 create or replace function erase_import_rows(of_program_id bigint, customer_ids bigint[], keys text[]) returns void language plpgsql as $$
 begin
   update import_rows r set fields = '{}', source_id = 'erased', replaced = null

@@ -1,9 +1,9 @@
 -- Deletes data at the end of its retention period, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
 
--- Deletes customers who only clicked, after the program's window since their latest click. Their click id then counts as unknown, like any
--- expired one. Each customer has an event at their latest click. So this reads each program's events once, in time order, up to the start
--- of the window. Clicks then don't need an index of customers by time. Reads about `max_clicks` events. `more` says whether more are
--- waiting.
+-- Deletes customers who only clicked, after the program's window since their latest click. After that, their click id counts as unknown,
+-- like any expired click id. Each customer has an event at their latest click. So this reads each program's events once, in time order, up
+-- to the start of the window. So clicks don't need an index of customers by time. Reads about `max_clicks` events. `more` says whether
+-- more are waiting.
 create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -55,8 +55,8 @@ begin
 end $$;
 
 -- The partition of the oldest month of click events and its end, if the month has been due for `late`. The month must
--- have ended `months_kept` months ago, its customers must have been checked by the function above, and its clicks must
--- be counted.
+-- have ended `months_kept` months ago, the function above must have checked its customers, and its clicks must be
+-- counted.
 create or replace function click_month_due(months_kept integer, late interval, out oldest text, out ends timestamptz)
 language plpgsql stable as $$
 begin
@@ -125,7 +125,7 @@ begin
 end $$;
 
 -- Deletes the links between the ids of one payment if it had no sale within its retention period. No later report concerns such a payment.
--- Only checks payments of the 30 days before that, so that a run doesn't read the payments of all sales.
+-- Checks only payments from the 30 days before that period, so that a run doesn't read the payments of all sales.
 create or replace function expire_unsold_payments(kept interval) returns bigint language plpgsql as $$
 declare
   deleted bigint;

@@ -15,7 +15,7 @@ create or replace function parts_of_click(
     null_if_empty(jsonb_build_object('referrer_url', e.referrer_url))
 $$;
 
--- Copies a change of a month that is being rewritten. Every row up to the last copied one has a copy. The copied row keeps its texts.
+-- Copies a change to a month that is being rewritten. Every row up to the last copied one has a copy. The copied row keeps its texts.
 create or replace function copy_click_change() returns trigger language plpgsql as $$
 declare
   copy constant text := format('rewriting.%I', tg_table_name);
@@ -47,7 +47,7 @@ return (
     and not exists (select from uncounted_clicks u where u.clicked_at < day_start((m.month + interval '1 month')::date))
 );
 
--- Creates the empty copy of a month's partition, unless there is one. A restored database can have the progress without the copy.
+-- Creates the empty copy of a month's partition, unless the copy exists. A restored database can have the progress without the copy.
 create or replace function start_rewriting(of_month date, partition text) returns void language plpgsql as $$
 begin
   if to_regclass(format('rewriting.%I', partition)) is null then
@@ -84,8 +84,8 @@ begin
   update rewritten_months m set rewritten_at = now() where m.month = of_month;
 end $$;
 
--- Copies the rows of a month between two keys. Texts that fewer than three visitors share stay in their rows, so that an
--- erasure removes a visitor's own texts, and rare texts need no part.
+-- Copies the rows of a month between two keys. Texts that fewer than three visitors share stay in their rows. So an
+-- erasure removes a visitor's own texts, and rare texts don't need a part.
 create or replace function copy_clicks(of_month date, partition text, after rewritten_months, last rewritten_months) returns void
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -129,7 +129,7 @@ begin
     order by e.program_id, e.is_test, e.click_timestamp, e.id', partition, rows) using after, last, of_month;
 end $$;
 
--- The milliseconds and the random part minus 2^63 of a program's own click id. Null if the text is another.
+-- The milliseconds and the random part minus 2^63 of a program's own click id. Null for any other text.
 create or replace function split_click_id(of_program_id bigint, click_id text, out ms bigint, out random bigint) language plpgsql immutable as $$
 begin
   if click_id ~ '^cust_[1-9]\d{12}_\d{20}[1-9]\d*$' and substr(click_id, 40) = of_program_id::text
@@ -139,8 +139,8 @@ begin
   end if;
 end $$;
 
--- Rewrites up to `max_clicks` clicks of the oldest month that ended three days ago. `more` says whether clicks are waiting. Changes of the
--- month wait meanwhile. Waits only a second for locks, because clicks queue behind the last step.
+-- Rewrites up to `max_clicks` clicks of the oldest month that ended three days ago. `more` says whether clicks are waiting. Changes to the
+-- month wait until it is done. Waits only a second for locks, because clicks queue behind the last step.
 create or replace function rewrite_clicks(max_clicks integer, out rewritten integer, out more boolean) language plpgsql set lock_timeout = '1s' as $$
 declare
   of_month date;
@@ -158,7 +158,7 @@ begin
   partition := 'affiliate_click_events_' || to_char(of_month, 'YYYY_MM');
   perform start_rewriting(of_month, partition);
   if not has_uncopied_clicks(of_month, partition) then
-    -- An erasure locks the parent before the partition, so this does too.
+    -- An erasure locks the parent table before the partition, so this function does too.
     lock table affiliate_click_events in access exclusive mode;
     if not has_uncopied_clicks(of_month, partition) then
       perform finish_rewriting(of_month, partition);

@@ -23,7 +23,7 @@ begin
       'sales', (select count(*) from sales s where s.program_id = of_program_id and s.is_test)));
   end if;
 
-  -- Locks the payment first and then its sale, like reports about payments. Otherwise a report could find a sale and then miss it.
+  -- Locks the payment first and then its sale, as reports about payments do. Otherwise, a report could find a sale that disappears.
   payment_ids := array(select s.transaction_id from sales s where s.program_id = of_program_id and s.is_test order by s.id limit batch_rows);
   perform lock_payments(account_id, array(select id from unnest(payment_ids) id where can_have_payment(account_id, id)))
   from unnest(account_ids) account_id;
