@@ -1,6 +1,6 @@
 import { type Database, type DatabaseEnv, openDatabase } from './database.ts'
 
-/** A scheduled Worker may run for 15 minutes. This leaves enough time for its last batch. */
+/** A scheduled Worker may run for 15 minutes. This limit leaves enough time for the last batch. */
 const maxMilliseconds = 10 * 60 * 1000
 
 /** The result of a batch: its figures or a name, and whether there is more work. */

@@ -1,6 +1,6 @@
 /** The colors of a program's pages. All text has the contrast of WCAG 2.2 AA, whatever color the program chose. */
 
-/** The least contrast of text with its background. */
+/** The minimum contrast between text and its background. */
 const textContrast = 4.5
 /** A button with less contrast than this looks like a part of the page. */
 const leastDifference = 1.1
@@ -9,7 +9,7 @@ type Channels = readonly [red: number, green: number, blue: number]
 
 const black = '#000000'
 const white = '#ffffff'
-/** The darkest light surface and the lightest dark surface that text in the accent color stands on. See components/style/base.ts. */
+/** The darkest light surface and the lightest dark surface behind text in the accent color. See components/style/base.ts. */
 const surfaces = { light: '#f5f5f4', dark: '#191b1f' } as const
 
 function channelsOf(color: string): Channels {
@@ -48,8 +48,8 @@ interface ModeColors {
 }
 
 /**
- * Returns the colors of a brand in light and dark mode. Buttons have the brand's own color with black or white text. Links have the color
- * that is closest to it and readable.
+ * Returns the colors of a brand in light and dark mode. Buttons have the brand's own color with black or white text. Links have the
+ * closest color that is readable.
  */
 export function brandColors(color: string): { light: ModeColors; dark: ModeColors } {
   return { light: modeColors(color, 'light'), dark: modeColors(color, 'dark') }
@@ -74,7 +74,7 @@ function textOn(color: string): string {
 
 const nameOf = (text: string) => (text === white ? 'white' : 'black')
 
-/** Describes the use of a color, with the reasons if a color is changed. */
+/** Describes the use of a color and, if the color is changed, the reasons. */
 export function colorNotes(color: string): string[] {
   const { light, dark } = brandColors(color)
   const links = (mode: 'light' | 'dark', used: string) =>

@@ -12,7 +12,7 @@ export interface Brand {
   logo: string | null
 }
 
-/** SQL of the path of a logo of `program_brands b`. It changes with the image. */
+/** SQL for the path of the logo in `program_brands b`. The path changes with the image. */
 export const logoPath = sql<string | null>`case when b.logo is not null then
   concat('/assets/logo-', b.program_id, '-', b.logo_hash, '.', b.logo_type) end`
 

@@ -6,7 +6,7 @@ const conflict = (message: string, field?: string, rule = '') =>
 const invalid = (message: string, ...details: ErrorDetail[]) => new ApiError('invalid_request', message, { details })
 const uniqueAmong = (things: string) => `must be unique among the ${things} of the program`
 
-/** The refusal for each constraint that a caller's input can violate. Tables and database functions define the constraints. */
+/** The refusal for each constraint that a caller's input can violate. The constraints are defined in tables and database functions. */
 const refusals: Record<string, () => ApiError> = {
   users_email_key: () => conflict('Another account has this address. Use another one.'),
   partners_email_key: () =>

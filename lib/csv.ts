@@ -1,9 +1,9 @@
-/** Writes one cell. It quotes the cell if needed, and puts an apostrophe before text that a spreadsheet could mistake for a formula. */
+/** Writes one cell. Quotes the cell if needed, and puts an apostrophe before text that a spreadsheet could mistake for a formula. */
 function cell(value: Value): string {
   if (value === null) return ''
   if (typeof value === 'number') return String(value)
   const text = value instanceof Date ? value.toISOString() : String(value)
-  // A negative amount is not a formula.
+  // Negative amounts are not formulas.
   return /^-\d+(\.\d+)?$/.test(text) ? text : quoted(withoutFormula(text))
 }
 

@@ -11,7 +11,7 @@ export interface DatabaseEnv {
   NEON_ENDPOINT?: string
   /** A service binding to that endpoint. Miniflare routes every other fetch through its own Worker. */
   NEON?: { fetch: typeof fetch }
-  /** Open connections of this process. If they are set, statements use them. */
+  /** Open connections of this process. If they are set, statements run over them. */
   POSTGRES?: Postgres
 }
 
@@ -29,7 +29,8 @@ export interface StatementResult {
 /** Postgres without Neon's HTTP in between. Like Neon's driver, it throws `NeonDbError` and parses values with `types`. */
 export interface Postgres {
   /**
-   * Runs statements in order in one round trip. A single statement runs by itself. Several run in a READ COMMITTED transaction on request.
+   * Runs statements in order in one round trip. A single statement runs by itself. Several statements run in a READ COMMITTED transaction
+   * if requested.
    */
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
 }
@@ -72,8 +73,8 @@ export interface SentRequest {
 
 /**
  * Runs statements over Neon's HTTP driver or over open connections of this process. Over HTTP, `query` and `batch` are one request each and
- * nothing stays open, so one instance serves an isolate for life. This file does not import the query builder. This saves 23 kilobytes
- * (gzip) in functions that only call database functions.
+ * nothing stays open, so an isolate needs only one instance. This file does not import the query builder. This saves 23 kilobytes (gzip) in
+ * functions that only call database functions.
  */
 export class Database {
   readonly #connection: Connection
@@ -89,8 +90,8 @@ export class Database {
 
   /**
    * Returns the same database for a user: the audit log records this user as the actor. If they sent a form, the first
-   * transaction uses up its token, and all transactions fail (constraint `used_forms_pkey`) if another request used it
-   * before. See migrations/functions/1_base/audit-log.sql.
+   * transaction uses up its token. If another request has already used the token, all transactions fail (constraint
+   * `used_forms_pkey`). See migrations/functions/1_base/audit-log.sql.
    */
   actingAs(userId: string | null, form?: SentForm): Database {
     return this.#after('select act_as($1, $2, $3)', [userId, form?.token, form?.requestId])
@@ -151,7 +152,7 @@ function sent(statement: Statement<unknown>): SentStatement {
   return { text, parameters: [...parameters] }
 }
 
-/** Only plugins of the query builder read these fields. They are written out here, because importing `kysely` loads 255 files. */
+/** Only plugins of the query builder read these fields. They are declared here, because importing `kysely` loads 255 files. */
 const nothing: RawNode = { kind: 'RawNode', sqlFragments: [], parameters: [] }
 const queryId = { queryId: '' }
 
@@ -181,7 +182,7 @@ export function hexBytes(digits: string): Uint8Array {
   return Uint8Array.from(digits.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))
 }
 
-/** If the database hangs, this counts as a broken connection. The attempt ends, and nobody knows whether it was committed. */
+/** If the database hangs, this counts as a broken connection. The attempt ends, and it is unknown whether it was committed. */
 const answerWithinMilliseconds = 10_000
 
 /** Sends one statement, or several as a transaction. */
@@ -202,7 +203,7 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
       transaction: (statements) => POSTGRES.run(statements, true, timeout_ms),
     }
   }
-  // The driver only treats an error inside this function as a broken connection, so this function reads the whole response. It doesn't
+  // The driver treats an error as a broken connection only inside this function, so the function reads the whole response. It doesn't
   // return a Response, because creating and reading one costs workerd as much as the click's own code.
   const send = async (url: string, request: RequestInit) => {
     const response = await (NEON ?? globalThis).fetch(url, request)
@@ -222,8 +223,8 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
 }
 
 /**
- * Returns the result of `promise`, or throws after that many milliseconds. It clears the timer: workerd keeps
- * everything of the request in memory until a timer fires, as with `AbortSignal.timeout`.
+ * Returns the result of `promise`, or throws after that many milliseconds. Clears the timer, because workerd
+ * keeps everything of the request in memory until a timer fires, as with `AbortSignal.timeout`.
  */
 export async function withTimeout<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -250,12 +251,12 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof NeonDbError ? error.constraint : undefined
 }
 
-/** Whether a statement failed because it waited longer than its `lock_timeout`. */
+/** Returns whether a statement failed because it waited longer than its `lock_timeout`. */
 export const isLockTimeout = (error: unknown): boolean => error instanceof NeonDbError && error.code === '55P03'
 
 /**
- * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that are repeatable because
- * of a natural key. After a broken connection, nobody knows whether the first attempt was committed.
+ * Runs `attempt`, and repeats it once after a broken connection or a lock conflict. Use it only for statements that a natural key makes
+ * safe to repeat, because after a broken connection, it is unknown whether the first attempt was committed.
  */
 export async function retryOnce<Result>(attempt: () => Promise<Result>): Promise<Result> {
   try {

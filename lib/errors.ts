@@ -112,9 +112,9 @@ export function errorResponse(error: ApiError): Response {
 const transientState = /^(08|53|57P|58|40)/
 
 /**
- * Returns true if Postgres did not refuse the statement itself, so that the outcome is unknown or nothing was done. Neon's proxy sends an
- * empty code if it did not reach Postgres or lost it on the way. The check uses the name of the driver's error, so that functions without a
- * database don't bundle the driver.
+ * Returns true if Postgres didn't refuse the statement itself. In that case, nothing was done or the outcome is unknown. Neon's proxy sends
+ * an empty code if it couldn't reach Postgres or lost the connection. The check uses the name of the driver's error, so that functions
+ * without a database don't bundle the driver.
  */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'NeonDbError') return false
@@ -122,7 +122,7 @@ export function isTransient(error: unknown): boolean {
   return !code || transientState.test(code)
 }
 
-/** Lists up to five names for a message, and mentions whether there are more. */
+/** Lists up to five names for a message, and says if there are more. */
 export function nameSome(names: readonly string[]): string {
   return names.slice(0, 5).join(', ') + (names.length > 5 ? ' and more' : '')
 }

@@ -6,7 +6,7 @@ import { schemaVersion } from './schema.ts'
 /** The figures for operators. Ages are in seconds, or 0 if nothing is waiting. Unavailable figures are null. */
 export interface HealthFigures {
   database_seconds: number | null
-  /** 1 if the database has this version's schema or a newer one. */
+  /** 1 if the database has the schema of this version or a newer one. */
   schema_current: number | null
   outbox_undelivered: number | null
   outbox_oldest_seconds: number | null
@@ -22,10 +22,10 @@ export interface HealthFigures {
 
 interface Watched {
   what: string
-  /** The highest healthy value. `least` is the lowest one. */
+  /** The highest healthy value. `least` is the lowest healthy value. */
   most?: number
   least?: number
-  /** The operator's next step, as in the runbook. */
+  /** The next step for the operator, as in the runbook. */
   look: string
 }
 
@@ -75,7 +75,7 @@ const unknown: DatabaseFigures = {
 const secondsSince = (column: 'created_at' | 'clicked_at' | 'hold_until' | 'due.next_attempt_at') =>
   sql<number>`coalesce(greatest(floor(extract(epoch from now() - min(${sql.ref(column)}))), 0), 0)::integer`
 
-/** Reads the database's figures in one request. They are null if it doesn't respond or has another schema. */
+/** Reads the figures from the database in one request. They are null if the database doesn't respond or has another schema. */
 export async function readDatabaseFigures(db: Database, clickMonths: number): Promise<DatabaseFigures> {
   const started = performance.now()
   const statement = kysely
@@ -109,7 +109,7 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
         )
         .select(secondsSince('due.next_attempt_at').as('oldest_seconds'))
         .where('due.next_attempt_at', '<=', sql<Date>`now()`)
-        // An endpoint that is failing gets only one attempt at a time.
+        // Failing endpoints get only one attempt at a time.
         .where('e.failing_since', 'is', null)
         .where('e.disabled_at', 'is', null)
         .where('e.deleted_at', 'is', null)

@@ -1,4 +1,4 @@
-/** Returns a host in its ASCII form: `xn--mnchen-3ya.de` for `münchen.de`. Returns other text unchanged. */
+/** Returns the ASCII form of a host, such as `xn--mnchen-3ya.de` for `münchen.de`. Returns other text unchanged. */
 export function asciiHost(text: string): string {
   return URL.parse(`https://${text}`)?.host ?? text
 }

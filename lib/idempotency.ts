@@ -8,7 +8,7 @@ export type Created<Row> = ShallowDehydrateObject<Row>
 
 /**
  * The last statement of a transaction of `Database.actingByKey`. It reads the row that the transaction created, and stores it for repeated
- * requests. Returns null if there is none. In any other transaction it only reads.
+ * requests. Returns null if there is no such row. In any other transaction, the statement only reads.
  */
 export function storeCreated<Row>(
   select: Statement<Row> & OperationNodeSource,
@@ -19,8 +19,8 @@ export function storeCreated<Row>(
 }
 
 /**
- * Returns the result of `make`, or its stored result if the same request came before. It also repeats `make` once if its outcome is
- * unknown. Refuses with `idempotency_mismatch` if an earlier request with this key had different content.
+ * Returns the result of `make`, or the stored result if the same request came before. Repeats `make` once if its outcome is
+ * unknown. Throws `idempotency_mismatch` if an earlier request with this key had different content.
  */
 export async function createOnce<Result>(make: () => Promise<Result>): Promise<Result> {
   try {

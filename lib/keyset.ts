@@ -19,7 +19,7 @@ export interface Order<Id = number> {
   }
 }
 
-/** Limits a list to one page, the latest ids first unless it has another order. */
+/** Limits a list to one page, with the latest ids first unless the list has another order. */
 export function partOf<DB, TB extends keyof DB, Row, Id extends number | string>(
   list: SelectQueryBuilder<DB, TB, Row>,
   id: Expression<Id>,
@@ -39,7 +39,7 @@ export function partOf<DB, TB extends keyof DB, Row, Id extends number | string>
 /** The filters of a list, without its page. */
 export type Filters<List extends Part> = Omit<List, keyof Part>
 
-/** The row count of a list across all its pages, and the sum of the amounts, for one currency. Rows without amounts have no currency. */
+/** The number of rows in all pages of a list, and the sum of their amounts, for one currency. Rows without amounts have no currency. */
 export interface Totals {
   currency: string | null
   rows: number

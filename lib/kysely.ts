@@ -9,10 +9,10 @@ import {
 import type { DB } from './schema.ts'
 
 /**
- * Builds the statements that `Database` sends, typed by the schema: a misspelled column doesn't compile. It has no
- * connection. It uses only Kysely's query builder, because all of Kysely adds seven kilobytes (gzip) to each function.
- * Give `set` and `doUpdateSet` an object, with callbacks for single values. The compiler doesn't check the names in a
- * callback's object.
+ * Builds the statements that `Database` sends, typed by the schema: a misspelled column doesn't compile. It doesn't
+ * have a connection. It imports only Kysely's query builder, because all of Kysely would add seven kilobytes (gzip) to
+ * each function. Pass an object to `set` and `doUpdateSet`, with callbacks for single values. The compiler doesn't
+ * check the names in a callback's object.
  */
 export const kysely = new QueryCreator<DB>({
   executor: new DefaultQueryExecutor(new PostgresQueryCompiler(), new PostgresAdapter(), {
@@ -20,7 +20,7 @@ export const kysely = new QueryCreator<DB>({
   }),
 })
 
-/** The start of the transaction, by the database's clock. */
+/** The start of the transaction, according to the database's clock. */
 export const now = sql<Date>`now()`
 
 /**

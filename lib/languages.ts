@@ -17,7 +17,7 @@ export const languageOptions = languageCodes.map((code) => [code, languages[code
 
 const isLanguage = (code: string): code is Language => Object.hasOwn(languages, code)
 
-/** Returns the first known language among the choices, or else in the browser's `Accept-Language`, or else English. */
+/** Returns the first known language among the choices, or else from the browser's `Accept-Language`, or else English. */
 export function chooseLanguage(choices: (string | null | undefined)[], accepted = ''): Language {
   const chosen = choices.find((one) => one !== null && one !== undefined && isLanguage(one))
   return [chosen ?? '', ...acceptedLanguages(accepted)].find(isLanguage) ?? 'en'

@@ -1,6 +1,6 @@
 /**
- * All mails to other people that a person can trigger, with their limits per day. Recipients are mailboxes, so plus tags and Gmail's dots
- * do not create another recipient.
+ * All kinds of mail to other people that a person can trigger, with their limits per day. Recipients are mailboxes, so plus tags and
+ * Gmail's dots don't make another recipient.
  */
 export const mailBounds = {
   /**
@@ -16,13 +16,13 @@ export const mailBounds = {
   application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
   /** Links for a new password. Here and below, a day begins with the first mail. */
   reset: { perRecipient: 20 },
-  /** New confirmation links of an account. */
+  /** New confirmation links for an account. */
   verification: { perRecipient: 5 },
-  /** Confirmations of a new account, or the hint that one already exists. */
+  /** Confirmations of a new account, or mails that say that one already exists. */
   'sign-up': { perRecipient: 5 },
   /** Confirmations of a new address. The old address gets the same number of mails if its owner has confirmed it. */
   change: { perRecipient: 5 },
-  /** The three kinds above together, because anybody can enter the addresses of strangers there. */
+  /** The three kinds above together, because anybody can enter a stranger's address there. */
   unconfirmed: { perNetwork: 200 },
   /** Decisions on an application, whose recipients have already confirmed it. An undo allows a second decision. */
   decision: { perApplication: 2 },
@@ -31,14 +31,18 @@ export const mailBounds = {
    * `perAccount` changes, the account keeps its address until the next day.
    */
   payoutAddress: { perAccount: 5, perChange: 5, perRecipient: 5 },
-  /** Messages to partners who have an account, in a day. Each one is a notification, which the next bound limits too. */
+  /** Messages to partners who have an account, in a day. Each message is a notification, so the last limit applies too. */
   message: { perProgram: 5 },
   /**
-   * Payouts to partners without an account, whose addresses the program typed. A mail above the limit of its workspace waits for the next day,
-   * and one above the limit of its recipient is not sent. They need an owner with a confirmed address, and have a link that stops them.
+   * Payouts to partners without an account, whose addresses the program typed. A mail above the limit of its workspace waits for the next
+   * day, and one above the limit of its recipient is not sent. These mails require an owner with a confirmed address, and contain a link
+   * that stops them.
    */
   payee: { perRecipient: 3, perWorkspace: 1000 },
-  /** Immediate notifications. Further ones of the UTC day go into the daily mail. Recipients have an account here and can disable them. */
+  /**
+   * Immediate notifications. Further notifications on the same UTC day go into the daily mail. Recipients have an account and can disable
+   * them.
+   */
   notification: { perRecipient: 30 },
 } as const
 
@@ -46,13 +50,13 @@ export const tooManyMails = 'This address has received the maximum number of e-m
 export const tooManyMailsOfNetwork =
   'Your network has caused the maximum number of e-mails to new addresses for today. Try again tomorrow.'
 
-/** The bounds of `claim_payee_mails` in the database. */
+/** The limits for `claim_payee_mails` in the database. */
 export const payeeBounds = JSON.stringify({
   per_recipient: mailBounds.payee.perRecipient,
   per_workspace: mailBounds.payee.perWorkspace,
 })
 
-/** The bounds of `count_mail` in the database. */
+/** The limits for `count_mail` in the database. */
 export const workspaceBounds = JSON.stringify({
   per_recipient: mailBounds.workspace.perRecipient,
   per_workspace: mailBounds.workspace.perWorkspace,

@@ -53,7 +53,7 @@ export function canMail(env: MailEnv): boolean {
   return Boolean(env.MAIL_API_URL || env.MAIL_INBOX)
 }
 
-/** Sends one mail. Throws `unavailable` if there is no mail API or it refuses the mail. */
+/** Sends one mail. Throws `unavailable` if there is no mail API, or if the API refuses the mail. */
 export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<void> {
   if (!canMail(env)) throw new ApiError('unavailable', mailIsMissing)
   const page = mail.html ?? (await pageOfText(mail, env.BASE_URL))
@@ -92,7 +92,9 @@ export async function sendMail(db: Database, env: MailEnv, mail: Mail): Promise<
   throw new ApiError('unavailable', 'The e-mail could not be sent. Try again in a minute.')
 }
 
-/** Returns the sender's name and address. A program's name is followed by the service's, so that nobody can impersonate another sender. */
+/**
+ * Returns the sender's name and address. A program's name is followed by the service's name, so that nobody can impersonate another sender.
+ */
 function fromOf(from: string | undefined, sender: string | undefined): string | undefined {
   const [, service, address] = /^([^<]*)<([^<>]+)>$/.exec(from ?? '') ?? []
   if (sender === undefined || address === undefined) return from

@@ -1,7 +1,7 @@
 /** The largest amount that the service accepts, in minor units. */
 export const maxAmountCents = 9_999_999_999_999
 
-/** Stripe still charges in the old dobra, but Intl no longer knows it. */
+/** Stripe still charges in the old dobra, but Intl doesn't know it anymore. */
 const currencies = new Set([...Intl.supportedValuesOf('currency').map((code) => code.toLowerCase()), 'std'])
 
 /** Returns true for a lower-case ISO 4217 code. */
@@ -31,7 +31,7 @@ export function majorUnits(amountCents: number, currency: string): number {
   return Number(`${amountCents}e-${currencyExponent(currency)}`)
 }
 
-/** Writes an amount in minor units with the decimals of its currency: 1050 cents of usd are `10.50`. */
+/** Writes an amount in minor units with its currency's decimals: 1050 cents of usd are `10.50`. */
 export const decimalAmount = (amountCents: number, currency: string): string =>
   majorUnits(amountCents, currency).toFixed(currencyExponent(currency))
 

@@ -33,8 +33,8 @@ const objectives = [
 ]
 
 /**
- * A fast burn uses 2% of a month's allowed failures in an hour, and a slow one 5% in six hours. The short window ends the alert soon
- * after the cause.
+ * A fast burn uses 2% of a month's allowed failures in an hour, and a slow one 5% in six hours. With the short window, the alert
+ * ends soon after its cause.
  * @see https://sre.google/workbook/alerting-on-slos/ for the windows and factors
  */
 const burns = [
@@ -42,7 +42,7 @@ const burns = [
   { name: 'Slow', factor: 6, long: '6h', short: '30m' },
 ]
 
-/** The rules for the metrics of a process (lib/serve/metrics.ts). Cloudflare has its own metrics. */
+/** The rules for the metrics of a process (lib/serve/metrics.ts). Cloudflare has metrics of its own. */
 const processRules: Rule[] = [
   ...objectives.flatMap(({ name, summary, allowed, badShare }) =>
     burns.map((burn): Rule => {
@@ -95,8 +95,8 @@ const processRules: Rule[] = [
 ]
 
 /**
- * The alert rules for Prometheus: one for each figure with a bound, with the same bound as `/healthz`. An unavailable figure counts as
- * unhealthy too. If the service is down, the metrics are missing.
+ * The alert rules for Prometheus: one for each figure with a limit, which is the same as in `/healthz`. An unavailable figure counts
+ * as unhealthy too. If the service is down, the metrics are missing.
  */
 function rules(): Rule[] {
   return [

@@ -37,9 +37,9 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
 }
 
 /**
- * Erases a person's account, and their name and addresses in every program in which they are a partner. Totals and debts stay, but no
- * longer identify the person. `payees` contains the encrypted identities that the books need (lib/money/payees.ts). Throws `conflict` if
- * programs still owe the person money, or if workspaces would lose their last owner. The error lists the names of these programs or
+ * Erases a person's account, and their name and addresses in every program in which they are a partner. Totals and debts are kept, but
+ * no longer identify the person. `payees` contains the encrypted identities that the books need (lib/money/payees.ts). Throws `conflict`
+ * if programs still owe the person money, or if workspaces would lose their last owner. The error lists the names of these programs or
  * workspaces.
  */
 export async function eraseAccount(db: Database, userId: string, payees: string): Promise<void> {

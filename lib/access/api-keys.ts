@@ -30,8 +30,8 @@ function hex(bytes: Uint8Array): string {
 }
 
 /**
- * Generates an API key, its prefix + 32 random bytes + a checksum, and the SHA-256 (hex) that the database stores instead. The key is shown
- * once and cannot be recovered.
+ * Generates an API key (prefix + 32 random bytes + checksum), and the SHA-256 (hex) that the database stores instead. The key is shown once
+ * and cannot be recovered.
  */
 export async function generateApiKey(
   owner: KeyOwner = 'program',
@@ -41,7 +41,7 @@ export async function generateApiKey(
   return { key, keyHash: hex(await sha256(key)), hint: key.slice(-4) }
 }
 
-/** Caches the hashes of known keys. Node computes digests on another thread, and two of them take a fifth of the time of a refund call. */
+/** Caches the hashes of known keys. Node computes digests on another thread, and two digests take a fifth of the time of a refund call. */
 const knownHashes = new Map<string, string>()
 const maxKnownHashes = 500
 
@@ -64,7 +64,7 @@ export async function apiKeyHash(authorization: string | undefined, owner: KeyOw
     throw new ApiError('unauthorized', 'The API key is not valid: it was copied incorrectly or never existed.')
   }
   const hash = hex(await sha256(key))
-  // Clear the map when it is full, so that callers with random keys cannot grow it.
+  // The map is cleared when it is full, so that it can't grow through calls with random keys.
   if (knownHashes.size >= maxKnownHashes) knownHashes.clear()
   knownHashes.set(key, hash)
   return hash
@@ -137,15 +137,15 @@ export async function checkApiKey(
   return { keyId: row.key_id, programId: row.program_id, domain: row.domain, scopes: row.scopes }
 }
 
-/** The error in the body of a tracking call. */
+/** The error in an invalid body of a tracking call. */
 export interface Refusal {
   call: 'lead' | 'sale' | 'refund'
   reason: unknown
 }
 
 /**
- * Checks the key of a tracking call with an invalid body. Records the invalid fields and their rules for the program's integrator, without
- * values.
+ * Checks the key of a tracking call with an invalid body. Records the names of the invalid fields and the violated rules for the program's
+ * integrator, but not the values.
  */
 export async function checkKeyOfRefused(
   db: Database,

@@ -32,7 +32,7 @@ export async function countAttempts(
   const rows = await db.query(
     kysely
       .insertInto('sign_in_attempts')
-      // A fixed order of the keys prevents deadlocks between two attempts.
+      // A fixed order of the keys prevents deadlocks between concurrent attempts.
       .values(keys.toSorted().map((key) => ({ key, attempts: 1 })))
       .onConflict((oc) =>
         oc.column('key').doUpdateSet({

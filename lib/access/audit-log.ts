@@ -9,7 +9,7 @@ import { kysely } from '../kysely.ts'
  */
 export type AuditEntry = InferResult<ReturnType<typeof auditEntriesStatement>>[number]
 
-/** The subjects of actions. An action begins with its subject and a dot. */
+/** The subjects of actions. The name of an action begins with its subject and a dot. */
 export const auditThings = [
   'workspace',
   'member',
@@ -32,7 +32,7 @@ export const auditThings = [
 ] as const
 export type AuditThing = (typeof auditThings)[number]
 
-/** Records that somebody exports a file of a program. Call it before sending the file. */
+/** Records that somebody exports a file of a program. Call this before the file is sent. */
 export async function noteExport(db: Database, userId: string, programId: number, file: string): Promise<void> {
   await db.actingAs(userId).query(
     call('write_program_audit', {
@@ -44,7 +44,7 @@ export async function noteExport(db: Database, userId: string, programId: number
   )
 }
 
-/** Records that somebody exports a file of a workspace. Call it before sending the file. */
+/** Records that somebody exports a file of a workspace. Call this before the file is sent. */
 export async function noteWorkspaceExport(
   db: Database,
   userId: string,
@@ -133,7 +133,9 @@ export function auditEntriesStatement(workspaceId: string, { thing, userId, of, 
   return partOf(query, sql.ref<number>('a.id'), part)
 }
 
-/** Deletes entries at the end of their retention period: two years, or ten for money. The log does not allow the deletion of newer entries. */
+/**
+ * Deletes entries at the end of their retention period: two years, or ten for money. The log doesn't allow anybody to delete newer entries.
+ */
 export async function deleteOldAuditEntries(db: Database, limit: number): Promise<number> {
   const old = kysely
     .selectFrom('audit_log')

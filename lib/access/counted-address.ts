@@ -1,7 +1,7 @@
 /**
- * Returns the key under which every limit counts a visitor's address: a whole IPv4 address, or an IPv6 /64 because one visitor controls all
- * of it. It is never stored beyond the limit's window. Undefined for calls that come from the local stack's own machine, because all its
- * visitors share that address.
+ * Returns the key under which every limit counts a visitor's address. It is a whole IPv4 address, or an IPv6 /64, because one visitor
+ * controls all of it. The key is never stored longer than the limit's window. Returns undefined for calls from the local stack's own
+ * machine, because all its visitors share that address.
  */
 export function countedAddress(address: string | null): string | undefined {
   const counted = readAddress(address)
@@ -15,7 +15,7 @@ export function countedNetwork(address: string | null): string | undefined {
   return counted?.replace(/\.\d+$/, '.0/24')
 }
 
-/** Returns an IPv4 address, or the groups of an IPv6 address. Undefined for calls that come from the local stack's own machine. */
+/** Returns an IPv4 address, or the groups of an IPv6 address. Returns undefined for calls from the local stack's own machine. */
 function readAddress(address: string | null): string | string[] | undefined {
   if (!address || address === '127.0.0.1' || address === '::1') return undefined
   if (!address.includes(':')) return address

@@ -7,7 +7,7 @@ import { keptSince } from '../retention.ts'
 export async function deleteExpired(db: Database): Promise<void> {
   await db.batch([
     kysely.deleteFrom('erased_payees').where('erased_at', '<', sql<Date>`now() - money_kept()`),
-    // The rest of a document stays, because document numbers must have no gaps.
+    // The rest of a document is kept, because document numbers must not have gaps.
     kysely
       .updateTable('documents as d')
       .set({ payee: '{}' })

@@ -25,9 +25,9 @@ export async function readConfirmation(env: SessionEnv, token: string) {
 }
 
 /**
- * Confirms a person's address, or changes it, with the token of the mailed link. The person must be signed in, because the owner of the mailbox may
- * not be the owner of the account. Throws `forbidden` if the link is too old, forged or for another account, and `conflict` if another account has
- * taken the address since.
+ * Confirms a person's address, or changes it, with the token of the mailed link. The person must be signed in, because the owner of the
+ * mailbox may not be the owner of the account. Throws `forbidden` if the link is too old, forged or for another account, and `conflict` if
+ * another account has taken the address since then.
  */
 export async function confirmEmail(db: Database, env: SessionEnv, token: string, userId: string): Promise<void> {
   const claims = await readConfirmation(env, token)
@@ -39,7 +39,7 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
         .where('id', '=', userId)
         .where('email', '=', claims?.email ?? '')
         .returning('id'),
-      // Links in earlier mails to the old address must no longer be able to set a password.
+      // Links in earlier mails to the old address must no longer allow anybody to set a password.
       kysely
         .deleteFrom('verifications')
         .where('value', '=', userId)
@@ -54,8 +54,8 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
 /**
  * Mails a link to the new address that changes a person's address, and notifies the old address. An unconfirmed old address gets no mail,
  * because its owner may be a stranger and the mail contains typed text. The response doesn't show whether the new address has an account.
- * Only the mail to that address does. Throws `rate_limited` after five requests in a day, or if the network of `visitorAddress` has caused
- * too many mails.
+ * Only the mail to that address reveals it. Throws `rate_limited` after five requests in a day, or if the network of `visitorAddress` has
+ * caused too many mails.
  */
 export async function askEmailChange(
   db: Database,
@@ -64,7 +64,7 @@ export async function askEmailChange(
   newEmail: string,
   visitorAddress: string | null,
 ): Promise<void> {
-  // Counts under two keys, so that strangers who request an address cannot prevent its owner from using it.
+  // The requests are counted under two keys, so that strangers who request an address can't prevent its owner from using it.
   const keys = [`change of ${mailboxOf(user.email)}`, `change to ${mailboxOf(newEmail)}`]
   if (!(await mayMailToday(db, keys, mailBounds.change.perRecipient))) throw new ApiError('rate_limited', tooManyMails)
   if (!(await mayMailUnconfirmed(db, visitorAddress))) throw new ApiError('rate_limited', tooManyMailsOfNetwork)

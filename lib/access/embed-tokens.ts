@@ -19,8 +19,8 @@ const sign = ({ AUTH_SECRET }: EmbedEnv, content: string) =>
   `svc_embed_${content}_${base64Url(hmac(`embed:${AUTH_SECRET}`, content))}`
 
 /**
- * Creates a token that lets the embedded portal show one partner for 15 minutes. It consists of the ids, the expiry and a MAC, and is not
- * stored. Each use also checks the origin of the surrounding page against the program's current list.
+ * Creates a token that lets the embedded portal show one partner for 15 minutes. The token consists of the ids, the expiry and a MAC, and
+ * is not stored. Each use also checks the origin of the surrounding page against the program's current list.
  */
 export function createEmbedToken(
   env: EmbedEnv,

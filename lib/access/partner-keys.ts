@@ -31,7 +31,10 @@ export async function listPartnerKeys(db: Database, of: PartnerPerson): Promise<
   return await db.query(keysOf(of).orderBy('id', 'desc'))
 }
 
-/** Creates a key and returns it. It is not stored and cannot be shown again. Throws `conflict` if the partnership ended or has too many keys. */
+/**
+ * Creates a key and returns it. The key isn't stored and can't be shown again. Throws `conflict` if the partnership ended or has too many
+ * keys.
+ */
 export async function createPartnerKey(db: Database, of: PartnerPerson): Promise<string> {
   const { key, keyHash, hint } = await generateApiKey('partner')
   const partner = kysely
@@ -40,7 +43,7 @@ export async function createPartnerKey(db: Database, of: PartnerPerson): Promise
     .where('p.user_id', '=', of.userId)
     .where('p.ended_at', 'is', null)
   const [, added] = await db.batch([
-    // Wait for concurrent creations, so that the limit counts them.
+    // This waits for concurrent creations, so that they count toward the limit.
     partner.select('p.id').forNoKeyUpdate(),
     kysely
       .insertInto('partner_keys')

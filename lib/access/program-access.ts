@@ -9,19 +9,19 @@ import { readSessionToken, type SessionEnv } from './sessions.ts'
 export interface Access {
   user: { id: string; name: string; email: string }
   program: { id: number; workspaceId: string; name: string; currency: string; createdAt: Date } | undefined
-  /** The role of an active member in the workspace, and the role granted on this program. Empty for other people. */
+  /** The role of an active member in the workspace, and the role granted on this program. Empty for everybody else. */
   roles: Role[]
-  /** True if the workspace requires two-factor codes and the person has none. They have no roles until they set them up. */
+  /** True if the workspace requires two-factor codes and the person has none. The person has no roles until they set up the codes. */
   isLocked: boolean
   /** True if the operator blocks the program. */
   isBlocked: boolean
 }
 
 /**
- * Finds the signed-in person and their roles on a program, and runs `statements` in the same database request. Return their results only after
+ * Finds the signed-in person and their roles on a program, and runs `statements` in the same database request. Use their results only after
  * `requireAction`. Throws `unauthorized` without a valid session. A token without a valid signature never reaches the database. If the
- * program id in the request is invalid, pass undefined as `programId` and refuse the request afterwards. Only signed-in callers then learn
- * the rules for ids.
+ * program id in the request is invalid, pass undefined as `programId` and refuse the request afterwards. That way, only signed-in callers
+ * learn the rules for ids.
  */
 export async function findAccess<Row = never>(
   db: Database,

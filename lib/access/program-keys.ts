@@ -6,7 +6,7 @@ import { generateApiKey, type KeyScope } from './api-keys.ts'
 /** A stored key. `hint` contains its last four characters. `last_used_at` is rounded to the hour. */
 export type StoredApiKey = InferResult<ReturnType<typeof apiKeysStatement>>[number]
 
-/** Creates an API key for a program and returns it. It is not stored and cannot be shown again. Without `days` it never expires. */
+/** Creates an API key for a program and returns it. The key isn't stored and can't be shown again. Without `days`, it never expires. */
 export async function createApiKey(
   db: Database,
   programId: number,
@@ -31,7 +31,7 @@ export async function createApiKey(
   return key
 }
 
-/** Lists a program's keys, newest first, revoked ones last. */
+/** Lists a program's keys, newest first, and revoked keys last. */
 export async function listApiKeys(db: Database, programId: number): Promise<StoredApiKey[]> {
   return await db.query(apiKeysStatement(programId))
 }
@@ -51,7 +51,7 @@ export function apiKeysStatement(programId: number) {
 /** The number of days for which the previous proxy key stays valid after a rotation. */
 export const proxyRotationDays = 7
 
-/** Gives a program a new proxy key. The current key stays valid for the number of days above. An older key expires at once. */
+/** Gives a program a new proxy key. The current key stays valid for `proxyRotationDays`. An older key expires at once. */
 export async function rotateProxyKey(db: Database, programId: number): Promise<void> {
   await db.query(
     kysely

@@ -23,7 +23,7 @@ export function readProxyKeyName(name: string): { programId: number; keyNumber: 
 }
 
 /**
- * Returns a key with which a program's own-domain proxy signs visitor data: `svc_proxy_<name>_<43 characters>`. It is derived from the
+ * Returns a key with which a program's own-domain proxy signs visitor data: `svc_proxy_<name>_<43 characters>`. The key is derived from the
  * secret and its name, so checking a signature doesn't need a database query. Each rotation (lib/access/program-keys.ts) raises the number.
  */
 export async function proxyKey({ PROXY_SECRET }: ProxyEnv, programId: number, keyNumber = 0): Promise<string> {

@@ -1,4 +1,4 @@
-/** Crockford's base 32. After `readRecoveryCode`, no two characters look alike. */
+/** Crockford's base 32. `readRecoveryCode` unifies the characters that look alike. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz'
 
 /** Generates ten recovery codes of 50 random bits each, such as `x7k2m-9qd4t`. */

@@ -35,9 +35,9 @@ const ownership = ['owner:manage', 'audit:list', 'own-account:connect'] as const
 export type Action = (typeof overview | typeof analysis | typeof payment | typeof management | typeof ownership)[number]
 
 /**
- * The actions of each role: the single access policy. `billing` pays partners and does not see visitors. `guest` sees only programs that were
- * opened to them. Only roles that pay partners see payout addresses and partners' e-mail addresses. Only owners manage owners, read the audit
- * log, and connect the deployment's own Stripe account.
+ * The actions of each role. This table is the only access policy. `billing` pays partners and does not see visitors. `guest` sees only
+ * programs that were opened to them. Only roles that pay partners see payout addresses and partners' e-mail addresses. Only owners manage
+ * owners, read the audit log, and connect the deployment's own Stripe account.
  */
 export const roleActions: Readonly<Record<Role, readonly Action[]>> = {
   owner: [...overview, ...analysis, ...payment, ...management, ...ownership],

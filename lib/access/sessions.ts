@@ -23,13 +23,13 @@ function signingKey(secret: string): Promise<CryptoKey> {
   return imported.key
 }
 
-/** Returns `<token>.<HMAC-SHA-256 of it, base64>`, the form of a session token in better-auth's cookie. */
+/** Returns `<token>.<HMAC-SHA-256 of the token, base64>`, the format of a session token in better-auth's cookie. */
 export async function signToken(token: string, secret: string): Promise<string> {
   const signature = await crypto.subtle.sign('HMAC', await signingKey(secret), encoder.encode(token))
   return `${token}.${btoa(String.fromCharCode(...new Uint8Array(signature)))}`
 }
 
-/** Returns the token that `signToken` signed, or undefined if the signature is not ours. */
+/** Returns the token that `signToken` signed, or undefined if the signature isn't valid. */
 async function verifyToken(signed: string, secret: string): Promise<string | undefined> {
   const [token, signature, ...rest] = decode(signed).split('.')
   if (!token || !signature || rest.length > 0) return undefined

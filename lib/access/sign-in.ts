@@ -80,16 +80,17 @@ export const signUpUnmailed = {
 }
 export const tooManyAttempts = 'Too many attempts. Wait 15 minutes, then try again.'
 
-/** A call with its environment and the work that continues after its response. */
+/** The environment of a call, and the work that continues after the response. */
 interface AuthContext {
   env: AuthEnv
   executionCtx: { waitUntil(work: Promise<unknown>): void }
 }
 
 /**
- * Opens better-auth for one call over the service's own tables: users and their sessions. It runs single statements only, because the HTTP
+ * Opens better-auth for one call over the service's own tables: users and their sessions. It only runs single statements, because the HTTP
  * driver has no interactive transactions. lib/programs/members.ts handles the members of workspaces. There, each change must be one atomic
- * statement (a workspace never loses its last owner), and removed members stay in the table. `next` is the page after a password reset.
+ * statement, so that a workspace never loses its last owner, and removed members stay in the table. `next` is the page after a password
+ * reset.
  */
 export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true, next = '/' } = {}) {
   const db = openDatabase(env)
@@ -112,22 +113,22 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       type: 'postgres',
       transaction: false,
     }),
-    // Throw unexpected errors, so that they get the usual error response. better-auth would log them together with the values that they
-    // quote.
+    // Unexpected errors are thrown, so that they get the usual error response. better-auth would log them, including the values that
+    // they quote.
     onAPIError: { errorURL: `${env.BASE_URL}/sign-in`, throw: true },
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: {
       enabled: true,
-      // The API's response must not reveal whether the address already has an account. The page signs in separately.
+      // The API's response must not reveal whether the address already has an account. The page signs the person in separately.
       autoSignIn: false,
       minPasswordLength: 10,
       maxPasswordLength: 128,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 60 * 60,
-      // The value of a reset token is the user's id. Other verifications contain no such id. The mailed link proves the address. If the
-      // address was not proven before, a stranger may have created the account. So the reset removes the old password and all other ways to
-      // sign in.
+      // The value of a reset token is the user's id. Other verifications don't contain an id. A mailed link proves that the person owns the
+      // address. If that wasn't proven before, a stranger may have created the account. So the reset removes the old password and all other
+      // ways to sign in.
       onPasswordReset: async ({ user }) => {
         const unproven = kysely
           .selectFrom('users')
@@ -192,10 +193,10 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         google: { clientId: env.GOOGLE_CLIENT_ID, clientSecret: env.GOOGLE_CLIENT_SECRET ?? '' },
       }),
     },
-    // The order matters. Until the code is entered, the token that `bearer` returns belongs to no session.
+    // The order of the plugins matters. Until the code is entered, the token from `bearer` doesn't belong to any session.
     plugins: [secondFactor(), bearer({ requireSignature: true })],
     hooks: {
-      // Return refusals. If they were thrown, server-side callers would get exceptions.
+      // Refusals are returned. If they were thrown, callers on the server would get exceptions.
       before: createAuthMiddleware(async (ctx) => {
         const name: unknown = ctx.body?.name
         if (name !== undefined && !(typeof name === 'string' && isName(name)))
@@ -233,7 +234,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
         }
         mayMail =
           !account || (await mayMailToday(db, [`${kind} of ${mailboxOf(account)}`], mailBounds[kind].perRecipient))
-        // A reset only goes to an existing account.
+        // A reset mail is only sent to existing accounts.
         const isOfNetwork =
           kind === 'reset' || (await mayMailUnconfirmed(db, ctx.headers?.get('cf-connecting-ip') ?? null))
         mayMail &&= isOfNetwork
@@ -258,8 +259,8 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           const { user, session } = context.newSession ?? context.session
           await endOtherAccess(db, user.id, session.token)
         }
-        // Each code works for one sign-in, so that somebody who watched it being typed cannot reuse it. Codes that set up two-factor
-        // sign-in are exempt, because they come with a session.
+        // Each code works for one sign-in, so that people who see somebody type it can't reuse it. Codes that set up two-factor
+        // sign-in are exempt, because the person is already signed in.
         if (path !== '/two-factor/verify-totp' || !context.newSession || context.session) return undefined
         const { user, session } = context.newSession
         const used = `code ${body?.code} of ${user.id}`
@@ -278,7 +279,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       disableOriginCheck: false,
       disableCSRFCheck: false,
       ipAddress: { disableIpTracking: true },
-      // Send the reset mail after the response, so that the response time does not reveal whether the account exists.
+      // The reset mail is sent after the response, so that the response time doesn't reveal whether the account exists.
       backgroundTasks: { handler: (work) => executionCtx.waitUntil(work) },
     },
     rateLimit: { enabled: false },
@@ -312,7 +313,7 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       },
       user: {
         create: {
-          // The name from a provider may not be valid here. In that case, use the address.
+          // The name from a provider may be invalid here. In that case, the address becomes the name.
           before: async (user) => ({
             data: { ...user, name: isName(user.name) ? user.name : user.email.slice(0, 80) },
           }),
@@ -354,13 +355,13 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
 }
 
 /**
- * Two-factor codes of an app (TOTP) and recovery codes, required after every way to sign in. Ten wrong codes in a row lock the account's codes for
- * a quarter of an hour.
+ * Two-factor codes from an app (TOTP) and recovery codes. They are required no matter how somebody signs in. Ten wrong codes in a row lock
+ * the account's codes for a quarter of an hour.
  */
 function secondFactor() {
   const plugin = twoFactor({
     issuer: 'Partner Tracking',
-    // Don't support trusted devices: the session list would not show them, and signing out everywhere would not revoke them.
+    // Trusted devices aren't supported, because the session list wouldn't show them, and signing out everywhere wouldn't revoke them.
     trustDeviceMaxAge: 0,
     backupCodeOptions: { customBackupCodesGenerate: newRecoveryCodes },
     schema: {

@@ -17,8 +17,8 @@ const verified = z.object({ success: z.boolean() })
 const longestResponse = 2048
 
 /**
- * Checks a challenge response with Cloudflare, which accepts each `response` once and for five minutes. Returns true if the deployment has
- * no keys. Throws `unavailable` if Cloudflare does not respond.
+ * Checks the response to a challenge with Cloudflare, which accepts each `response` only once, and only for five minutes. Returns true if
+ * the deployment has no keys. Throws `unavailable` if Cloudflare does not respond.
  */
 export async function passesChallenge(env: TurnstileEnv, response: string, address: string | null): Promise<boolean> {
   const { TURNSTILE_SITE_KEY, TURNSTILE_SECRET_KEY: secret } = env

@@ -10,7 +10,7 @@ import { readSessionToken, type SessionEnv } from './sessions.ts'
 /** The person who is signed in on a page. Names and roles are current. */
 export interface Viewer {
   user: { id: string; name: string; email: string; emailVerified: boolean; twoFactor: boolean }
-  /** The session that the request came with. */
+  /** The session of the request. */
   sessionId: string
   /**
    * Set if the person accepted a program's invitation: their partner name and payout address (null until they enter them), and the number
@@ -27,10 +27,10 @@ export interface Viewer {
     closed: { name: string; hasEnded: boolean }[]
     brand: Brand | null
   } | null
-  /** The number of open program invitations to their verified address, up to 100. */
+  /** The number of open program invitations to the person's verified address, up to 100. */
   invitations: number
   workspaces: ViewerWorkspace[]
-  /** The workspaces that require two-factor codes, if this person has none. They stay hidden until the person sets up codes. */
+  /** The workspaces that require two-factor codes, if this person has none. These workspaces stay hidden until the person sets up codes. */
   locked: { id: string; name: string; programIds: number[] }[]
   programs: ViewerProgram[]
 }
@@ -200,7 +200,7 @@ function programsOf(userId: Expression<string>) {
     .orderBy('p.id')
 }
 
-/** Counts the notifications `n` for this audience that the user has not read. */
+/** Counts the notifications `n` for this audience that the user hasn't read. */
 function unreadBy(userId: Expression<string>, audience: 'partner' | 'advertiser') {
   return kysely
     .selectFrom('notifications as n')

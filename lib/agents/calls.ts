@@ -17,7 +17,7 @@ interface Caller {
 
 export type ToolAnswer = Record<string, unknown>
 
-/** The unchanged refusal from an endpoint that a tool called. */
+/** The refusal of an endpoint that a tool called, passed on unchanged. */
 export class EndpointRefusal extends Error {
   readonly answer: ToolAnswer
   constructor(answer: ToolAnswer) {

@@ -12,7 +12,7 @@ async function sign(secret: string, text: string): Promise<string> {
 
 /**
  * Returns the token that confirms this call within 15 minutes: its expiry in Unix seconds and a MAC. The caller's API key is the key of the
- * MAC. So nothing is stored, and a plan for one key confirms nothing for another key.
+ * MAC. So nothing has to be stored, and a plan for one key can't confirm a call with another key.
  */
 export async function confirmationOf(
   secret: string,
@@ -23,7 +23,7 @@ export async function confirmationOf(
   return `${expiresAt}.${await sign(secret, `${expiresAt} ${tool} ${canonicalJson(args)}`)}`
 }
 
-/** Checks the token of a plan: `expired` after 15 minutes, `different` if it belongs to other arguments. */
+/** Checks the token of a plan. Returns `expired` after 15 minutes, and `different` if the token belongs to other arguments. */
 export async function checkConfirmation(
   secret: string,
   tool: string,
@@ -32,7 +32,7 @@ export async function checkConfirmation(
 ): Promise<'valid' | 'expired' | 'different'> {
   const [, expiresAt] = /^(\d{1,12})\.[0-9a-f]{64}$/.exec(confirmation) ?? []
   if (expiresAt === undefined) return 'different'
-  // A comparison in constant time would protect nothing, because the caller knows the key.
+  // A comparison in constant time isn't needed, because the caller knows the key.
   if ((await confirmationOf(secret, tool, args, Number(expiresAt))) !== confirmation) return 'different'
   return Number(expiresAt) < Date.now() / 1000 ? 'expired' : 'valid'
 }

@@ -3,7 +3,7 @@ import type { AgentTool } from './tools.ts'
 
 export type Arguments = Record<string, unknown>
 
-/** Serializes a value with sorted keys, so that a repeat with arguments in another order is the same request. */
+/** Serializes a value with sorted keys, so that the same arguments in another order are the same request. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'

@@ -5,8 +5,9 @@ import type { Operation } from '../api/operation.ts'
 import { operations } from '../api/operations.ts'
 
 /**
- * The functions that agents can call: the first segment of their paths below `/api/v1/`, with the name of the service binding. Payouts,
- * imports, webhook secrets and tracking calls have no tools: an agent must not move money or credentials or invent sales.
+ * The functions that agents can call: the first segment of their paths below `/api/v1/`, with the name of the service binding. There
+ * are no tools for payouts, imports, webhook secrets and tracking calls, because an agent must not move money or credentials, or invent
+ * sales.
  */
 const bindings = {
   partners: 'PARTNERS',
@@ -57,7 +58,7 @@ const tools: ReadonlyMap<string, AgentTool> = new Map(
     const { id, method, scope } = operation
     const binding = bindingOf(operation)
     if (!scope || !binding) return []
-    // A preview computes figures without changing anything.
+    // Previews compute figures without changing anything.
     const isRead = method === 'get' || id === 'previewRules'
     const name = toolName(id)
     return [[name, { name, operation, scope, isRead, binding }] as const]

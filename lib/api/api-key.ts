@@ -41,7 +41,7 @@ export async function readApiKey(
 /** Reads the key in a function that accepts only calls with a key. */
 export const readKey = createMiddleware<Keyed>((c, next) => readApiKey(c, c.env.RATE_LIMIT, next))
 
-/** Refuses an unknown or revoked key. Used for requests with invalid input, because they never reach the call's own statement. */
+/** Refuses an unknown or revoked key. This is for requests with invalid input, because they never reach the call's own statement. */
 export function checkKey(call: Refusal['call']) {
   return async (c: Context<Keyed>, reason: unknown): Promise<void> => {
     await checkKeyOfRefused(openDatabase(c.env), c.get('keyHash'), { call, reason })

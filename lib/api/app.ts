@@ -19,7 +19,7 @@ interface AppTypes<Bindings extends object> {
     /** The id of the deployed version. */
     VERSION?: string
   }
-  /** `failure` describes an unexpected error for the log. */
+  /** Describes an unexpected error for the log. */
   Variables: { requestId: string; failure?: Record<string, unknown> }
 }
 
@@ -70,8 +70,8 @@ const refusals = new Map<string, { route: string; status: number; refusals: numb
 let refusalMinute = 0
 
 /**
- * Counts a refusal and returns whether it gets its own line. The first refusal in a new minute logs the counts of the previous minute. Each
- * route and status with more refusals than samples gets a line.
+ * Counts a refusal and returns whether it gets its own line. The first refusal in a new minute logs the counts of the previous minute, with
+ * one line for each route and status that had more refusals than log lines.
  */
 function countRefusal(route: string, status: number): boolean {
   const minute = Math.floor(Date.now() / 60_000)
@@ -89,7 +89,7 @@ function countRefusal(route: string, status: number): boolean {
   return counted.refusals <= sampledRefusals
 }
 
-/** Turns a thrown error into a response. An unexpected error shows only the request's id, not its cause. */
+/** Turns a thrown error into a response. The response to an unexpected error contains only the request's id, not the cause. */
 export function asApiError(error: unknown, c: Context): ApiError {
   if (error instanceof ApiError) return error
   const requestId = String(c.get('requestId'))
@@ -106,7 +106,7 @@ export function asApiError(error: unknown, c: Context): ApiError {
   return new ApiError('internal_error', `Something went wrong on our side. Send support this request id: ${requestId}.`)
 }
 
-/** Describes an error for the log: its name, code and constraint. Its message can quote a row, so it is not logged. */
+/** Describes an error for the log: its name, code and constraint. The message can quote a row, so it isn't logged. */
 function describe(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { name: typeof error }
   const { name, stack } = error
@@ -124,7 +124,7 @@ export function onlyMethods(...methods: string[]) {
   }
 }
 
-/** Refuses a larger body. Checks its Content-Length if it has one, and otherwise counts the bytes of the stream. */
+/** Refuses bodies above this size. Checks Content-Length if there is one, and otherwise counts the bytes of the stream. */
 export function limitBodyTo(maxBytes: number): MiddlewareHandler {
   const refuseBody = () => {
     const size = maxBytes < 2 ** 20 ? `${maxBytes / 2 ** 10} KiB` : `${maxBytes / 2 ** 20} MiB`
@@ -134,7 +134,7 @@ export function limitBodyTo(maxBytes: number): MiddlewareHandler {
   return async (c, next) => {
     const { headers } = c.req.raw
     const declaredBytes = headers.get('content-length')
-    // Don't read the body here, because this would create a stream that most requests don't need.
+    // The body isn't read here, because that would create a stream that most requests don't need.
     if (declaredBytes === null || headers.has('transfer-encoding')) return await countBody(c, next)
     if (Number(declaredBytes) > maxBytes) refuseBody()
     return await next()
@@ -150,7 +150,7 @@ const preflight = cors({ allowMethods: ['POST'], allowHeaders: ['Content-Type'],
 /** Handles preflights and lets any origin read the response, without cookies. For routes that a visitor's browser calls. */
 export const publicCors: MiddlewareHandler = async (c, next) => {
   if (c.req.method === 'OPTIONS') return await preflight(c, next)
-  // Set the headers on the finished response. If they are set earlier, Hono creates a response and then copies it.
+  // The headers are set on the finished response. If they were set earlier, Hono would create a response and then copy it.
   await next()
   c.res.headers.set('Access-Control-Allow-Origin', '*')
   c.res.headers.set('Access-Control-Expose-Headers', exposeHeaders.join(','))

@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
 
 /**
- * An ISO 8601 date or date and time, in UTC unless it has an offset. A date as an upper bound means its last
- * millisecond, so the range includes that day.
+ * An ISO 8601 date or date and time, in UTC unless it has an offset. A date as an upper bound means the last
+ * millisecond of that day, so the range includes the day.
  */
 function isoBound(timeOfDay: 'T00:00:00.000Z' | 'T23:59:59.999Z') {
   const minutes = z.iso.datetime({ offset: true, precision: -1 })
@@ -41,7 +41,7 @@ export const notTooLong = z.refine<DateRange>(
   { path: ['dateTo'], error: `must be at most ${maxRangeDays} days after dateFrom` },
 )
 
-/** The schema of a bound in the reference. The query sends it as text. */
+/** The schema of a bound in the reference. In a query, a bound is text. */
 export const dateParameter = { values: { type: 'string', format: 'date-time' } }
 
 /** The range of a list in the program API. */

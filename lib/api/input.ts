@@ -5,7 +5,7 @@ import { ApiError, type ErrorDetail } from '../errors.ts'
 import { maxBodyBytes } from './app.ts'
 
 const maxBodyDepth = 8
-/** A body of 64 KiB has fewer values. */
+/** A body of 64 KiB contains fewer values than this. */
 const maxBodyValues = 50_000
 const maxDetails = 20
 
@@ -17,9 +17,9 @@ interface Accepted<T extends Target, Schema extends z.ZodMiniType> {
 }
 
 /**
- * Validates a request's body, query or path with `schema`, for `c.req.valid(target)`. It refuses a body that is not declared as JSON or
- * does not parse, and lists each invalid field. `refuse` runs before that response. It can refuse the caller first, because the caller is
- * checked before the input. It can also return its own response. `textFromBrowsers` also accepts JSON as `text/plain` from callers without
+ * Validates a request's body, query or path with `schema`, for `c.req.valid(target)`. Refuses bodies that aren't declared as JSON or can't
+ * be parsed, and lists each invalid field. `refuse` runs before that response. It can refuse the caller first, because callers are checked
+ * before their input. It can also return a response of its own. `textFromBrowsers` also accepts JSON as `text/plain` from callers without
  * a key.
  */
 export function accept<T extends Target, Schema extends z.ZodMiniType, E extends Env>(
@@ -55,10 +55,10 @@ export function accept<T extends Target, Schema extends z.ZodMiniType, E extends
   }
 }
 
-/** A handler's error is not an input error, so the handler runs after the validator, not inside it. */
+/** The handler runs after the validator and not inside it, because a handler's error is not an input error. */
 const nothing = () => Promise.resolve()
 
-/** Reads the body first: the validator ignores a body of another type and reports a truncated body as invalid JSON. */
+/** The body is read first, because the validator ignores bodies of other types and reports truncated bodies as invalid JSON. */
 async function checkJson(c: Context): Promise<void> {
   if (!/^application\/json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
     throw new ApiError('unsupported_media_type', 'Send the body with the header Content-Type: application/json.')
@@ -66,7 +66,10 @@ async function checkJson(c: Context): Promise<void> {
   await readText(c)
 }
 
-/** Reads the text of a JSON body. Refuses too many values before the parser creates them: millions would block the process for seconds. */
+/**
+ * Reads the text of a JSON body. Refuses too many values before the parser creates them, because millions of values would block the process
+ * for seconds.
+ */
 async function readText(c: Context): Promise<string> {
   const text = await c.req.text()
   if (text.length > maxBodyBytes && hasTooManyValues(text)) {
@@ -77,7 +80,7 @@ async function readText(c: Context): Promise<string> {
 
 /**
  * Returns whether a JSON text has more values than a body can have. It counts the characters that begin or separate values outside strings.
- * Reads character codes, because this is several times as fast as reading characters.
+ * It reads character codes, because that is several times as fast as reading characters.
  */
 function hasTooManyValues(text: string): boolean {
   const [quote, backslash, ...separators] = Array.from('"\\,[{', (character) => character.charCodeAt(0))
@@ -176,7 +179,7 @@ function ruleOf(issue: z.core.$ZodRawIssue): string {
 
 const unitOf = (origin: string) => (origin === 'string' ? ' characters long' : '')
 
-/** Reads the text fields of a form post, the last one for each name. Ignores files. */
+/** Reads the text fields of a form post, and only the last field for each name. Ignores files. */
 export function textsOf(sent: unknown): Record<string, string> {
   const texts = Object.entries(sent ?? {}).flatMap(([name, value]: [string, unknown]) => {
     const text: unknown = Array.isArray(value) ? value.at(-1) : value
@@ -192,8 +195,8 @@ const storable = (text: string) => text.replaceAll(/\0|\p{Surrogate}/gu, '')
 export const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /**
- * Finds values anywhere in the input that no schema checks: text with NUL or lone surrogates (also in keys), numbers
- * that the JSON parser rounded, and nesting deeper than eight levels.
+ * Finds invalid values that no schema checks, anywhere in the input. These are text with NUL or lone surrogates
+ * (also in keys), numbers that the JSON parser rounded, and more than eight levels of nesting.
  */
 function unstorable(value: unknown, field = '', depth = 0): ErrorDetail[] {
   if (typeof value === 'string') {

@@ -16,7 +16,7 @@ export function numberIn(minimum: number, maximum: number) {
 
 export const idIn = () => numberIn(1, Number.MAX_SAFE_INTEGER)
 
-/** Text in a query. Its limit is the longest value that it can match, an e-mail address. */
+/** Text in a query. Its length is limited to that of the longest value that it can match, which is an e-mail address. */
 export const filterText = () => z.optional(z.string().check(z.maxLength(320)))
 
 /** A word in a query that must be one of several allowed words. */
@@ -64,14 +64,14 @@ export function listQuery<Filters extends z.core.$ZodLooseShape>(filters: Filter
   })
 }
 
-/** Converts such a query to the options of the list functions. These read one extra row to find out whether there is another page. */
+/** Converts such a query to the options of the list functions, which read one extra row to find out whether there is another page. */
 export function pageOf<Query extends { limit: number; cursor?: number | undefined; to?: Date | undefined }>({
   limit,
   cursor,
   to,
   ...filters
 }: Query) {
-  // Lists exclude the end of a range, and times have microseconds, so the end is one millisecond later.
+  // The lists exclude the end of a range, and stored times have microseconds, so the end is one millisecond later.
   return { ...filters, limit: limit + 1, before: cursor, to: to && new Date(to.getTime() + 1) }
 }
 

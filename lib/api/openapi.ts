@@ -166,8 +166,8 @@ function parametersOf(operation: Operation): Json[] {
 }
 
 /**
- * Builds one schema of everything that an operation accepts: path, query and body. An MCP tool takes all of them as arguments, because no
- * name occurs twice.
+ * Builds one schema for everything that an operation accepts: path, query and body. An MCP tool takes all of them as arguments, because
+ * the names don't overlap.
  */
 export function inputSchema({ body: sent, parameters = [] }: Operation) {
   const allParameters = describedParameters({ parameters })
@@ -199,7 +199,7 @@ function errorExample(code: ErrorCode): Json {
   return { type: `urn:svc:error:${code}`, title, status, detail: `${title}.`, ...envelope }
 }
 
-/** The examples of error codes for operations without their own example. */
+/** The examples of error codes, for operations without their own examples. */
 function errorExamples(): Json {
   const codes = operations.flatMap((operation) =>
     errorsOf(operation).filter((code) => !operation.examples.some(({ name }) => name === code)),
@@ -209,7 +209,7 @@ function errorExamples(): Json {
   )
 }
 
-/** Groups the error codes of one status by the content type of their envelope. Prefers the operation's own examples. */
+/** Groups the error codes of one status by the content type of their envelope. Uses the operation's own examples if there are any. */
 function errorContent(codes: ErrorCode[], operation: Operation): Json {
   const contentOf = (ofThese: ErrorCode[], envelope: 'Error' | 'Problem') => {
     const replayed = operation.examples.filter(({ name }) => ofThese.some((code) => code === name))

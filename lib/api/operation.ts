@@ -21,19 +21,19 @@ export interface Operation {
   summary: string
   description: string
   /**
-   * The allowed callers: anybody, callers with the API key, such callers and browsers without it, partners with their own key, people with a
-   * dashboard session, or the payment processor.
+   * The allowed callers: anybody, callers with the API key, callers with the key and browsers without one, partners with their own key,
+   * people with a dashboard session, or the payment processor.
    */
   auth: 'none' | 'key' | 'partner key' | 'key or browser' | 'session' | 'signature'
-  /** The scope that the key needs. Only for the program API. */
+  /** The scope that the key must have. Only for the program API. */
   scope?: KeyScope
-  /** True if it accepts an Idempotency-Key. */
+  /** True if the operation accepts an Idempotency-Key. */
   idempotent?: true
   body?: { schema: z.ZodMiniType; fields: Record<string, string> }
   parameters?: {
     in: 'path' | 'query'
     schema: z.ZodMiniType
-    /** `values` replaces the schema if the schema parses text. */
+    /** `values` is used in place of the schema if the schema parses text. */
     fields: Record<string, { description: string; example?: string | number; values?: Record<string, unknown> }>
   }[]
   /** `fields` describes fields of the response, and `media` is its type if it is not JSON. */
@@ -43,7 +43,7 @@ export interface Operation {
   examples: Example[]
 }
 
-/** Describes each field of a body. The compiler refuses a missing one. */
+/** Describes each field of a body. It doesn't compile if one is missing. */
 export function body<Schema extends z.ZodMiniType<object>>(
   schema: Schema,
   fields: Record<keyof z.input<Schema>, string>,
@@ -51,7 +51,7 @@ export function body<Schema extends z.ZodMiniType<object>>(
   return { schema, fields }
 }
 
-/** Describes another spelling of a field. The reference shows it, the OpenAPI document does not. */
+/** Describes another spelling of a field. The reference shows it, but the OpenAPI document doesn't. */
 export const aliasOf = (field: string) => `The same as \`${field}\`.`
 export const isAlias = (description: string) => description.startsWith(aliasOf('').slice(0, -2))
 

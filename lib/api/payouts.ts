@@ -52,7 +52,7 @@ export const payoutDecision = z
     }
   })
 
-/** Reads the transfer or the reason from an accepted body. */
+/** Returns the transfer or the reason in an accepted body. */
 export function asDecision({ status, amount_cents, reference, paid_on, reason }: z.output<typeof payoutDecision>) {
   if (reason !== undefined && status !== 'paid') return { status, reason }
   if (amount_cents === undefined || reference === undefined || paid_on === undefined) throw new Error(needed)

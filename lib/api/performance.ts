@@ -31,7 +31,7 @@ const maxGroupHours = 20_000
 /** Returns the name of a time zone that the database uses, or undefined for anything else. */
 function zoneOf(name: string): string | undefined {
   try {
-    // An offset is not a time zone, because it has no daylight saving time.
+    // An offset isn't accepted as a time zone, because it has no daylight saving time.
     if (!/^[A-Za-z]/.test(name)) return undefined
     return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
   } catch {
@@ -108,7 +108,7 @@ function daysOf(query: Pick<Query, 'from' | 'to' | 'time_zone'>): number {
   return (Date.parse(to) - Date.parse(from)) / dayMs + 1
 }
 
-/** Turns the query into the options of lib/tracking/groupings.ts. */
+/** Converts the query to the options of lib/tracking/groupings.ts. */
 export function asGroupsQuery(query: Query): GroupsQuery {
   const metrics = query.metrics ?? defaultMetrics
   return {

@@ -12,7 +12,7 @@ import { limitText } from './rate-limits.ts'
 
 interface Keyed {
   Bindings: KeyedEnv
-  /** The audit log records the key as the actor of everything that `db` does. */
+  /** The audit log records the key as the actor of everything that is done with `db`. */
   Variables: {
     keyHash: string
     key: { keyId: number; programId: number; domain: string; scopes: readonly string[] }
@@ -64,7 +64,7 @@ const idempotencyKey = /^[\x21-\x7e]{1,255}$/
 
 /**
  * Runs a creation only once a day for each `Idempotency-Key`. Without the header, it runs once per request, so that `createOnce`
- * can repeat an attempt whose response was lost. Register it after the input's validation.
+ * can repeat an attempt if its response was lost. Register it after the input's validation.
  */
 export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId: string } }>(async (c, next) => {
   const sent = c.req.header('idempotency-key')
@@ -84,12 +84,12 @@ export const withIdempotency = createMiddleware<Keyed & { Variables: { requestId
   await next()
 })
 
-/** No further check is needed for invalid input, because the key was checked first. */
+/** Invalid input needs no further check of the key, because the key has already been checked. */
 export const known = () => Promise.resolve()
 
 const emptyObject = accept('json', z.strictObject({}), known)
 
-/** Accepts a call without fields: no body, or `{}`. Refuses anything else, because it would have no effect. */
+/** Accepts a call without fields: no body, or `{}`. Refuses anything else, because fields would have no effect. */
 export const withoutFields: MiddlewareHandler = async (c, next) => {
   const sent = await c.req.text().catch(() => undefined)
   return sent === '' ? await next() : await emptyObject(c, next)

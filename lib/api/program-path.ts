@@ -9,7 +9,7 @@ export const programPath = z.object({
   ),
 })
 
-/** Describes the path for the reference. */
+/** Describes the id in the path for the reference. */
 export const programParameter = () =>
   ({
     in: 'path',

@@ -26,7 +26,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
     PROXY_RATE_LIMIT: { id: 1011, perMinute: 60_000 },
   },
   'track-lead': {
-    // This limiter counts by key. The other limiters count calls from browsers, as in track-click.
+    // This limiter counts calls by key. The other limiters count calls from browsers, as in track-click.
     RATE_LIMIT: { id: 1002, perMinute: 60_000 },
     UNKNOWN_KEY_RATE_LIMIT: { id: 1038, perMinute: 600 },
     BROWSER_RATE_LIMIT: { id: 1003, perMinute: 300 },
@@ -35,7 +35,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
   },
   'track-sale': {
     RATE_LIMIT: { id: 1004, perMinute: 60_000 },
-    // Counts by address until a call with the key has succeeded.
+    // Counts calls by address until one with the key has succeeded.
     UNKNOWN_KEY_RATE_LIMIT: { id: 1039, perMinute: 600 },
   },
   'track-refund': {
@@ -75,7 +75,7 @@ export const rateLimits: Record<string, Record<string, { id: number; perMinute: 
 /** The value of RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
 export const limitText = `"default";q=${callsPerMinute};w=60`
 
-/** Refuses with 429 if the limit of `limiter` for `key` is used up. Calls without a key do not count. */
+/** Refuses the call with 429 if the limit of `limiter` for `key` is used up. Does nothing without a `key`. */
 export async function enforceRateLimit(limiter: RateLimit | undefined, key: string | undefined): Promise<void> {
   if (!limiter || key === undefined || (await limiter.limit({ key })).success) return
   throw rateLimited()
@@ -122,8 +122,8 @@ export function visitorNetwork(c: Context): string | undefined {
 
 /**
  * Counts a call without a key for the visitor's address in a program. Many people can share one address, so an address that floods one
- * program is not blocked in others. Callers choose the program freely, so `countCaller` also counts the address by itself. A refused body
- * has no program and counts only for the address.
+ * program is not blocked in others. Callers choose the program freely, so `countCaller` also counts the address by itself. If the body is
+ * refused, the program is unknown, and the call counts only for the address.
  */
 export async function countVisitor(c: Context, limiter: RateLimit | undefined, program?: string): Promise<void> {
   const address = visitorAddress(c)

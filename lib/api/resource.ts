@@ -25,7 +25,7 @@ export function resource(of: {
   item: z.ZodMiniType
   fields: Record<string, string>
   example: object
-  /** The id in the path of one item. Absent if the path has a single item. */
+  /** The id in the path of one item. Absent if the path is that of a single item. */
   inPath?: NonNullable<Operation['parameters']>[number]
 }) {
   const { path, name, plural, item, fields, example, inPath } = of

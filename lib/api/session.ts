@@ -10,13 +10,13 @@ export interface ReadEnv extends DatabaseEnv, SessionEnv {
   RATE_LIMIT?: RateLimit
 }
 
-/** Counts a read for its address. */
+/** Counts a read for the address that it comes from. */
 export const countReader = createMiddleware<{ Bindings: ReadEnv }>(async (c, next) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
   await next()
 })
 
-/** Refuses callers without a session. Used for requests with invalid input, so that strangers can't find out which input is valid. */
+/** Refuses callers without a session. This is for requests with invalid input, so that strangers can't find out which input is valid. */
 export async function checkSession(c: Context<{ Bindings: ReadEnv }>): Promise<void> {
   await findAccess(openDatabase(c.env), c.env, c.req.raw.headers, undefined)
 }

@@ -26,7 +26,7 @@ interface PeriodQuery {
   to?: Date | undefined
 }
 
-/** Returns the period of a query, which includes `to`: the last 30 days by default. */
+/** Returns the period of a query, including the day `to`. The default is the last 30 days. */
 export function periodOf({ from, to }: PeriodQuery): Period {
   const until = to === undefined ? new Date() : new Date(to.getTime() + 1)
   return { from: from ?? new Date(until.getTime() - defaultDays * dayMs), until }

@@ -21,7 +21,7 @@ export const leadRequest = z.object({
   email: text(320),
   session_id: text(255),
   page_url: url(),
-  /** For a browser lead: the program of the click, according to the page. */
+  /** For browser leads, this is the program of the click, according to the page. */
   program_id: programId(),
   additional_data: publicAdditionalData(),
 })

@@ -14,7 +14,7 @@ const knownFields = {
 
 /** Body of POST /api/v1/track/refund. */
 export const refundRequest = z.looseObject(knownFields).check(({ value, issues }) => {
-  // Refuse an amount in an unknown field. Without this check, the call would refund the whole sale.
+  // An amount in an unknown field is refused. Without this check, the call would refund the whole sale.
   const unknown = Object.keys(value).find((name) => /amount|cents/i.test(name) && !Object.hasOwn(knownFields, name))
   if (unknown === undefined) return
   const message = `must be sent instead of ${unknown.slice(0, 100)}`

@@ -1,4 +1,4 @@
-/** Checks the rows of each foreign key, because a database may have had its foreign keys disabled for some time. */
+/** Checks the rows of each foreign key, because the foreign keys of a database may have been disabled for some time. */
 export const foreignKeys = `
   select format('%s points at rows of %s that exist', c.conrelid::regclass, c.confrelid::regclass) as name,
     format(

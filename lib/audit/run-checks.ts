@@ -16,7 +16,7 @@ export interface Finding {
   expected: string | null
 }
 
-/** `Database` reads ids as numbers, and a plain connection as text. */
+/** `Database` returns ids as numbers, and a plain connection returns them as text. */
 interface FoundRow extends Omit<Finding, 'program_id'> {
   program_id: string | number
   total: number
@@ -31,7 +31,7 @@ export interface CheckResult {
   duration_ms: number
 }
 
-/** A query for a plain Postgres connection. The connection keeps the plan if the query has a name. */
+/** A query for a plain Postgres connection. If it has a name, the connection keeps its plan. */
 export interface AuditQuery {
   name?: string
   text: string
@@ -41,7 +41,7 @@ export interface AuditQuery {
 const findingsShown = 20
 
 /**
- * Forces hash joins in the written order, so that a check reads each side once. Without good statistics for tables that were just filled,
+ * Forces hash joins in the written order, so that a check reads each side once. Tables that were just filled have no good statistics, and
  * the planner would run nested loops for minutes. Gathering statistics would take as long as the audit. The settings apply to the
  * transaction.
  */

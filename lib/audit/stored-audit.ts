@@ -42,7 +42,7 @@ export function storeStatements(startedAt: Date, results: CheckResult[]): Statem
   }
   const found = results.flatMap(({ check: rule, findings }) => findings.map((finding) => ({ rule, ...finding })))
   return [
-    // Run this statement first. Its lock makes a concurrent audit wait and then delete these findings.
+    // This statement comes first. Its lock makes a concurrent audit wait and then delete these findings.
     kysely
       .insertInto('audits')
       .values(audit)

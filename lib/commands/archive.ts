@@ -13,7 +13,7 @@ import { withClient } from './migrate.ts'
 import { OperatorError } from './operator-error.ts'
 import { commandDatabase } from './running-stack.ts'
 
-/** The columns of archived clicks. Times are in microseconds since 1970, JSON is text. */
+/** The columns of archived clicks. Times are in microseconds since 1970, and JSON is text. */
 const columns = {
   program_id: 'INT64',
   is_test: 'BOOLEAN',
@@ -46,7 +46,7 @@ const columns = {
 const names = Object.keys(columns).join(', ')
 
 const rowsPerFile = 100_000
-/** Rows of one insert. */
+/** The number of rows in one insert. */
 const rowsPerInsert = 2000
 
 const manifestSchema = z.object({
@@ -78,7 +78,9 @@ const within = (month: string) =>
 const hashQuery = (month: string) => `select count(*)::int as rows,
   coalesce(sum(hashtextextended(e::text, 0)::numeric), 0)::text as row_hash from (select ${names} from click_events where ${within(month)}) e`
 
-/** Months that can be archived: their rows were rewritten, so no click of them is late. `changed_at` is their latest erasure. */
+/**
+ * Months that can be archived. Their rows have been rewritten, so no late clicks can arrive. `changed_at` is the month's latest erasure.
+ */
 const monthsQuery = `select to_char(month, 'YYYY-MM') as month, changed_at from rewritten_months
   where rewritten_at is not null and month >= coalesce((select max(since at time zone 'UTC') from clicks_kept), '-infinity') order by 1`
 
@@ -135,7 +137,7 @@ async function writeMonth(client: Client, folder: string, month: string): Promis
   return manifest
 }
 
-/** Deletes the files of a month except these. */
+/** Deletes all files of a month except the given ones. */
 function removeMonth(folder: string, month: string, except: string[]): void {
   for (const name of readdirSync(folder))
     if (name.startsWith(`clicks-${month}`) && !except.includes(name)) rmSync(path.join(folder, name))
@@ -226,13 +228,13 @@ function nextMonth(month: string): string {
   return new Date(Date.UTC(year, number)).toISOString().slice(0, 7)
 }
 
-/** Keeps the microseconds, which a `Date` has not. */
+/** Keeps the microseconds, which a `Date` doesn't have. */
 function timestampFromMicroseconds(microseconds: bigint): string {
   const milliseconds = new Date(Number(microseconds / 1000n)).toISOString().slice(0, -1)
   return `${milliseconds}${String(microseconds % 1000n).padStart(3, '0')}Z`
 }
 
-/** JSON has no integers of 64 bits, so they are text. */
+/** JSON has no 64-bit integers, so they are text. */
 const asRow = (row: Record<string, unknown>) =>
   Object.fromEntries(
     Object.entries(row).map(([name, value]) => [name, typeof value === 'bigint' ? value.toString() : value]),

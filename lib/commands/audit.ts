@@ -27,7 +27,7 @@ export async function audit(client: ClientBase, programId?: number): Promise<Che
     const ask = async <Row extends object>(query: AuditQuery) => (await client.query<Row>(query)).rows
     return await runChecks([...checks, ...keys], ask, programId)
   } finally {
-    // If the connection broke, report that error and not this one.
+    // If the connection broke, that error is reported instead of this one.
     await client.query('rollback').catch(() => {})
   }
 }

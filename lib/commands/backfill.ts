@@ -22,7 +22,7 @@ async function backfill(): Promise<void> {
   if (!Number.isInteger(months) || months < 1 || months > 120)
     throw new OperatorError('--months takes a number from 1 to 120.')
   const env = stripeEnvironment()
-  // Load the heavy modules only after the arguments are valid.
+  // The heavy modules are loaded only after the arguments have been checked.
   const { openStripe } = await import('../processors/stripe/client.ts')
   const { readBackfill, resumeBackfill, startBackfill, stepBackfill, stopBackfill } =
     await import('../processors/stripe/backfill.ts')

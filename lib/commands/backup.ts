@@ -20,7 +20,7 @@ import { migrate, withClient } from './migrate.ts'
  */
 const header = '-- svc backup of migrations: '
 
-/** Tables with their stored columns. A table comes after the tables that it references. */
+/** Tables with their stored columns. Each table comes after the tables that it references. */
 const tablesQuery = `with recursive relation as (
   select c.oid, c.oid::regclass::text as name from pg_class c
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname not in ('schema_migrations', 'schema_functions')
@@ -95,7 +95,7 @@ export async function backup(databaseUrl: string, file: string, recipient?: stri
       const { rows: sequences } = await client.query<{ statement: string }>(sequencesQuery)
       for (const { statement } of sequences) yield `${statement};\n`
     }
-    // Rename the file only when it is complete, so that an interrupted backup never replaces an earlier one.
+    // The file is renamed only when it is complete, so that an interrupted backup never replaces an earlier one.
     const part = `${file}.part`
     try {
       await pipeline(
@@ -153,7 +153,7 @@ async function* bytesOf(file: string, identity: string | undefined): AsyncGenera
  */
 async function* linesOf(file: string, identity: string | undefined): AsyncGenerator<string, undefined> {
   let rest = ''
-  // Open the file here, so that this loop throws the error if the file can't be opened.
+  // The file is opened here, so that this loop throws the error if it can't be opened.
   const source = Readable.from(bytesOf(file, identity))
   const text = source.pipe(createGunzip()).setEncoding('utf8')
   source.once('error', (error) => text.destroy(error))
@@ -192,7 +192,7 @@ export async function restore(
   try {
     await withClient(databaseUrl, 'svc-restore', (client) => load(client, linesOf(file, identity), replacedSecrets))
   } catch (error) {
-    // Before gunzip finds a wrong checksum, a damaged file can yield an invalid row or statement.
+    // A damaged file can yield an invalid row or statement before gunzip finds the wrong checksum.
     if (error instanceof DatabaseError && /^(22|23|42)/.test(error.code ?? '')) {
       throw new OperatorError(damagedText(file, String(error.code)))
     }

@@ -14,8 +14,8 @@ export function answerHelp(usage: string): void {
 }
 
 /**
- * Runs a command of `npm run`. An error ends the process with 1, an unknown option with 2. Known errors print a sentence with a
- * remedy, unexpected ones a stack.
+ * Runs a command of `npm run`. An error ends the process with code 1, and an unknown option with code 2. Known errors print a
+ * sentence with a remedy, and unexpected errors print a stack trace.
  */
 export async function runCommand(usage: string, main: () => Promise<void>): Promise<void> {
   answerHelp(usage)
@@ -42,8 +42,8 @@ export function readOptions<const Config extends ParseArgsConfig>(
 }
 
 /**
- * The environment of a command that calls Stripe: DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack. It never
- * generates EMAIL_HASH_KEY, because another key couldn't match leads by their address.
+ * The environment of a command that calls Stripe: DATABASE_URL, EMAIL_HASH_KEY and STRIPE_SECRET_KEY, or the running stack. Never
+ * generates EMAIL_HASH_KEY, because the addresses of existing leads wouldn't match with another key.
  */
 export function stripeEnvironment(): Pick<
   RunningStack['environment'],

@@ -41,7 +41,7 @@ async function receiveDeadLetters(queue: SQSClient, deadLetterUrl: string): Prom
 
 const entryOf = ({ ReceiptHandle }: Message, index: number) => ({ Id: String(index), ReceiptHandle })
 
-/** Reads at least the first `limit` dead letters and leaves them in the queue. Others can receive them a second later. */
+/** Reads at least the first `limit` dead letters and leaves them in the queue. Other readers can receive them a second later. */
 export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, limit: number): Promise<DeadLetter[]> {
   const seen: Message[] = []
   while (seen.length < limit) {
@@ -68,7 +68,7 @@ export async function listDeadLetters(queue: SQSClient, deadLetterUrl: string, l
 
 /**
  * Sends all dead letters back to the queue and returns their number. The dead-letter queue drops a message after the queue has accepted it.
- * If the process stops in between, both queues have the message. The service still delivers it only once.
+ * If the process stops in between, the message is in both queues, but the service still delivers it only once.
  */
 export async function redriveDeadLetters(queue: SQSClient, deadLetterUrl: string, queueUrl: string): Promise<number> {
   let sent = 0

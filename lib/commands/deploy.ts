@@ -26,7 +26,7 @@ import { openRollout, rollback, type Rollout, type Shift, shiftTo } from './depl
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Every visitor and every sale waits for these scripts. Small scripts start quickly, so they have a limit in gzipped bytes. */
+/** Every visitor and every sale waits for these scripts. Small scripts start quickly, so there is a limit in gzipped bytes. */
 export const gzipBytesMax: Record<string, number> = {
   'track-click': 90 * 1024,
   'track-lead': 90 * 1024,
@@ -64,7 +64,7 @@ async function deploy(entry: FunctionEntry, version: string, config: string, fol
   const child = spawn(
     'wrangler',
     [
-      // A version only gets requests once it is given a share of them.
+      // A version gets no requests until it is given a share of them.
       ...(percentOption ? ['versions', 'upload'] : ['deploy']),
       `--tag=${version}`,
       `--env=${entry.name}`,
@@ -162,7 +162,7 @@ async function deployAll(): Promise<void> {
         )
       const states = await rollout.read()
       if (isPlan) console.log(states.map((state) => shiftTo(state, version, percent).line).join('\n'))
-      // Later steps only change the shares.
+      // Later steps change only the shares.
       const withVersion = states.filter(({ versions }) => versions.some(({ tag }) => tag === version))
       const isUploaded = (entry: FunctionEntry) => withVersion.some(({ worker }) => worker === entry.workerName)
       uploaded = new Set(placed.filter(isUploaded).map(({ name }) => name))

@@ -8,7 +8,7 @@ import { runCommand } from './command.ts'
 
 const migrationsFolder = new URL('../../migrations/', import.meta.url)
 
-/** Makes a second runner wait. The number is arbitrary. */
+/** The lock that makes a second runner wait. The number is arbitrary. */
 const advisoryLockKey = '7350163984021'
 
 /** The first PostgreSQL version with `update … returning old`. */
@@ -23,7 +23,7 @@ export interface SqlFile {
 
 /**
  * Reads `migrations/NNNN_name.sql`, then everything below `migrations/functions/`, in the order of application. The numbered
- * folders of functions are layers: each comes after the layers that it calls.
+ * folders of functions are layers, and each comes after the layers that it calls.
  */
 export function readSqlFiles(folder = migrationsFolder): SqlFile[] {
   const names = readdirSync(folder, { encoding: 'utf8', recursive: true }).toSorted()
@@ -49,8 +49,7 @@ export const isOutsideTransaction = ({ sql }: SqlFile): boolean => sql.startsWit
  * - Numbered files hold tables, constraints, indexes and data, and call no function of the project. Each is applied once, in its own
  *   transaction, and never changes afterwards. If its first line is `-- outside a transaction`, its statements run one by one, and a
  *   failure leaves the earlier ones in place. So make them repeatable: `create index concurrently if not exists`.
- * - Files of `functions/` hold the current text of the database functions, their triggers, and views. All changed files are
- *   applied in one transaction after the numbered ones. It drops functions that no file defines anymore. If a signature
+ * - Files of `functions/` hold the current text of the database functions, their triggers, and views. All changed files are applied in one transaction after the numbered ones. That transaction also drops functions that no file defines anymore. If a signature
  *   changes, the function gets a new name, and the old one stays in its file until no running version calls it. A numbered
  *   file drops an obsolete trigger or view.
  *
@@ -124,8 +123,8 @@ export async function requireSchema(databaseUrl: string): Promise<void> {
 }
 
 /**
- * Opens a connection, and checks that the server is new enough. The server shows the connection as `applicationName`. If the connection
- * breaks, the current statement and all later ones fail.
+ * Opens a connection, and checks that the server is new enough. `applicationName` is the name of the connection on the server. If the
+ * connection breaks, the current statement and all later ones fail.
  */
 export async function withClient<Result>(
   databaseUrl: string,
@@ -137,7 +136,7 @@ export async function withClient<Result>(
     application_name: applicationName,
     connectionTimeoutMillis: 20_000,
   })
-  // Without a listener this event would end the process.
+  // Without a listener, this event would end the process.
   client.on('error', () => {})
   await client.connect()
   try {
@@ -181,7 +180,7 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     const cause = error instanceof OperatorError ? error.cause : error
     const code = cause instanceof DatabaseError ? cause.code : undefined
     if (attemptsLeft <= 1 || (code !== deadlock && code !== lockTimeout)) throw error
-    // Gives the queries that wait behind the lock time to run.
+    // Gives queries that wait behind the lock time to run.
     if (code === lockTimeout) await pause(1000)
     return await inTransaction(client, work, attemptsLeft - 1)
   }

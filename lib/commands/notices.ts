@@ -11,7 +11,7 @@ const lockSchema = z.object({
     z.object({
       dependencies: z.optional(z.record(z.string(), z.string())),
       optionalDependencies: z.optional(z.record(z.string(), z.string())),
-      /** Set on packages that are builds for a single platform. They are separate programs. */
+      /** Set for packages that are built for a single platform. They are separate programs. */
       os: z.optional(z.array(z.string())),
     }),
   ),
@@ -31,7 +31,7 @@ const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 function dependencyFolders(): string[] {
   const { packages } = lockSchema.parse(JSON.parse(read('package-lock.json')))
   const folders = new Set<string>()
-  /** Node looks next to the dependent package first, then further up. */
+  /** Node first looks next to the dependent package, and then in the folders above. */
   function find(name: string, from: string): string | undefined {
     const folder = `${from}node_modules/${name}`
     if (packages[folder]) return folder

@@ -7,8 +7,8 @@ const usage =
   'npm run -s payee -- --program 1 --partner 2    prints the identity of an erased partner with payments, for the tax office or a court'
 
 /**
- * `npm run -s payee -- --program 1 --partner 2`: decrypts the name and the addresses of an erased partner, in the database of DATABASE_URL
- * with EMAIL_HASH_KEY, or in the running stack.
+ * `npm run -s payee -- --program 1 --partner 2`: decrypts the name and the addresses of an erased partner, from the database of
+ * DATABASE_URL with EMAIL_HASH_KEY, or from the running stack.
  */
 async function payee(): Promise<void> {
   const { values } = parseArgs({ options: { program: { type: 'string' }, partner: { type: 'string' } } })

@@ -4,7 +4,7 @@ import { DatabaseError, Pool, type PoolClient, type QueryConfig } from 'pg'
 import { type Postgres, type SentStatement, type StatementResult, withTimeout } from '../database.ts'
 
 const maxNamedStatements = 500
-/** Sessions use UTC like Neon's. If a process disappears, even behind a silent network, its session soon releases its locks. */
+/** Sessions use UTC, like Neon's. If a process disappears, even without a sign on the network, its session soon releases its locks. */
 export const sessionOptions =
   '-c TimeZone=UTC -c client_connection_check_interval=1s -c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3'
 
@@ -32,7 +32,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
     options: sessionOptions,
     application_name: 'svc',
   })
-  // A broken connection fails its statements and the pool replaces it, so these events don't need handling.
+  // The statements of a broken connection fail and the pool replaces it, so these events don't need to be handled.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   let names = new Map<string, string>()
@@ -58,7 +58,7 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       ...statements.map((statement) => client.query(configOf(statement))),
       ...(isTransaction ? [client.query('commit')] : []),
     ]
-    // Wait for all statements, so that a released connection is idle. The first failure explains the rest.
+    // Waits for all statements, so that the connection is idle when it is released. The first failure explains the others.
     const settled = await Promise.allSettled(sent)
     const results = settled.map((outcome): StatementResult => {
       if (outcome.status === 'rejected') throw outcome.reason
@@ -87,8 +87,8 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       return results
     } catch (error) {
       isOver = true
-      // Destroy the connection, unless Postgres refused the statement. Otherwise `pg` and Postgres would wait for the pending statement and
-      // keep its locks.
+      // The connection is destroyed, unless Postgres refused the statement. Otherwise `pg` and Postgres would wait for the pending
+      // statement and keep its locks.
       const isBroken = !(error instanceof DatabaseError && error.severity === 'ERROR')
       if (isBroken) client?.connection.stream.destroy()
       client?.release(isBroken)
@@ -103,8 +103,8 @@ export function openPool(connectionString: string, max = 20): PostgresPool {
       } catch (error) {
         if (!isStale(error)) throw asNeonError(error)
       }
-      // A migration changed the result type of a prepared statement. The statement did nothing, so prepare it again
-      // under another name.
+      // A migration has changed the result type of a prepared statement. The statement did nothing, so it is
+      // prepared again under another name.
       generation += 1
       names = new Map()
       try {

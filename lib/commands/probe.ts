@@ -10,7 +10,7 @@ const usage = `npm run -s probe [-- --max-seconds 5]    sends a click, a lead, a
 
 const { values } = readOptions(usage, { options: { 'max-seconds': { type: 'string', default: '5' } } })
 
-/** The probe reads these fields of the responses. */
+/** The fields of the responses that the probe reads. */
 const statusAnswer = z.object({ program: z.object({ id: z.number(), domain: z.string() }) })
 const clickAnswer = z.object({ click_id: z.string() })
 const leadAnswer = z.object({ lead_id: z.number() })
@@ -18,7 +18,7 @@ const saleAnswer = z.object({ sale_id: z.number() })
 const refundAnswer = z.object({ status: z.literal('no_commission') })
 
 /**
- * `npm run -s probe`: walks from a click to a refund through the public API, as a partner's visitor and a shop do. It uses the program's
+ * `npm run -s probe`: goes from a click to a refund through the public API, like a partner's visitor and a shop. It uses the program's
  * test link, so that no figure counts it and nobody earns a commission. Each call may take up to `--max-seconds`. Prints the time of each
  * call.
  */

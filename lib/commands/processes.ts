@@ -9,12 +9,15 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits until a process has ended and its output is read. Returns its exit code, or null if a signal ended it. */
+/** Waits until a process has ended and its output has been read. Returns its exit code, or null if a signal ended it. */
 export async function exitCodeOf(child: ChildProcess): Promise<number | null> {
   return await new Promise((resolve) => child.once('close', resolve))
 }
 
-/** Stops a child when this process ends, even by SIGKILL. A shell waits on a pipe, and the system closes the pipe when the process ends. */
+/**
+ * Stops a child process when this process ends, even after SIGKILL. A shell waits on a pipe, which the system closes when this process
+ * ends.
+ */
 export function stopWithThisProcess(child: ChildProcess): void {
   const watchdog = spawn('/bin/sh', ['-c', `read line; kill -INT ${child.pid}`], {
     detached: true,

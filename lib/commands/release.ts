@@ -13,7 +13,7 @@ const root = new URL('../../', import.meta.url)
 const read = (file: string) => readFileSync(new URL(file, root), 'utf8')
 const run = (command: string, ...args: string[]) => execFileSync(command, args, { cwd: root, encoding: 'utf8' }).trim()
 
-/** Sets the version of a package file, at the given indentation, and keeps the rest as npm wrote it. */
+/** Sets the version in a package file, at the given indentation, and keeps the rest as npm wrote it. */
 const withVersion = (text = '', version: string, indentation = '  ') =>
   text.replace(new RegExp(`^${indentation}"version": ".*"`, 'm'), `${indentation}"version": "${version}"`)
 
@@ -59,7 +59,7 @@ export function prepareRelease(texts: Record<string, string>, today: string): Re
   }
 }
 
-/** Refuses a release whose commit would not be exactly the tested state of main. */
+/** Refuses a release if its commit wouldn't be exactly the tested state of main. */
 function checkRepository(version: string): void {
   if (run('git', 'status', '--porcelain') !== '')
     throw new OperatorError('The work tree has uncommitted changes. Commit or remove them.')

@@ -15,7 +15,7 @@ async function replay(): Promise<void> {
   if (programId !== undefined && !Number.isSafeInteger(programId))
     throw new OperatorError('--program takes the id of a program.')
   const env = stripeEnvironment()
-  // Load the heavy modules only after the arguments are valid.
+  // The heavy modules are loaded only after the arguments have been checked.
   const { openStripe } = await import('../processors/stripe/client.ts')
   const { listUnreadEvents, replayWebhookEvent } = await import('../processors/webhook-events.ts')
   const db = openCommandDatabase(env)

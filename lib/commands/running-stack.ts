@@ -39,7 +39,7 @@ export const runningStack = z.object({
 })
 export type RunningStack = z.infer<typeof runningStack>
 
-/** Reads a JSON file of the data folder. Returns undefined if there is none or if it has a different shape. */
+/** Reads a JSON file in the data folder. Returns undefined if the file doesn't exist or has a different shape. */
 export function readDataFile<Schema extends z.ZodMiniType>(file: string, schema: Schema): z.infer<Schema> | undefined {
   if (!fs.existsSync(file)) return undefined
   return z.safeParse(schema, JSON.parse(fs.readFileSync(file, 'utf8'))).data
@@ -54,7 +54,7 @@ export function readRunningStack(): RunningStack {
   return state
 }
 
-/** Returns the database that a command works on: the database in DATABASE_URL, or else the database of the running stack. */
+/** Returns the database for a command: the one in DATABASE_URL, or else the one of the running stack. */
 export function commandDatabase(): DatabaseEnv {
   const { DATABASE_URL } = process.env
   return DATABASE_URL ? { DATABASE_URL } : readRunningStack().environment

@@ -3,13 +3,13 @@ import type { Client } from 'pg'
 import { withClient } from './migrate.ts'
 import { OperatorError } from './operator-error.ts'
 
-/** Secrets that stored data depends on, or that programs have copies of. */
+/** Secrets on which stored data depends, or of which programs have copies. */
 const storedWith = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET'] as const
 
 /** Fingerprints in hex, by the secret's name. */
 type Fingerprints = ReadonlyMap<string, string>
 
-/** The length of the prefix in `REPLACED_SECRETS`. It is long enough to identify one secret. */
+/** The length of a fingerprint's prefix in `REPLACED_SECRETS`. It is long enough to identify one secret. */
 const namedLength = 12
 
 const fingerprintOf = (secret: string) => createHmac('sha256', secret).update('fingerprint of a secret').digest('hex')
@@ -24,7 +24,7 @@ export async function readFingerprints(client: Pick<Client, 'query'>): Promise<F
 /**
  * Checks that the service uses the secrets of its database, and stores their fingerprints on first use. A secret in `replaced` (the
  * variable `REPLACED_SECRETS`) gets a new fingerprint.
- * @throws if another secret differs, with its name and a remedy. Nothing is changed then.
+ * @throws if another secret differs, with its name and a remedy. In that case, nothing is changed.
  */
 export async function checkSecrets(
   databaseUrl: string,

@@ -21,7 +21,7 @@ export interface FunctionEntry {
   rateLimits: RateLimitEntry[]
   /** Service bindings, each with its name, the bound function and its export. */
   services: Record<string, { name: string; entrypoint?: string }>
-  /** The cloud region near which the function runs, if it has one. */
+  /** The cloud region near which the function runs, if one is set. */
   region?: string
   compatibilityDate: string
   compatibilityFlags: string[]
@@ -61,7 +61,7 @@ const wranglerConfig = z.object({
   ),
 })
 
-/** Reads the functions in wrangler.toml or of a text. */
+/** Reads the functions from wrangler.toml, or from a text. */
 export function readFunctions(wranglerToml = readFileSync(wranglerFile, 'utf8')): FunctionEntry[] {
   const config = wranglerConfig.parse(parse(wranglerToml))
   return Object.entries(config.env).map(([name, env]) => ({
@@ -108,7 +108,7 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'WEBHOOK_LOOPBACK',
 ])
 
-/** Groups functions in the order of their deployment, because the target of a service binding must exist first. */
+/** Groups functions in the order of their deployment, because the target of a service binding must be deployed first. */
 export function inBindingOrder<Entry extends Pick<FunctionEntry, 'name' | 'services'>>(functions: Entry[]): Entry[][] {
   const waiting = new Map(functions.map((entry) => [entry.name, entry]))
   const groups: Entry[][] = []

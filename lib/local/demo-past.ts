@@ -88,7 +88,7 @@ function moves(
   ]
 }
 
-/** Recomputes the totals from the rows, except for the work of the counting functions. These functions then see all rows as uncounted. */
+/** Recomputes the totals from the rows. The counting functions add their own totals later, because all rows become uncounted. */
 function countAgain(programId: number) {
   // If a code decided the partner, the customer counts for that partner.
   const facts = sql`(
@@ -102,7 +102,7 @@ function countAgain(programId: number) {
   const sales = sql`sales s join commissions m on m.program_id = s.program_id and m.sale_id = s.id
     join customers c on c.program_id = s.program_id and c.id = s.customer_id where s.program_id = ${programId}`
   return [
-    // Lock the uncounted rows first, so that the batch waits for a running count-clicks.
+    // Locks the uncounted rows first, so that the batch waits for a running count-clicks.
     ...(
       [
         'uncounted_clicks',

@@ -21,7 +21,7 @@ import { emailHash } from '../tracking/customers.ts'
 const where = 'Where do you publish?'
 const why = 'What would you write about us?'
 
-/** Opens the join page. */
+/** Publishes the join page. */
 export async function openJoinPage(db: Database, programId: number): Promise<void> {
   await changeJoinPage(db, programId, {
     slug: 'demo',
@@ -85,7 +85,7 @@ export async function joinAs(
   return partnerId
 }
 
-/** Creates applications in every state: two wait, one is rejected, one approved and invited, one unconfirmed. */
+/** Creates applications in every state: two are waiting, one is rejected, one is approved and invited, and one is unconfirmed. */
 export async function welcomeApplicants(byOwner: Database, programId: number, groupId: number): Promise<void> {
   const applicant = (name: string, email: string, ...answers: string[]) =>
     applyAs(byOwner, programId, { name, email, answers })
@@ -145,7 +145,7 @@ export async function giveCodes(
   return codes.map(({ code }) => code)
 }
 
-/** Flags suspicious commissions. Releases one of the oldest, rejects one, and leaves the rest waiting. */
+/** Flags suspicious commissions. Releases one of the oldest, rejects one, and leaves the others waiting. */
 export async function reviewCommissions(byOwner: Database, emailHashKey: string, programId: number): Promise<void> {
   await hashPartnerEmails(byOwner, (address) => emailHash(emailHashKey, address), 100)
   await flagNewCommissions(byOwner, 500)

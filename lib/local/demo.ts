@@ -62,7 +62,8 @@ const pricesCents = [2900, 4900, 9900, 19900]
 
 /**
  * Creates the content of a new stack: a workspace with a program, partners with groups and codes, applicants, and four weeks of
- * visitors. The service's own functions record everything. Then the records move back in time and the totals are counted again.
+ * visitors. The service's own functions record everything. After that, the records are moved back in time and the totals are
+ * counted again.
  */
 export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KEY: string }): Promise<Demo> {
   const password = 'demo-password'
@@ -99,7 +100,7 @@ export async function createDemo(db: Database, env: SessionEnv & { EMAIL_HASH_KE
   }
   await Promise.all(Array.from({ length: 8 }, walk))
   const journeys = visits.toSorted((one, other) => one.saleAt.getTime() - other.saleAt.getTime())
-  // Lists sort by the order in which sales were recorded.
+  // Lists are sorted by the order in which sales were recorded.
   for (const { buy } of journeys) await buy?.()
   await moveBack(db, programId, { weeks, holdDays, journeys })
   await countAll(db)

@@ -34,9 +34,9 @@ export interface Addresses {
 }
 
 /**
- * All variables and secrets of functions on this machine. Add new ones here. Each function only gets the names of its
- * wrangler.toml entry (`vars` and `secrets.required`), so a missing name fails here as on Cloudflare. Variables of the
- * environment of `npm start` win, so you can try a real account.
+ * All variables and secrets of functions on this machine. Add new ones here. Each function only gets the names in its
+ * wrangler.toml entry (`vars` and `secrets.required`), so a missing name fails here as it would on Cloudflare.
+ * Variables in the environment of `npm start` take precedence, so you can try a real account.
  */
 export function localEnvironment(addresses: Addresses, secrets: Secrets) {
   return {

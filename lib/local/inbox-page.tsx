@@ -73,7 +73,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
       <Heading title={mail.subject} lead={`To ${mail.recipient}`} />
       {mail.html !== null && (
         <Card title="HTML">
-          {/* Links open outside of the frame, because the page's policy does not apply there. */}
+          {/* Links open outside of the frame, because the policy of this page doesn't apply there. */}
           <iframe
             title="The e-mail"
             sandbox="allow-popups allow-popups-to-escape-sandbox"
@@ -92,7 +92,7 @@ app.get(`${inboxPath}/:id`, async (c) => {
   )
 })
 
-/** Renders a text with its addresses as links. */
+/** Renders a text, with addresses as links. */
 function linked(text: string) {
   return text.split(/(https?:\/\/\S+)/).map((part) => (/^https?:/.test(part) ? <a href={part}>{part}</a> : part))
 }

@@ -7,8 +7,8 @@ import { OperatorError } from '../commands/operator-error.ts'
 import { commandDatabase } from '../commands/running-stack.ts'
 
 /**
- * The parts of a program's ledger, oldest first, each row as `--json` prints it. Scripts read these names, so they stay as documented:
- * `withdrawals`, and the notification kinds `withdrawal_…`.
+ * The parts of a program's ledger, oldest first, with each row as `--json` prints it. Scripts read these names, so the documented
+ * names `withdrawals` and `withdrawal_…` (notification kinds) stay.
  */
 const parts = {
   commissions: `

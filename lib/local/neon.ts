@@ -27,9 +27,9 @@ export interface Fault {
 export interface NeonEndpoint {
   /** The value of `NEON_ENDPOINT`. */
   url: string
-  /** Requests that reached `/sql`. Each is one round trip of a function. */
+  /** The number of requests to `/sql`. Each is one round trip of a function. */
   requests: number
-  /** Statements in these requests. */
+  /** The number of statements in these requests. */
   statements: number
   /** Summaries of the last requests with their errors, for tests that count an unexpected number. */
   recent: string[]
@@ -109,7 +109,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
     }
   }
 
-  /** Sends everything at once and waits once, so a batch also costs one round trip to Postgres. */
+  /** Sends everything at once and waits once, so that a batch costs only one round trip to Postgres. */
   async function run(client: PoolClient, queries: Query[], begin: string | undefined, kill: boolean) {
     const open = begin ?? (kill ? 'begin' : undefined)
     const sent = [
@@ -160,7 +160,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
       failure = error
       throw error
     } finally {
-      // Don't reuse the connection after a failure, unless Postgres only refused the statement.
+      // The connection isn't reused after a failure, unless Postgres only refused the statement.
       client.release(failure !== undefined && !(failure instanceof DatabaseError && failure.severity === 'ERROR'))
     }
   }
@@ -190,7 +190,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
     answer(request, response).catch((error: unknown) => {
       const { message } = error instanceof Error ? error : { message: String(error) }
       endpoint.recent.push(`failed: ${message}`)
-      // Neon's proxy only passes on codes of Postgres errors. Other errors have none.
+      // Neon's proxy only passes on the codes of Postgres errors. Other errors have no code.
       reply(response, 400, error instanceof DatabaseError ? Object.assign({ message }, error) : { message, code: '' })
     })
   })
@@ -218,7 +218,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
   return endpoint
 }
 
-/** Waits precisely. Node's timers are up to a millisecond late, so the last two milliseconds are a busy wait. */
+/** Waits exactly this long. Node's timers are up to a millisecond late, so the last two milliseconds are a busy wait. */
 async function delay(milliseconds: number): Promise<void> {
   const due = performance.now() + milliseconds
   if (milliseconds > 2) await sleep(milliseconds - 2)
@@ -226,9 +226,9 @@ async function delay(milliseconds: number): Promise<void> {
 }
 
 function openPool(connectionString: string, max: number): Pool {
-  // A new connection plans everything again, so connections outlive a pause.
+  // A new connection plans everything again, so connections stay open during a pause.
   const pool = new Pool({ connectionString, max, pipeline: true, idleTimeoutMillis: 60_000 })
-  // A broken connection fails its statements and the pool replaces it, so these events don't need handling.
+  // The statements of a broken connection fail and the pool replaces it, so these events don't need to be handled.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   return pool

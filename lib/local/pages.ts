@@ -4,7 +4,7 @@ const loopback = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/
 
 /**
  * Refuses requests from web pages to a server of this machine and returns whether it did. Browsers send `Origin` or
- * `Sec-Fetch-Site`. A foreign name that points to this machine appears in `Host`.
+ * `Sec-Fetch-Site`. If a foreign name points to this machine, the name is in `Host`.
  */
 export function refusePages({ headers }: IncomingMessage, response: ServerResponse): boolean {
   const isOfPage = headers.origin !== undefined || headers['sec-fetch-site'] !== undefined

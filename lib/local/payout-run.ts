@@ -39,7 +39,7 @@ function transferOf({ reference = '', 'paid-on': paidOn }: ReturnType<typeof par
   return { reference: name, paid_on: day }
 }
 
-/** A parsed command line: `run` works on a database and returns the text to print. */
+/** A parsed command line. `run` runs the command on a database and returns the text to print. */
 function read({ values, positionals }: ReturnType<typeof parse>): (db: Database) => Promise<string> {
   const programId = idOf(positionals[0], 'program')
   if (values.file !== undefined) {
@@ -60,8 +60,8 @@ function read({ values, positionals }: ReturnType<typeof parse>): (db: Database)
 }
 
 /**
- * Prints a run as JSON. If nobody was due, its id is null and the exclusions are the current ones. Scripts read `withdrawals` and `left_out`, so these
- * names stay as documented.
+ * Prints a run as JSON. If no payout was due, the id is null and the exclusions are the current ones. Scripts read `withdrawals` and
+ * `left_out`, so these documented names stay.
  */
 async function printed(db: Database, programId: number, runId: number | null): Promise<string> {
   if (runId === null) {

@@ -18,7 +18,7 @@ export interface Story {
   isTest: boolean
 }
 
-/** The events of a processor and how it signs them. */
+/** A processor's events, and how it signs them. */
 export interface ProcessorFixtures {
   /** The body of an event by its name, which is the type and, after a colon, its variant. */
   events: Readonly<Record<string, (story: Story) => object>>

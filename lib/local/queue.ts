@@ -11,7 +11,7 @@ export interface Queue {
   deadLetterUrl: string
   /** The webhooks queue. Its messages only wake the consumer, so it has no dead-letter queue. */
   webhookUrl: string
-  /** Bodies of all messages in the queue, including delayed ones and those in flight, without receiving them. */
+  /** Returns the bodies of all messages in the queue, including delayed and in-flight messages, without receiving them. */
   messages(): string[]
   webhookMessages(): string[]
   deadLetters(): string[]
@@ -112,7 +112,7 @@ async function startOnLoopback(options: Parameters<typeof import('fauxqs').start
 
 const channel = 'tracing:net.server.listen:asyncStart'
 
-/** A page of any site could send these forms. Topics could even put messages into queues. */
+/** Any website could send these forms, and topics could even put messages into queues. */
 function refusePagesAt(server: Server): void {
   const answers = server.listeners('request')
   server.removeAllListeners('request')

@@ -34,8 +34,8 @@ export interface Sandbox {
 }
 
 /**
- * Creates a workspace with a program, an API key, a connected processor account, a partner with a link, and people for test calls. It does
- * not touch other workspaces.
+ * Creates a workspace with a program, an API key, a connected processor account, a partner with a link, and people for test calls. Other
+ * workspaces aren't affected.
  */
 export async function createSandbox(
   db: Database,
@@ -58,7 +58,7 @@ export async function createSandbox(
   const connectedAccountId = isOwnAccount ? ownAccount : `acct_${tag}`
   const programId = await createProgram(db, workspaceId, {
     ...programDefaults,
-    // Disable this limit, because all trial calls come from one address.
+    // This limit is disabled, because all trial calls come from one address.
     review_rules: [],
     name: `Sandbox program ${tag}`,
     domain: 'shop.example.com',
@@ -130,7 +130,7 @@ const help = `Creates a workspace with a program, an API key, a partner and peop
   ${`--processor ${Object.keys(processors).join('|')}`.padEnd(54)}also connected to it
   --own-account                                         events from Stripe have no account; one sandbox at a time has them`
 
-/** Two decimals, so that 12.55 percent does not become 1255.0000000000002 basis points. */
+/** Rounds to two decimals, so that 12.55 percent doesn't become 1255.0000000000002 basis points. */
 function parseNumber(text: string | undefined, factor = 1): number | undefined {
   return text === undefined ? undefined : Math.round(Number(text) * factor * 100) / 100
 }

@@ -9,7 +9,7 @@ import { startPostgres } from '../serve/embedded-postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The runner's own tables and the partitions, which change over time. */
+/** The migration runner's own tables, and the partitions, which change over time. */
 const excluded = String.raw`c.relname in ('schema_migrations', 'schema_functions') or c.relispartition and c.relname ~ '_\d{4}_\d{2}$'`
 
 const dumpQuery = `
@@ -119,7 +119,7 @@ async function generateTypes(databaseUrl: string): Promise<string> {
   return await withWords(withNotNull(numbers), databaseUrl)
 }
 
-/** Postgres does not know that a view's column is never null. */
+/** Postgres doesn't know that a column of a view is never null. */
 function withNotNull(types: string): string {
   return types.replace(/interface ClickEvents \{[^}]*\}/, (view) =>
     view.replaceAll(/\b(program_id|is_test|click_timestamp|id|created_at): ([^;]*) \| null;/g, '$1: $2;'),
@@ -173,7 +173,7 @@ function typeOf({ type, base, element, is_argument }: FunctionField): string {
   return scalars[type] ?? scalars[base] ?? 'unknown'
 }
 
-/** The functions that TypeScript calls. Only these functions call the remaining database functions. */
+/** The functions that TypeScript calls. All other database functions are only called by these. */
 function calledFunctions(): Set<string> {
   const files = ['lib', 'functions'].flatMap((folder) =>
     readdirSync(`${root}${folder}`, { encoding: 'utf8', recursive: true })
@@ -223,7 +223,7 @@ async function generateFunctions(databaseUrl: string): Promise<string> {
 /** Returns the text of lib/schema.ts from the migrated database. */
 export async function generateSchemaTypes(databaseUrl: string): Promise<string> {
   const newest = readSqlFiles().findLast(({ name }) => !name.startsWith('functions/'))?.name ?? ''
-  const version = `\n/** The newest migration that this version knows. */\nexport const schemaVersion = '${newest}'\n`
+  const version = `\n/** The newest migration in this version. */\nexport const schemaVersion = '${newest}'\n`
   return (await generateTypes(databaseUrl)) + (await generateFunctions(databaseUrl)) + version
 }
 

@@ -22,9 +22,9 @@ import { builtFunctions, startWorkers, type Workers } from './workers.ts'
 
 /**
  * `npm start`: runs the whole service on one address of this machine, with the port `PORT`. `DATABASE_URL` selects another database.
- * `QUEUE_URL` and `WEBHOOK_QUEUE_URL` with the AWS variables use queues of SQS, and `STRIPE_SECRET_KEY` with `STRIPE_WEBHOOK_SECRET` a
- * Stripe account. `RATE_LIMITS=on` enables rate limits. They are disabled by default because all requests come from one address.
- * Webhooks may go to http addresses of this machine, unless `WEBHOOK_LOOPBACK=off`.
+ * With `QUEUE_URL`, `WEBHOOK_QUEUE_URL` and the AWS variables, it uses SQS queues. With `STRIPE_SECRET_KEY` and
+ * `STRIPE_WEBHOOK_SECRET`, it uses a Stripe account. `RATE_LIMITS=on` enables rate limits. They are disabled by default because all
+ * requests come from one address. Webhooks may go to http addresses of this machine, unless `WEBHOOK_LOOPBACK=off`.
  */
 readOptions(
   `npm start    starts the whole service on http://127.0.0.1:8787, its data in .local/; Ctrl-C stops it
@@ -39,7 +39,7 @@ const port = Number(process.env['PORT'] ?? 8787)
 const externalDatabaseUrl = process.env['DATABASE_URL']
 const externalQueueUrl = process.env['QUEUE_URL']
 
-/** The started parts. Parts stop in the reverse order. */
+/** The started parts. They are stopped in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -109,7 +109,7 @@ async function start(): Promise<void> {
   const demo = externalDatabaseUrl
     ? undefined
     : await readDemo(async () => {
-        // Import the demo only when needed. It loads many modules, but runs only once for each data folder.
+        // The demo is imported only when needed. It loads many modules, but runs only once for each data folder.
         const { createDemo } = await import('./demo.ts')
         return await createDemo(openDatabase({ ...environment, ...localOnly }), environment)
       })
@@ -121,7 +121,7 @@ function withoutTokens(text: string): string {
   return text.replaceAll(/([?&]token=)[^\s&]+/g, '$1…')
 }
 
-/** Wait for all parts, even if one fails, so that the others can be stopped. */
+/** Waits for all parts, even if one fails, so that the others can be stopped. */
 async function settled<Parts extends readonly unknown[]>(
   parts: readonly [...Parts],
 ): Promise<{ -readonly [Index in keyof Parts]: Awaited<Parts[Index]> }> {
@@ -129,7 +129,7 @@ async function settled<Parts extends readonly unknown[]>(
   return await Promise.all(parts)
 }
 
-/** A killed stack frees its port a moment later, so this retries for two seconds. */
+/** The port of a killed stack is freed a moment later, so this retries for two seconds. */
 async function refuseTakenPort(): Promise<void> {
   for (let attempts = 1; ; attempts++) {
     const probe = createServer()
@@ -183,7 +183,7 @@ async function openStripe(): Promise<LocalStripe> {
   return stripe
 }
 
-/** Runs the scheduled functions as wrangler.toml says, in UTC. Runs each function at most once at a time. */
+/** Runs the scheduled functions on the schedules in wrangler.toml, in UTC. Never runs a function twice at the same time. */
 function startSchedule(functions: FunctionEntry[], workers: Workers): void {
   for (const { name, crons } of functions) {
     for (const cron of crons) {

@@ -26,7 +26,7 @@ const demo = z.object({
 /** The demo's sign-in and keys. Every start prints them. */
 export type Demo = z.infer<typeof demo>
 
-/** Locks the data folder for this process, or throws with the owner. Takes over the state of a killed stack. */
+/** Locks the data folder for this process, or throws an error that names the owner. Takes over the state of a killed stack. */
 export function lockDataFolder(): void {
   fs.mkdirSync(dataFolder, { recursive: true, mode: 0o700 })
   fs.chmodSync(dataFolder, 0o700)

@@ -22,7 +22,7 @@ export interface Shop {
   /** Stripe's id of the customer, `cus_…`. */
   customer: string | null
   livemode: boolean
-  /** The time of the first event, in Unix seconds. */
+  /** The time of the first event in Unix seconds. */
   now: number
 }
 
@@ -37,7 +37,7 @@ export interface StripeEvent {
 
 const apiVersions = { old: '2024-06-20', new: '2025-03-31.basil' }
 
-/** Wraps an object. `id` is the event's. */
+/** Wraps an object in an event. `id` is the event's id. */
 export function stripeEvent(
   shop: Pick<Shop, 'generation' | 'account' | 'livemode' | 'now'>,
   id: string,

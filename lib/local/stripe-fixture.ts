@@ -31,7 +31,7 @@ import {
 interface Fixture {
   type: string
   object: Record<string, unknown>
-  /** The objects that the Stripe emulator needs to answer the service's questions about the event. */
+  /** The objects with which the Stripe emulator answers the service's questions about the event. */
   known?: { invoices?: Record<string, string>; refunds?: Record<string, object[]> }
 }
 
@@ -138,8 +138,8 @@ function disputed(shop: Shop, order: string, event: string, status: string): Fix
 }
 
 /**
- * Lets this many days pass for the hold periods of a program's commissions and credits the due ones, like the scheduled function. Returns
- * the number of credited commissions.
+ * Moves the hold periods of a program's commissions forward by this many days, and credits the due commissions like the scheduled
+ * function. Returns the number of credited commissions.
  */
 export async function passHolds(db: Database, emailHashKey: string, programId: number, days: number): Promise<number> {
   await db.query(
@@ -244,7 +244,7 @@ export async function findProgram(db: Database, id: string | undefined) {
     .limit(1)
   if (id !== undefined) query = query.where('p.id', '=', Number(id))
   const [program] = await db.query(query)
-  // A test click doesn't store a click id, but a new click id of the test link works too.
+  // Test clicks don't store a click id, but a new click id for the test link works too.
   if (program?.visitor && !program.visitor.click_id && !program.visitor.customer_key)
     program.visitor.click_id = testClickId(newClickIdPrefix(Date.now()), program.id)
   return program
@@ -281,7 +281,7 @@ function latestVisitor(eb: ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>) {
     .limit(1)
 }
 
-/** Connects a program to an account of the Stripe stand-in, unless it has one. */
+/** Connects a program to an account in the Stripe emulator, unless it is already connected. */
 export async function connectProgram(db: Database, programId: number): Promise<string> {
   const [connected] = await db.query(
     kysely

@@ -12,7 +12,7 @@ export interface LocalStripe {
   invoices: Map<string, string>
   /** Maps charges to their refunds, for `GET /v1/refunds`. */
   refunds: Map<string, object[]>
-  /** Refunds, charges, sessions and invoices by id, for requests for one object. */
+  /** Refunds, charges, sessions and invoices by id, for requests that read a single object. */
   objects: Map<string, object>
   /** Coupons and promotion codes that were created here, by id. */
   promotions: Map<string, Promotion>
@@ -33,7 +33,7 @@ interface Promotion {
   body: Record<string, unknown>
 }
 
-/** The objects that `POST /control` takes. */
+/** The objects that `POST /control` accepts. */
 interface Known {
   invoices?: Record<string, string>
   refunds?: Record<string, object[]>
@@ -43,7 +43,7 @@ interface Known {
 
 /**
  * Emulates the few Stripe API calls that the service makes, in Stripe's own HTTP format, on this machine. Fill its maps or send it objects:
- * `POST /control` `{invoices, refunds, accounts, lists}`, each an object. It lists refunds one per page.
+ * `POST /control` `{invoices, refunds, accounts, lists}`, each an object. Each page of refunds has only one.
  */
 export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   const failures: number[] = []

@@ -18,8 +18,8 @@ export interface WorkerModule {
 }
 
 /**
- * Bundles each function with the settings of wrangler, in one pass. The first module of a function is its entry. By default each function
- * has one module, as in a deployment. With `shared`, common modules are built only once. This takes a quarter of the time.
+ * Bundles each function with wrangler's settings, in one pass. A function's first module is its entry. By default each function has one
+ * module, as in a deployment. With `shared`, common modules are built only once. This takes a quarter of the time.
  */
 export async function bundleFunctions(
   functions: FunctionEntry[],
@@ -105,7 +105,7 @@ interface ScheduledWorker {
 /** The location of requests on this machine, which replaces Cloudflare's data. */
 const localRequestCf = { country: 'US', region: 'California', regionCode: 'CA', city: 'San Francisco', colo: 'SFO' }
 
-/** Responds on paths without a route. */
+/** Responds to requests on paths without a route. */
 const fallbackScript = `export default {
   fetch(request) {
     const { pathname } = new URL(request.url)
@@ -129,7 +129,7 @@ export async function startWorkers(options: {
   port?: number
   onLog?: (line: string, level: string) => void
 }): Promise<Workers> {
-  // Loading Miniflare takes half a second of CPU, so files that use another function skip it.
+  // Loading Miniflare takes half a second of CPU time, so it is loaded only here.
   const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = await import('miniflare')
   const { functions, modules, environment, common } = options
   const onLog = options.onLog ?? (() => {})
@@ -154,7 +154,7 @@ export async function startWorkers(options: {
       log: new Log(LogLevel.NONE),
       logRequests: false,
       handleStructuredLogs: ({ message, level }) => onLog(message, level),
-      // The first Worker takes requests without a route.
+      // The first Worker gets the requests without a route.
       workers: [
         {
           name: 'fallback',
@@ -178,7 +178,7 @@ export async function startWorkers(options: {
   }
 }
 
-/** If Miniflare is killed it leaves workerd running, and it does not expose the process id. */
+/** If Miniflare is killed, workerd keeps running, and Miniflare doesn't expose the process id. */
 function stopWorkerdWithThisProcess(message: unknown): void {
   if (typeof message !== 'object' || message === null || !('process' in message)) return
   const { process: child } = message

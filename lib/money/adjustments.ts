@@ -9,7 +9,7 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 
 export type Adjustment = InferResult<ReturnType<typeof adjustmentsStatement>>[number]
 
-/** A manual change of a partner's balance by the program. */
+/** A manual change to a partner's balance by the program. */
 interface NewAdjustment {
   partnerId: number
   /** An amount in the currency's minor unit. Negative for a deduction. */
@@ -26,10 +26,10 @@ interface NewAdjustment {
 
 /**
  * Adds to a partner's balance or deducts from it, immediately and permanently. The partner sees the note. Like a reversal, a deduction may
- * leave the balance below zero. It then reduces open payouts and notifies the advertiser. `requestId` (uuid) identifies the request.
- * Repeating the request creates nothing. Messages to send are added to `outbox`.
+ * leave the balance below zero. In that case, it reduces open payouts and notifies the advertiser. `requestId` (uuid) identifies the
+ * request. Repeating the request creates nothing. Messages to send are added to `outbox`.
  *
- * Refuses with `not_found` if the program has no such partner or sale. Refuses with `conflict` if the partner's account is erased or
+ * Throws `not_found` if the program has no such partner or sale. Throws `conflict` if the partner's account is erased or
  * another adjustment has the external id.
  */
 export async function createAdjustment(
@@ -114,7 +114,7 @@ export function adjustmentsStatement(of: { programId: number } | { userId: strin
       'a.currency',
       /** Negative for a deduction. */
       'a.amount_cents',
-      /** Null if the customer of its sale was erased. */
+      /** Null if the customer of the named sale was erased. */
       'a.note',
       /** The sale that the adjustment belongs to, if any. */
       's.transaction_id',

@@ -2,7 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import { kysely } from '../kysely.ts'
 
-/** A partner's debt to the program in one currency, with its start. */
+/** A partner's debt to the program in one currency, and since when it has existed. */
 export type Debt = InferResult<ReturnType<typeof debtsStatement>>[number]
 
 /** Lists up to 100 partners with a balance below zero, oldest debt first, including erased partners. */
@@ -25,8 +25,8 @@ export const debtsStatement = (programId: number) =>
     .limit(100)
 
 /**
- * The transaction of the commission behind the balance entry `e`, and the note of its adjustment. Subqueries read them by their keys. With
- * joins, 57 lines of a new program took a minute, because Postgres expected the program to have a single row and joined all of its sales.
+ * The transaction of the commission behind the balance entry `e`, or the note of its adjustment. Subqueries read both by key. With joins,
+ * 57 lines of a new program took a minute, because Postgres expected the program to have a single row and joined all of its sales.
  */
 export const transactionOfEntry = sql<string | null>`(
   select s.transaction_id from sales s where s.program_id = e.program_id and s.id = (

@@ -11,7 +11,7 @@ export type ListedCommission = InferResult<ReturnType<typeof commissionsStatemen
 
 export const commissionSorts = ['newest', 'oldest', 'amount', 'hold'] as const
 
-/** Selects the names of the flags in a commission's review `v` (`commission_reviews`). Null if the commission was never held. */
+/** Selects the names of the flags in a commission's review (`commission_reviews v`). Null if the commission was never held. */
 export const flagNames = sql<string[] | null>`jsonb_path_query_array(v.flags, '$[*].rule')`.as('flags')
 
 interface CommissionList extends Part {
@@ -32,7 +32,7 @@ interface CommissionList extends Part {
   commissionIds?: number[] | undefined
 }
 
-/** The program, one of its partners, or a person in all their programs as a partner. */
+/** A program, one of its partners, or a person as a partner in all their programs. */
 type Holder = { programId: number } | { programId: number; partnerId: number } | { userId: string }
 
 /** Lists commissions of a program, of a partner or of a person. `list` selects, orders and limits them. */
@@ -51,7 +51,7 @@ const reviewOf = kysely
   .where('r.commission_id', '=', sql.ref<number>('n.id'))
   .where('r.decision', 'is not', null)
 
-/** Shadow-mode commissions are never credited, so nobody needs to decide on them. */
+/** Shadow-mode commissions are never credited, so they don't need a decision. */
 const creditable = () => kysely.selectFrom('commissions as n').where('n.is_shadow', '=', sql.lit(false))
 
 /** Held commissions that wait for a person's decision, in any program. */
@@ -111,13 +111,13 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
       'c.reversed_cents',
       /** The reason for its reversal or rejection. */
       'c.reason',
-      /** The reason why a person should look at it. Null for most commissions. */
+      /** The reason why a person should review the commission. Null for most commissions. */
       'c.review_reason',
       /** The time when the commission was held for review, and the names of its flags. Null if it was never held. */
       'c.held_at',
       'v.decision as review_decision',
       flagNames,
-      /** Its sale. Null for a lead commission. */
+      /** The commission's sale. Null for a lead commission. */
       's.transaction_id',
       's.amount_cents as sale_cents',
       'c.hold_until',
@@ -125,7 +125,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
       'c.rejected_at',
       /** Computed in shadow mode, and never credited. */
       'c.is_shadow',
-      /** The payout that paid its last part. */
+      /** The payout that paid the commission's last part. */
       'c.payout_id',
       'c.created_at',
       'c.updated_at',
@@ -168,7 +168,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
   if (commissionId !== undefined) query = query.where('c.id', '=', commissionId)
   if (commissionIds !== undefined) query = query.where(sql<boolean>`c.id = any (${commissionIds}::bigint[])`)
   if (search !== undefined) {
-    // Look up partners and sales first, because a scan of the commissions can't find names or transaction ids.
+    // Partners and sales are looked up first, because commissions don't contain names or transaction ids.
     const partners = kysely.selectFrom('partners as n').where(hasWords(sql.ref('n.name'), search))
     const sales = kysely.selectFrom('sales as n').select('n.id').where('n.transaction_id', '=', search)
     const ofTheirs =
@@ -190,7 +190,7 @@ export function commissionsStatement(of: Holder, list: CommissionList) {
   return partOf(query, sql.ref<number>('c.id'), part, orderBy(sort, from !== undefined || to !== undefined))
 }
 
-/** A range of days is found by time, so the query also orders the commissions by time. */
+/** The query finds a range of days by time, so it also orders the commissions by time. */
 function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Order {
   const isByTime = sort === 'newest' || sort === 'oldest'
   if (isByTime && !isOfRange) return { ascending: sort === 'oldest' }

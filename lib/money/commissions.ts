@@ -6,9 +6,9 @@ import { messagesAbout, type RelayMessage, writtenMessages } from '../notificati
 import { hashPartnerEmails } from './partner-hashes.ts'
 
 /**
- * Credits up to `limit` commissions to their partners' balances after their hold has ended, longest waiting first. Already refunded parts
- * are not credited. Returns the number of credited commissions and whether more may wait. A run can stop at any point. Two runs can
- * overlap: one waits for the other's batch and skips its commissions.
+ * Credits up to `limit` commissions whose hold has ended to the partners' balances, longest waiting first. Parts that are already
+ * refunded aren't credited. Returns the number of credited commissions and whether more may be waiting. A run can stop at any point. If
+ * two runs overlap, one waits for the other's batch and skips its commissions.
  */
 export async function approveDueCommissions(db: Database, limit: number): Promise<{ credited: number; more: boolean }> {
   const [row] = await retryOnce(() => db.query(call('approve_due_commissions', { at_most: limit })))
@@ -30,8 +30,8 @@ export async function approveCommissions(
 }
 
 /**
- * Credits one commission, and returns it with the messages to send. A credited commission stays unchanged. Refuses with `not_found`, and
- * with `conflict` if the commission is rejected or fully reversed.
+ * Credits one commission, and returns it with the messages to send. A credited commission stays unchanged. Throws `not_found`, and
+ * `conflict` if the commission is rejected or fully reversed.
  */
 export async function approveCommission(
   db: Database,
@@ -106,7 +106,7 @@ export async function decideCommissions(
 
 /**
  * Approves commissions. With `emailHashKey`, buyers with a known address are first compared with the partner. If the partner's addresses
- * are not hashed yet, this hashes them and approves again.
+ * aren't hashed yet, hashes them and tries again.
  */
 async function approve(
   db: Database,
@@ -137,11 +137,11 @@ const oneCommission = (programId: number, commissionId: number) =>
   commissionsStatement({ programId }, { limit: 1, commissionId })
 
 /**
- * Permanently rejects a commission of a program, at any time. This reverses the rest of the commission, deducts it from the balance if it was
- * credited, and gives the partner the reason. A rejected commission stays rejected, even if its sale changes.
+ * Permanently rejects a commission of a program, at any time. Reverses the rest of the commission, deducts it from the balance if it was
+ * credited, and sends the partner the reason. A rejected commission stays rejected, even if its sale changes.
  *
- * Returns the commission, the deducted amount and the messages to send. Rejecting it again changes nothing and deducts 0. Refuses with
- * `not_found`, and with `conflict` if refunds have already reversed it in full.
+ * Returns the commission, the deducted amount and the messages to send. Rejecting it again changes nothing and deducts 0. Throws
+ * `not_found`, and `conflict` if refunds have already reversed it in full.
  */
 export async function rejectCommission(
   db: Database,

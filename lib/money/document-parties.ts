@@ -2,13 +2,16 @@ import * as z from 'zod/mini'
 
 /** The names, addresses and VAT numbers on documents. */
 
-/** A character that a document cannot print. It prints Latin, Greek, Cyrillic, Hebrew and Arabic letters, as test/documents.test.ts checks. */
+/**
+ * A character that documents can't print. They can print Latin, Greek, Cyrillic, Hebrew and Arabic letters, as test/documents.test.ts
+ * checks.
+ */
 export const unprintable =
   /[^\n\u0020-\u007E\u00A0-\u00AC\u00AE-\u024F\u0386\u0388-\u038A\u038C\u038E-\u03A1\u03A3-\u03CE\u0400-\u0525\u05D0-\u05EA\u05F3\u05F4\u060C\u061B\u061F\u0621-\u063A\u0640-\u0652\u0660-\u066C\u067E\u0686\u0698\u06A9\u06AF\u06CC\u1E00-\u1EFB\u2010-\u2027\u20AC\u2116\u2122]/u
 
 const lettersRule = 'Use Latin, Greek, Cyrillic, Hebrew or Arabic letters. Documents cannot print others.'
 
-/** Trims each line, and drops empty ones. */
+/** Trims each line, and drops empty lines. */
 const tidy = (text: string) =>
   text
     .normalize('NFC')
@@ -29,7 +32,7 @@ function printedText(length: number, missing: string) {
 
 const regionNames = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' })
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'.split('')
-/** Codes that Intl knows although they are not countries, and former names of countries. */
+/** Codes that Intl knows although they aren't countries or are former names of countries. */
 const noCountries = 'AC CP CQ DG EA EU EZ IC QO TA UN XA XB ZZ'.split(' ')
 
 /** The countries with their ISO 3166 codes, by name. */
@@ -89,7 +92,7 @@ export const partyFields = {
   legal_name: printedText(200, 'Enter the legal name.'),
   address: printedText(500, 'Enter the address.'),
   country: z.string().check(z.refine((code) => countries.some(([known]) => known === code), 'Choose a country.')),
-  /** Empty if there is none. */
+  /** Empty if the party has no VAT number. */
   vat_id: z.string().check(
     z.maxLength(40, 'Use at most 20 letters and digits.'),
     z.overwrite((text) => text.toUpperCase().replaceAll(/[ .\-/]/g, '')),
@@ -97,13 +100,13 @@ export const partyFields = {
   ),
 }
 
-/** Refuses a VAT number with the format of another country. The field must be `vat_id`. */
+/** Refuses a VAT number in the format of another country. The schema must name the field `vat_id`. */
 export const checkVatNumber = z.refine<{ country: string; vat_id: string }>(
   ({ country, vat_id: vatId }) => vatId === '' || isVatNumber(country, vatId),
   { error: 'This is not a VAT number of the country. It begins with letters such as DE or FR.', path: ['vat_id'] },
 )
 
-/** A party of a document. */
+/** A party on a document. */
 export interface Party {
   legal_name: string
   address: string

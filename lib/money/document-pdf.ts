@@ -103,7 +103,7 @@ const bidi = bidiFactory()
 /** The margins of an A4 page, in points. */
 const [left, right, top, bottom] = [50, 545, 60, 780]
 
-/** Renders a document on A4 pages with a TrueType font in base64. The same document always gives the same bytes. */
+/** Renders a document on A4 pages with a TrueType font in base64. The same document always results in the same bytes. */
 export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayBuffer {
   const pdf = new jsPDF({ unit: 'pt', format: 'a4', compress: true })
   pdf.setCreationDate(document.createdAt)
@@ -114,16 +114,16 @@ export function renderPdf(document: PrintedDocument, fontBase64: string): ArrayB
   pdf.setFont('font')
   let y = top
 
-  /** Moves down, to the next page if `height` does not fit. */
+  /** Moves down, or to the next page if `height` doesn't fit. */
   const advance = (height: number) => {
     y += height
     if (y <= bottom) return
     pdf.addPage()
     y = top
   }
-  /** Prints a line of any direction. jsPDF joins Arabic letters, but its own order of digits in right-to-left text is wrong. */
+  /** Prints a line in either direction. jsPDF joins Arabic letters, but its own order of digits in right-to-left text is wrong. */
   const print = (text: string, x: number, at: number, align: 'left' | 'right' = 'left') => {
-    // The font has no narrow space, which French numbers contain.
+    // French numbers contain narrow spaces, which the font doesn't have.
     const spaced = text.replaceAll('\u202F', '\u00A0')
     const shaped = pdf.processArabic(spaced.replaceAll(new RegExp(unprintable, 'gu'), '□'))
     const visual = bidi.getReorderedString(shaped, bidi.getEmbeddingLevels(shaped))
@@ -231,7 +231,7 @@ export function printStatement(
         : []),
     ],
     pageOf: (page, pages) => t('page {page} of {pages}', { page, pages }),
-    // The same statement gives the same file.
+    // The same statement always results in the same file.
     createdAt: period.from,
   }
 }

@@ -7,7 +7,7 @@ import { kysely, now } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { checkVatNumber, type Party, partyFields } from './document-parties.ts'
 
-/** The program's details on its documents. `series` begins their numbers. `vat_rate` is in percent. */
+/** The program's details on its documents. Their numbers begin with `series`. `vat_rate` is in percent. */
 export const billingForm = z
   .object({
     ...partyFields,
@@ -40,7 +40,7 @@ const stored = <Details extends { vat_id: string }>(details: Details) => ({
   vat_id: details.vat_id || null,
 })
 
-/** Saves the program's details. Documents are issued from now on. Issued documents stay unchanged. */
+/** Saves the program's details. From now on, documents are issued. Existing documents don't change. */
 export async function saveBilling(db: Database, programId: number, billing: Billing): Promise<void> {
   const { vat_rate: rate = '', ...details } = billing
   // An empty rate and 0 mean no VAT.
@@ -54,7 +54,7 @@ export async function saveBilling(db: Database, programId: number, billing: Bill
   )
 }
 
-/** Reads the program's details. Undefined if it issues no documents. */
+/** Reads the program's details. Returns undefined if it doesn't issue documents. */
 export async function readBilling(db: Database, programId: number) {
   const [billing] = await db.query(
     kysely
@@ -77,7 +77,7 @@ export async function savePayee(db: Database, userId: string, payee: z.output<ty
 }
 
 /**
- * Reads a person's details, and the programs that use self-billing or with which the person agreed on it. `accepted` is the newest accepted
+ * Reads a person's details, and the programs that use self-billing or have the person's agreement to it. `accepted` is the newest accepted
  * version of the terms with self-billing.
  */
 export async function readPayee(db: Database, userId: string) {
@@ -105,7 +105,7 @@ export async function readPayee(db: Database, userId: string) {
   return { details, programs }
 }
 
-/** Records that a partner accepts the current terms of a program. Refuses with `conflict` if `version` is no longer the current one. */
+/** Records that a partner accepts the current terms of a program. Throws `conflict` if `version` is no longer the current one. */
 export async function acceptTerms(db: Database, userId: string, programId: number, version: number): Promise<void> {
   const accepted = await db.query(
     kysely
@@ -179,7 +179,7 @@ export function documentsStatement(of: DocumentsOf) {
     .where('p.user_id', '=', of.userId)
 }
 
-/** Returns the VAT that an amount contains, in minor units, rounded half up. Zero without a rate. */
+/** Returns the VAT in an amount, in minor units, rounded half up. Returns zero without a rate. */
 export function containedVat(amountCents: number, vatBp: number | null): number {
   const [amount, rate] = [BigInt(amountCents), BigInt(vatBp ?? 0)]
   const divisor = 2n * (10_000n + rate)
@@ -231,7 +231,9 @@ export async function issueMissingDocuments(db: Database, programId: number): Pr
   return row?.issue_missing_documents ?? 0
 }
 
-/** Voids an invoice. It keeps its number. Voiding it again changes nothing. Refuses with `conflict` if a credit note has corrected it. */
+/**
+ * Voids an invoice, which keeps its number. Voiding it again changes nothing. Throws `conflict` if a credit note has corrected it.
+ */
 export async function voidDocument(db: Database, programId: number, documentId: number, reason: string): Promise<void> {
   const statement = call('void_document', { of_program_id: programId, of_document_id: documentId, because: reason })
   const [row] = await retryOnce(() => db.query(statement))

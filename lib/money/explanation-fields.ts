@@ -39,19 +39,19 @@ export const explanation = () =>
     steps: z.array(z.object({ step: z.string(), found: z.string(), text: z.string() })),
     click: z.nullable(
       z.object({
-        /** The customer's first click, and their latest at that moment. */
+        /** The customer's first click, and their latest click at the time of the sale. */
         first_at: time(),
         latest_at: time(),
-        /** The time when the buyer started to buy. The attribution window is measured from it. */
+        /** The time when the buyer started the purchase. The attribution window is measured from this time. */
         decided_at: time(),
         age_seconds: z.int(),
         window_days: count(),
         within_window: z.boolean(),
         attribution_model: z.string(),
         text: z.string(),
-        /** The parameters of the latest click's link, while its event is kept. Partners see only the parameters of their own links. */
+        /** The parameters of the latest click's link, as long as its event is kept. Partners see only the parameters of their own links. */
         campaign: z.nullable(z.record(z.string(), z.string())),
-        /** From the latest click, while its event is kept. Null for partners. */
+        /** From the latest click, as long as its event is kept. Null for partners. */
         event: z.nullable(z.object({ page_url: text(), referrer_url: text(), country: text(), device: text() })),
       }),
     ),
@@ -63,7 +63,7 @@ export const explanation = () =>
         commission_percent: z.number(),
         /** Per sale. 0 if the sale is not in the program's currency. */
         fixed_cents: cents(),
-        /** The cap on commissions from all sales of the customer. Null if there is none or the sale is in another currency. */
+        /** The cap on commissions from all sales to the customer. Null if there is none, or if the sale is in another currency. */
         cap_cents: z.nullable(cents()),
         duration_months: z.nullable(count()),
         first_purchase_date: z.nullable(time()),
@@ -74,14 +74,14 @@ export const explanation = () =>
       z.object({
         id: z.nullable(id()),
         status: z.nullable(z.enum(commissionStatuses)),
-        /** The product of base and percentage before it is rounded, in minor units: `980.5`. */
+        /** The base times the percentage before rounding, in minor units: `980.5`. */
         exact: z.string(),
         amount_cents: cents(),
         reversed_cents: cents(),
         left_cents: cents(),
         currency: currency(),
         text: z.string(),
-        /** The parts of an invoice whose products earn by different rules. Null if one rule covers the whole sale. */
+        /** The parts of an invoice whose products earn commission under different rules. Null if one rule covers the whole sale. */
         lines: z.nullable(
           z.array(
             z.object({
@@ -100,7 +100,7 @@ export const explanation = () =>
     lead_commission: z.nullable(
       z.object({ id: id(), amount_cents: cents(), reversed_cents: cents(), currency: currency(), text: z.string() }),
     ),
-    /** The payouts that paid its commission. */
+    /** The payouts that paid the sale's commission. */
     payout: z.nullable(z.object({ id: id(), payout_run_id: z.nullable(id()) })),
     /**
      * The history of the sale, oldest first. The changes add up to the remaining commission, and the entries add up to its part of the balance.

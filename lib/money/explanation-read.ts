@@ -69,7 +69,7 @@ export function entriesOf(programId: Expression<number | null>, commissionId: Ex
       .select(['b.refund_id', 'b.created_at'])
       .where('b.program_id', '=', programId)
       .where('b.commission_id', '=', commissionId)
-      // Lists all causes that have a commission, because the index begins with the cause.
+      // Lists all causes that refer to a commission, because the index begins with the cause.
       .where('b.cause', 'in', [
         'commission_credited',
         'commission_corrected',
@@ -150,7 +150,7 @@ export function explainedSales(programId: number) {
         's.refunded_cents',
         's.currency',
       ])
-      // The percentage of the base before rounding, by the function that commissions use.
+      // The percentage of the base before rounding, computed by the function that commissions use.
       .select([
         sql<
           number | null
@@ -181,7 +181,7 @@ export function explainedSales(programId: number) {
       .select(['v.flagged_at', 'v.decision', 'v.decided_at'])
       .select(flagNames)
       .select((eb) => [
-        /** Selects the latest click that counted, while its event is kept. */
+        /** Selects the latest click that counted, as long as its event is kept. */
         jsonObjectFrom(
           eb
             .selectFrom('click_events as e')
@@ -252,7 +252,8 @@ export function explainedSales(programId: number) {
 }
 
 /**
- * Finds the sale of a payment by any of the processor's ids for it, or by the id of an event about it. The program may be disconnected now.
+ * Finds the sale of a payment by any of the processor's ids for it, or by the id of an event about it. The program may have been
+ * disconnected since.
  */
 function saleOfProcessor(programId: number, processorId: string, test: boolean) {
   const ids = isEventId(processorId)

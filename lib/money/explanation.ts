@@ -12,7 +12,7 @@ import { historyOf, iso, shadowText } from './sale-history.ts'
 /**
  * Explains a sale, or a processor payment that is not a sale. `transaction_id` is the sale's id, any of the processor's ids for its payment,
  * or the id of one of its events. A partner sees their own sales, without the customer's data. `texts` chooses the language of the
- * sentences about a sale. One database request. Refuses with `not_found`.
+ * sentences about a sale. One database request. Throws `not_found`.
  */
 export async function explainSale(db: Database, request: SaleRequest, texts = englishSale): Promise<Explanation> {
   const { sale, deliveries } = await readForExplanation(db, request)
@@ -35,7 +35,7 @@ type Resolution = z.output<typeof resolutionSchema>
 
 const resolutionOf = (stored: unknown): Resolution => (stored === null ? { steps: [] } : resolutionSchema.parse(stored))
 
-/** The subject and the outcome of each step, for the words that the database functions store. */
+/** The text for the subject and the outcome of each step, by the words that the database functions store. */
 const stepNames: Record<string, string> = {
   metadata: 'Metadata of the payment',
   customer_metadata: 'Metadata of the processor customer',
@@ -204,8 +204,8 @@ function explain(
 }
 
 /**
- * If one partner's code decided the sale, the signup can belong to another partner. This partner must not see the signup. No partner may
- * see a shadow-mode commission.
+ * If a partner's code decided the sale, the signup can belong to another partner. The code's partner must not see the signup. Partners
+ * never see shadow-mode commissions.
  */
 function leadCommissionOf(
   { lead_commission: lead, partner_id: partner }: ExplainedSale,
@@ -256,7 +256,7 @@ const asDelivery = ({ event_id, event_type, outcome, reason, received_at }: Deli
   received_at: iso(received_at),
 })
 
-/** The ids in a sale or payment that the steps look up. */
+/** The ids in a sale or a payment that the steps look up. */
 const lookedUpIds: Record<string, string> = {
   coupon: 'a code',
   click_id: 'a click id',
@@ -266,7 +266,7 @@ const lookedUpIds: Record<string, string> = {
 }
 const conjunction = new Intl.ListFormat('en', { type: 'conjunction' })
 
-/** Explains why the sale has no customer: either a customer was found but did not count, or the given ids are unknown. */
+/** Explains why the sale has no customer: either a customer was found but didn't count, or the given ids are unknown. */
 function notAttributed(steps: Step[]): string {
   const noPartner = 'No partner: nothing identified a customer whom a partner referred.'
   const short = steps.find(
@@ -281,12 +281,12 @@ function notAttributed(steps: Step[]): string {
   return `${noPartner} ${why}`
 }
 
-/** Only the delivery log contains the payment. */
+/** The payment is only in the delivery log. */
 function explainPayment(
   { transaction_id, test, partnerUserId }: SaleRequest,
   deliveries: DeliveryOfPayment[],
 ): Explanation {
-  // The event with the most progress explains the most.
+  // The event that got furthest explains the most.
   const delivery = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
   if (delivery === undefined || partnerUserId !== undefined) {
     throw new ApiError(
@@ -331,7 +331,7 @@ function explainPayment(
 
 const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution).steps.length
 
-/** The click in an unattributed payment, if its window was over. */
+/** The click in an unattributed payment, if the window was over. */
 function expiredClickOf({ expired_click: click, window_days: window, model = 'last_click' }: Resolution): Click | null {
   if (click === undefined || window === undefined) return null
   const timing = timingOf(click.clicked_at, click.came_at, click.at, window, model)
@@ -428,12 +428,12 @@ function commissionOf(sale: ExplainedSale, resolution: Resolution, texts: SaleTe
   }
 }
 
-/** The tax in the amount of a sale. The base can exclude the processor's fee too. */
+/** Returns the tax in the amount of a sale. The base can exclude the processor's fee too. */
 function taxIn(sale: ExplainedSale): number {
   return sale.amount_cents - sale.commission_base_cents - (sale.processor_fee_cents ?? 0)
 }
 
-/** Explains the difference between the base and the amount. Empty if both are the same. */
+/** Explains the difference between the base and the amount. Returns an empty text if both are the same. */
 function baseText(sale: ExplainedSale, { fixed, money: format, list }: SaleTexts): string {
   const money = (cents: number) => format(cents, sale.currency)
   const tax = taxIn(sale)
@@ -447,7 +447,7 @@ function baseText(sale: ExplainedSale, { fixed, money: format, list }: SaleTexts
   return `${fixed('{amount} minus {excluded} is {base}.', values)} `
 }
 
-/** Explains the earnings of each part of an invoice. */
+/** Explains how much each part of an invoice earns. */
 function linesText(sale: ExplainedSale, lines: NonNullable<ExplainedSale['lines']>, texts: SaleTexts): string {
   const { fixed, percent } = texts
   const money = (cents: number) => texts.money(cents, sale.currency)

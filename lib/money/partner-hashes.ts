@@ -29,7 +29,7 @@ export async function hashPartnerEmails(
         of_program_id: program_id,
         of_partner_id: partner_id,
         addresses: texts,
-        // As text, because Neon's driver doesn't accept an array of bytes.
+        // The hashes are passed as text, because Neon's driver doesn't accept an array of bytes.
         hashes,
       })
     }),

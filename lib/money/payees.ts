@@ -15,15 +15,15 @@ export interface Payee {
   account_email: string
   /** The addresses that received their payouts. */
   paid_to: string[]
-  /** The payer must keep the tax form. */
+  /** The payer is required to keep the tax form. */
   tax_form: TaxFormFields | null
 }
 
 const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${partnerId}`
 
 /**
- * Erases a person's account with `eraseAccount`. For programs that paid them, or to which they owe money, keeps their identity for as long
- * as the books. It is encrypted with `secret` (EMAIL_HASH_KEY).
+ * Erases a person's account with `eraseAccount`. For programs that paid them, or to which they owe money, keeps their identity as long as
+ * the books, encrypted with `secret` (EMAIL_HASH_KEY).
  */
 export async function erasePayee(db: Database, secret: string, userId: string): Promise<void> {
   await eraseAccount(db, userId, await sealPayees(db, secret, userId))
@@ -58,7 +58,7 @@ async function sealPayees(db: Database, secret: string, userId: string): Promise
   return JSON.stringify(await Promise.all(sealed))
 }
 
-/** Decrypts the identity of an erased partner, for the tax office or a court. Refuses with `not_found`. */
+/** Decrypts the identity of an erased partner, for the tax office or a court. Throws `not_found`. */
 export async function readPayee(db: Database, secret: string, programId: number, partnerId: number): Promise<string> {
   const [row] = await db.query(
     kysely

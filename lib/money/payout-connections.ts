@@ -15,8 +15,8 @@ const keysOf = async ({ EMAIL_HASH_KEY: secret }: SecretsEnv, id: string, sealed
 }
 
 /**
- * Connects a program to its account at a provider, or replaces the account's keys. An empty key keeps its value. Returns the connection's
- * id, which is part of its webhook address. Refuses with `invalid_request` if a key is missing.
+ * Connects a program to its account at a provider, or replaces the account's keys. If a key is empty, the existing value is kept. Returns
+ * the connection's id, which is part of its webhook address. Throws `invalid_request` if a key is missing.
  */
 export async function connectProvider(
   db: Database,
@@ -27,7 +27,7 @@ export async function connectProvider(
   const { provider, livemode, keys: newKeys } = to
   const [existing] = await db.query(connectionsOf(programId).where('provider', '=', provider))
   const id = existing?.id ?? `pay_${newToken()}`
-  // Keys that were encrypted with a former secret of the deployment are lost.
+  // Keys that were encrypted with a former secret of the deployment can't be decrypted.
   const keys = (existing && (await keysOf(env, id, existing.keys))) ?? {}
   for (const [name, { label, isOptional }] of Object.entries(providers[provider].keys)) {
     const key = newKeys[name]?.trim() || keys[name] || ''
@@ -44,7 +44,7 @@ export async function connectProvider(
   return id
 }
 
-/** Deletes the keys of a provider. After that, people decide on its remaining payments. Refuses with `not_found`. */
+/** Deletes a provider's keys. After that, people decide on its remaining payments. Throws `not_found`. */
 export async function disconnectProvider(db: Database, programId: number, provider: ProviderName): Promise<void> {
   const ended = await db.query(
     kysely

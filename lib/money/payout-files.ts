@@ -14,7 +14,7 @@ export type PayoutLayout = (typeof payoutLayouts)[number]
 export const maxPayments: Partial<Record<PayoutLayout, number>> = { paypal: 5000, wise: 1000 }
 
 /**
- * The currencies that PayPal pays out in. It accepts forint and Taiwan dollars only in whole units.
+ * The currencies in which PayPal pays out. It accepts forints and Taiwan dollars only in whole units.
  *
  * @see https://developer.paypal.com/docs/payouts/standard/reference/country-feature/
  */
@@ -49,13 +49,13 @@ export interface PayoutFile {
 }
 
 /**
- * Creates a file with which a program pays payouts, sent ones first, then the longest waiting ones. For a run, it contains the open
- * payouts, optionally in one currency. Once the run is paid, it contains the paid ones. Until then, it omits individually paid payouts, so
- * that nobody pays them again. Payouts that partners requested belong to no run, so two files never hold the same money. Partners without a
- * payout address are excluded.
+ * Creates a file with which a program pays payouts. Sent payouts come first, and then the longest waiting ones. For a run, the file
+ * contains the open payouts, optionally in one currency. Once the run is paid, the file contains the paid payouts. Until then, it omits
+ * payouts that were paid individually, so that nobody pays them again. Payouts that partners requested belong to no run, so two files never
+ * hold the same money. Partners without a payout address are excluded.
  *
  * The payouts in the file are marked as sent. Their amounts and addresses never change again, so the file matches the later deductions from
- * the balances. Refuses with `conflict` if the layout cannot pay a payout, and with `not_found` if a run has no payouts.
+ * the balances. Throws `conflict` if the layout cannot pay a payout, and `not_found` if a run has no payouts.
  */
 export async function exportPayments(
   db: Database,
@@ -79,7 +79,7 @@ export async function exportPayments(
     ])
     .where('w.program_id', '=', programId)
     .where((eb) => eb(eb.fn.coalesce('w.payout_address', 'p.payout_email', 'p.email'), 'is not', null))
-    // A provider pays the payouts that are in a batch.
+    // Payouts in a batch are paid by a provider.
     .where((eb) =>
       eb.not(
         eb.exists(
@@ -90,8 +90,8 @@ export async function exportPayments(
         ),
       ),
     )
-    // Sent payouts stay first, in the order of sending. So no part of a file repeats a payment of an earlier part, even if payouts were
-    // added in between.
+    // Sent payouts stay first, in the order of sending. So no part of a file repeats a payment from an earlier part, even if payouts
+    // were added in between.
     .orderBy('w.sent_at', (order) => order.asc().nullsLast())
     .orderBy('w.id')
   query =
@@ -151,7 +151,10 @@ export async function countAskedPayments(db: Database, programId: number) {
   )
 }
 
-/** Selects the open payouts that partners requested. They go to the partner's current address, unless that address changed within the last day. */
+/**
+ * Selects the open payouts that partners requested. They are paid to the partner's current address, unless that address changed within the
+ * last day.
+ */
 const isAskedPayment = () =>
   payment.and([
     payment('w.payout_run_id', 'is', null),
@@ -166,9 +169,9 @@ const isAskedPayment = () =>
 const payment = expressionBuilder<{ w: DB['payouts']; p: DB['partners'] }, 'w' | 'p'>()
 
 /**
- * Writes a payout file. PayPal and Wise get unchanged values. People open the plain CSV in a spreadsheet, so its names cannot be formulas;
- * its addresses stay, because money goes there. PayPal's file has no header and one currency. Its customer id has up to 30 characters and
- * no spaces. Refuses with `conflict` a value that the file cannot hold.
+ * Writes a payout file. Files for PayPal and Wise contain unchanged values. People open the plain CSV in a spreadsheet, so its names can't
+ * be formulas. Its addresses don't change, because money is sent to them. PayPal's file has no header and one currency. Its customer id
+ * has up to 30 characters and no spaces. Throws `conflict` for a value that the file can't contain.
  */
 export function payoutFile(layout: PayoutLayout, payments: Payment[]): string {
   const unwritable = payments.find(({ name, email, program_name }) =>

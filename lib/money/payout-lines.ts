@@ -16,7 +16,7 @@ type PayoutLineList = Part & ({ payoutId: number } | { payoutRunId: number })
 /**
  * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, newest first. The
  * lines of a payment add up to its payout's amount. A large commission can have lines in several payouts. Lines with `is_returned` belong
- * to a payment that came back. Open payouts have no lines yet. Refuses with `not_found` if `of` has no such payout or run.
+ * to a payment that came back. Open payouts have no lines yet. Throws `not_found` if `of` has no such payout or run.
  */
 export async function listPayoutLines(db: Database, of: Whose, list: PayoutLineList): Promise<PayoutLine[]> {
   const [payouts, lines] = await db.batch([
@@ -36,7 +36,8 @@ export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
     .innerJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'w.program_id').onRef('p.id', '=', 'w.partner_id'),
     )
-    // With `limit`, Postgres reads one entry by its whole key for each line, even if its statistics don't know a new program's rows yet.
+    // With `limit`, Postgres looks up one entry by its whole key for each line, even if its statistics don't include a new program's rows
+    // yet.
     .innerJoinLateral(
       (eb) =>
         eb

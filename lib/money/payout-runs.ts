@@ -18,8 +18,8 @@ export type PayoutRun = InferResult<ReturnType<typeof runsStatement>>[number]
 
 /**
  * Creates a payout run and returns its id: one payout for each partner and currency whose payable amount (balance minus open payouts)
- * reaches the program's minimum. Returns null and stores nothing if nobody is due. `requestId` (uuid) identifies the request. Repeating the
- * request doesn't create a second run. Adds the messages to send to `outbox`.
+ * reaches the program's minimum. Returns null and stores nothing if no payout is due. `requestId` (uuid) identifies the request. Repeating
+ * the request doesn't create a second run. Adds the messages to send to `outbox`.
  */
 export async function createPayoutRun(
   db: Database,
@@ -46,8 +46,8 @@ export async function openPayoutRun(
 
 /**
  * Marks a run and its open payouts as paid, posts their entries and notifies the partners. Paying it again changes nothing and keeps the
- * first reference. Returns the run's reference and the messages to send. Refuses with `conflict` if `transferredCents` is given and differs
- * from the sum of the open payouts, because one of them changed. Refuses with `not_found` if the program has no such run.
+ * first reference. Returns the run's reference and the messages to send. Throws `conflict` if `transferredCents` is given and differs
+ * from the sum of the open payouts, because one of them changed. Throws `not_found` if the program has no such run.
  */
 export async function payPayoutRun(
   db: Database,
@@ -82,8 +82,8 @@ export async function payPayoutRun(
 }
 
 /**
- * Reverts marking a run as paid: entries return its payments to the balances, and its payouts get the status `sent` again. This is possible
- * for 24 hours and until the next run. After that, it refuses with `conflict`. An open run stays unchanged. Refuses with `not_found`.
+ * Undoes marking a run as paid: entries return its payments to the balances, and its payouts get the status `sent` again. This is possible
+ * for 24 hours, and only until the next run. After that, throws `conflict`. Doesn't change an open run. Throws `not_found`.
  */
 export async function reopenPayoutRun(db: Database, programId: number, runId: number): Promise<void> {
   const [row] = await retryOnce(() =>
@@ -99,8 +99,8 @@ export async function reopenPayoutRun(db: Database, programId: number, runId: nu
 }
 
 /**
- * Records a payment of a partner's whole payable amount in a currency without a run. Used for partners below the minimum or without a
- * payout address. Returns the messages to send. Refuses with `conflict` if the payable amount is not `amountCents`.
+ * Records a payment of a partner's whole payable amount in a currency without a run, for partners below the minimum or without a
+ * payout address. Returns the messages to send. Throws `conflict` if the payable amount is not `amountCents`.
  */
 export async function payByHand(
   db: Database,
@@ -127,12 +127,12 @@ export async function payByHand(
 
 const noRun = () => new ApiError('not_found', 'This program has no such payout run.')
 
-/** Lists all payouts and exclusions of a payout run if it were created now, by the partner's name. */
+/** Lists all payouts and exclusions that a payout run would have if it were created now, by the partner's name. */
 export async function listPayoutsDue(db: Database, programId: number): Promise<PayoutDue[]> {
   return await db.query(dueStatement(programId).orderBy('p.name').orderBy('p.id').orderBy('d.currency'))
 }
 
-/** The parts of a due amount. The next run pays one part, one part has no usable payout address, and one part is below the minimum. */
+/** The parts of a due amount: the part that the next run pays, the part without a usable payout address, and the part below the minimum. */
 export const dueParts = ['ready', 'details', 'below_minimum'] as const
 export type DuePart = (typeof dueParts)[number]
 
@@ -148,7 +148,10 @@ interface PayoutDueList extends Part<string> {
 /** Reads the partner from a cursor such as `7-usd`. */
 const partnerOf = (cursor: string) => sql`split_part(${cursor}, '-', 1)::bigint`
 
-/** Lists a page of the payouts and exclusions of a run if it were created now. A row's cursor is its partner's id and the currency: `7-usd`. */
+/**
+ * Lists a page of the payouts and exclusions that a run would have if it were created now. A row's cursor is its partner's id and the
+ * currency: `7-usd`.
+ */
 export async function listDuePage(
   db: Database,
   programId: number,
@@ -179,8 +182,8 @@ export async function listDuePage(
 }
 
 /**
- * Asks partners with an account and a due amount for their missing payout address, each only once a day. Returns the number of asked
- * partners and the messages to send.
+ * Asks partners with an account and a due amount for their missing payout address, each only once a day. Returns how many partners
+ * it asked, and the messages to send.
  */
 export async function askForPayoutAddress(
   db: Database,
@@ -195,8 +198,8 @@ export async function askForPayoutAddress(
 }
 
 /**
- * The due amounts in each currency, with separate totals for excluded partners and debts, and with the program's minimum payouts. `missing`
- * counts the partners without a payout address. `askable` counts the ones with an account.
+ * Reads the due amounts in each currency, with separate totals for excluded partners and debts, and the program's minimum payouts.
+ * `missing` counts the partners without a payout address. `askable` counts those of them who have an account.
  */
 export async function readPayoutsDue(db: Database, programId: number) {
   const [sums, [missing], minimums, debts] = await db.batch([
@@ -344,7 +347,7 @@ function runsStatement(programId: number) {
     .where('r.program_id', '=', programId)
 }
 
-/** A page of a run's exclusions. A row's cursor is the partner's id and the currency: `7-usd`. */
+/** A page of a run's exclusions. The cursor of a row is the partner's id and the currency: `7-usd`. */
 interface ExclusionList extends Part<string> {
   /** Searches the partner's name. */
   search?: string | undefined
@@ -357,7 +360,7 @@ export const exclusionCursor = ({ partner_id: id, currency }: { partner_id: numb
 
 /**
  * Reads a payout run with its totals by currency and state and the number of its exclusions. Also reads one page of its payouts, oldest
- * first, or of its exclusions, by name. Refuses with `not_found`.
+ * first, or of its exclusions, by name. Throws `not_found`.
  */
 export async function readPayoutRunPart(
   db: Database,
@@ -405,7 +408,7 @@ function exclusionsStatement(programId: number, runId: number) {
     .where('e.payout_run_id', '=', runId)
 }
 
-/** Reads a payout run with its payouts in the order of their ids, and its exclusions. Refuses with `not_found`. */
+/** Reads a payout run with its payouts in the order of their ids, and its exclusions. Throws `not_found`. */
 export async function readPayoutRun(db: Database, programId: number, runId: number) {
   const [[run], payouts, excluded] = await db.batch([
     runsStatement(programId).where('r.id', '=', runId),

@@ -10,7 +10,7 @@ import type { DB } from '../schema.ts'
 
 export type PayoutStatus = Selectable<DB['payouts']>['status']
 
-/** The states of a payout, as the API calls them. */
+/** The states of a payout, by their names in the API. */
 export const payoutStatuses = [
   'requested',
   'in_run',
@@ -42,8 +42,8 @@ export interface Transfer {
 }
 
 /**
- * Parses the day on which money left. Null if the text is not a date, or if the day has not begun anywhere. The first time zone begins a
- * day 14 hours before UTC. Also null before 2000, because a browser turns the two-digit year 26 into 0026.
+ * Parses the day on which money left. Returns null if the text isn't a date, or if the day hasn't begun anywhere. The first time zone
+ * begins a day 14 hours before UTC. Also returns null for days before 2000, because browsers turn the two-digit year 26 into 0026.
  */
 export function transferDay(text: string): Date | null {
   const day = new Date(`${text}T00:00:00Z`)
@@ -53,7 +53,7 @@ export function transferDay(text: string): Date | null {
 
 /**
  * Requests a payout of `amountCents` from a partner's balance, up to the payable amount, and returns its id. `requestId` (uuid) identifies
- * the request. Repeating the request changes nothing. Adds the messages to send to `outbox`. Refuses with `conflict` if less is payable, or
+ * the request. Repeating the request changes nothing. Adds the messages to send to `outbox`. Throws `conflict` if less is payable, or
  * if the amount is below the program's minimum.
  */
 export async function askPayout(
@@ -91,8 +91,8 @@ export async function askPayout(
 }
 
 /**
- * Cancels a requested payout for its partner: the amount is payable again. Repeating it changes nothing. Refuses with `conflict` if the
- * payout is in a run, sent or decided, and with `not_found` if the partner has no such payout.
+ * Cancels a requested payout for its partner: the amount is payable again. Repeating it changes nothing. Throws `conflict` if the
+ * payout is in a run, sent or decided, and `not_found` if the partner has no such payout.
  */
 export async function cancelPayout(
   db: Database,
@@ -122,8 +122,8 @@ export async function cancelPayout(
  * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays (mark_paid_commissions in
  * migrations/functions/2_ledger/payouts.sql) and notifies the partner.
  *
- * `amountCents` is the transferred amount. Refuses with `conflict` if a reversal has reduced the payout since then, or if the payout is
- * refused or canceled. Refuses with `invalid_request` if the day is in a month before the payout's, and with `not_found` if the program has
+ * `amountCents` is the transferred amount. Throws `conflict` if a reversal has reduced the payout since then, or if the payout is
+ * refused or canceled. Throws `invalid_request` if the day is in a month before the payout's, and `not_found` if the program has
  * no such payout. Paying it again changes nothing.
  */
 export async function payPayout(
@@ -157,7 +157,7 @@ export async function payPayout(
 
 /**
  * Refuses a payout, or excludes it from its run, before it is sent: the amount is payable again, and the partner gets the reason. Refusing
- * it again changes nothing. Refuses with `conflict` if the payout is sent, paid or canceled, and with `not_found` if the program has no
+ * it again changes nothing. Throws `conflict` if the payout is sent, paid or canceled, and `not_found` if the program has no
  * such payout.
  */
 export async function refusePayout(
@@ -186,8 +186,8 @@ export async function refusePayout(
 
 /**
  * Records that a sent, unclaimed or paid payout did not arrive, because the transfer came back or failed. The amount is payable again: if
- * it was paid, an entry returns it to the balance. The partner gets the reason. Repeating it changes nothing. Refuses with `conflict` if
- * the payout is not sent yet or decided otherwise, and with `not_found` if the program has no such payout.
+ * it was paid, an entry returns it to the balance. The partner gets the reason. Repeating it changes nothing. Throws `conflict` if
+ * the payout is not sent yet or decided otherwise, and `not_found` if the program has no such payout.
  */
 export async function returnPayout(
   db: Database,
@@ -248,7 +248,7 @@ export async function listPayouts(
 export const payoutTotals = (of: { programId: number } | { userId: string }, filters: Filters<PayoutList>) =>
   totalsOf(payoutsStatement(of, { ...filters, limit: 0 }), sql<number>`amount_cents`)
 
-/** Reads one payout of a program. Refuses with `not_found`. */
+/** Reads one payout of a program. Throws `not_found`. */
 export async function readPayout(db: Database, programId: number, payoutId: number): Promise<Payout> {
   const [payout] = await db.query(one(programId, payoutId))
   if (!payout) throw notFound()
@@ -282,16 +282,16 @@ export function payoutsStatement(of: { programId: number } | { userId: string },
       /** The amount after reversals reduced it. */
       'w.amount_cents',
       'w.status',
-      /** The reason for its refusal. */
+      /** The reason for the refusal. */
       'w.reason',
-      /** The payout run that contains it. Null if the partner requested it. */
+      /** The run that contains the payout. Null if the partner requested it. */
       'w.payout_run_id',
       'w.reference',
       'w.paid_on',
       'w.created_at',
       'w.updated_at',
       'w.decided_at',
-      /** The state at its provider. Null without one. */
+      /** The payment's state at its provider. Null without a provider. */
       'i.outcome as provider_outcome',
       'i.provider_reason',
       'i.claim_until',

@@ -12,8 +12,8 @@ const currencies = Intl.supportedValuesOf('currency').map((code) => code.toLower
 
 /**
  * Puts the unsent payments of a run into batches for a provider, and returns their sum in minor units over all currencies. The scheduled
- * function sends them. This fixes their amounts and recipients. Repeating the call sends nothing twice. Refuses with `conflict` if the
- * sum is not `confirmedCents`, and with `not_found` if the program has no such run or connection.
+ * function sends them. From then on, their amounts and recipients can't change. Repeating the call sends nothing twice. Throws
+ * `conflict` if the sum is not `confirmedCents`, and `not_found` if the program has no such run or connection.
  */
 export async function sendRunToProvider(
   db: Database,
@@ -94,7 +94,7 @@ function batchesOf(programId: number, runId: number) {
     .orderBy('b.id')
 }
 
-/** Moves the payments that did not reach the provider from a batch back to their run. Returns their number. */
+/** Moves payments that didn't reach the provider from a batch back to their run. Returns their number. */
 export async function stopBatch(db: Database, programId: number, batchId: number): Promise<number> {
   const [row] = await retryOnce(() =>
     db.query(call('stop_payout_batch', { of_program_id: programId, of_batch_id: batchId })),
@@ -105,7 +105,7 @@ export async function stopBatch(db: Database, programId: number, batchId: number
 interface Continuing {
   /** Only batches of this connection. */
   connectionId?: string
-  /** When to stop, in milliseconds since 1970. */
+  /** The time to stop, in milliseconds since 1970. */
   until: number
   fetch?: typeof fetch
 }
@@ -223,7 +223,7 @@ async function step(db: Database, env: SecretsEnv, batch: ClaimedBatch, fetcher:
 }
 
 /**
- * Selects the payments of a batch that are unsent or whose state can still change. The payments that were read least recently come first.
+ * Selects the payments of a batch that are unsent or whose state can still change. Payments that were read least recently come first.
  */
 async function readItems(db: Database, batch: ClaimedBatch, which: 'unsent' | 'undecided', limit: number) {
   let query = kysely
@@ -254,7 +254,7 @@ async function readItems(db: Database, batch: ClaimedBatch, which: 'unsent' | 'u
   )
 }
 
-/** Stores reports, and returns the payouts that the provider paid although a person had marked them as failed. */
+/** Stores reports. Returns the payouts that a person had marked as failed, but that the provider paid. */
 async function report(db: Database, { program_id, id }: ClaimedBatch, reports: ItemReport[]): Promise<number[]> {
   if (reports.length === 0) return []
   const rows = reports.map(({ payoutId, claimUntil, reason, reference, ...rest }) => ({
@@ -328,7 +328,7 @@ function progressOf(db: Database, batch: ClaimedBatch): Progress {
   }
 }
 
-/** Checks a webhook of a provider, and makes the batches of its connection due. Refuses with `not_found` and `invalid_signature`. */
+/** Checks a webhook of a provider, and makes the batches of its connection due. Throws `not_found` and `invalid_signature`. */
 export async function receiveProviderWebhook(
   db: Database,
   env: SecretsEnv,

@@ -8,7 +8,7 @@ import type { DatabaseFunctions } from '../schema.ts'
 /** One refund or chargeback. A null `amount_cents` refunds the rest of the sale. */
 export interface Refund {
   amount_cents: number | null
-  /** The caller's or processor's id of this refund. A repeated id is ignored. Without an id, the amount is the key. */
+  /** The caller's or processor's id of this refund. A repeated id is ignored. Without an id, the amount identifies the refund. */
   refund_id: string | null
   reason: 'refund' | 'chargeback'
   reason_text: string | null
@@ -29,7 +29,7 @@ export type AppliedRefund =
 
 /**
  * The key by which a repeated refund is recognized. A refund of the whole remaining amount doesn't need a separate key, because a repeated
- * one has no effect. It uses the key of its request.
+ * one has no effect. Its key is the id of its request.
  */
 function refundKey({ amount_cents, refund_id }: Refund, requestId: string): string {
   if (amount_cents === null) return `rest:${requestId}`
@@ -38,10 +38,10 @@ function refundKey({ amount_cents, refund_id }: Refund, requestId: string): stri
 
 /**
  * Applies a refund to the sale with this transaction id in the key's program, in one transaction. The commission is reversed in proportion
- * to the sale's refunded total, rounded down, and this call deducts the difference.
+ * to the sale's refunded total, rounded down, and each call deducts the difference.
  *
  * If a live and a test sale have this id, the live sale wins. Returns the messages to send in `outbox`. `requestId` (uuid) identifies the
- * request, so that a retry after a lost response gets the same response. Refuses with `not_found`.
+ * request, so that a retry after a lost response gets the same response. Throws `not_found`.
  */
 export async function refundSale(
   db: Database,

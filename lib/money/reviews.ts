@@ -73,9 +73,9 @@ function reviewsStatement(programId: number, { state, partner_id, commissionIds,
 }
 
 /**
- * Decides on held commissions of a program and keeps the note. `released` commissions continue their hold as usual. `rejected` commissions
- * are reversed permanently, and the partner sees the note. Returns the number of decisions, and all requested commissions. If two people
- * decide on one at the same moment, the first decision wins. Adds the messages to send to `outbox`.
+ * Decides on held commissions of a program and keeps the note. `released` commissions continue their hold period as usual. `rejected`
+ * commissions are reversed permanently, and the partner sees the note. Returns the number of decisions, and all requested commissions. If
+ * two people decide on one at the same moment, the first decision wins. Adds the messages to send to `outbox`.
  */
 export async function decideReviews(
   db: Database,
@@ -104,8 +104,8 @@ export async function flagNewCommissions(db: Database, limit: number): Promise<{
 }
 
 /**
- * Holds the commissions that need a review, then credits the due ones, up to `limit` of each. Until a partner's addresses are hashed, the
- * partner doesn't get commissions on sales to known addresses.
+ * Holds the commissions that need a review, then credits the due ones, up to `limit` of each. Until a partner's addresses are hashed,
+ * commissions on sales to known addresses aren't credited.
  */
 export async function reviewAndCredit(
   db: Database,

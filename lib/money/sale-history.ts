@@ -103,7 +103,7 @@ function byHand(
 
 export const commissionHistory = (commission: CommissionFacts) => inOrder(happeningsOf(commission, englishSale))
 
-/** By time, then in the given order. */
+/** Sorts by time, and otherwise keeps the given order. */
 function inOrder(history: Happening[]): Happening[] {
   return history
     .map((happening, index) => ({ happening, index }))

@@ -22,12 +22,12 @@ interface SaleList {
   updated_since?: Date | undefined
 }
 
-/** A program's sales with their commissions, newest first, selected by `list`. Includes sales without a customer. */
+/** Lists a program's sales with their commissions, newest first, selected by `list`. Includes sales without a customer. */
 export async function listSales(db: Database, programId: number, list: SaleList): Promise<ListedSale[]> {
   return await db.query(salesStatement(programId, list))
 }
 
-/** Reads a sale by its transaction id. Refuses with `not_found`. */
+/** Reads a sale by its transaction id. Throws `not_found`. */
 export async function readSale(
   db: Database,
   programId: number,

@@ -33,22 +33,26 @@ export interface RecordedSale {
   commission_id: number | null
   commission_cents: number
   currency: string
-  /** A test sale, which no figure counts. Either the call is marked as a test, or the customer signed up as a test within a day. */
+  /**
+   * True for a test sale, which no figure counts. Either the call is marked as a test, or the customer signed up as a test within the last
+   * day.
+   */
   test_mode?: true
   /** A warning about a recorded sale in a currency other than the program's. */
   warning?: string
 }
 
 /**
- * Records a sale from the integrator's server. `customer_key` finds its customer, or else a valid click, which then gets the key. If
- * neither finds one, the partner's `coupon` creates the customer. A coupon can also decide the partner of a known customer's sale
- * (migrations/functions/4_attribution/codes.sql). Without any of them, the sale is stored without attribution and earns nothing.
+ * Records a sale from the integrator's server. The customer is found by `customer_key`, or else by a valid click, whose customer
+ * then gets the key. If neither finds one, the sale gets a new customer through a partner's `coupon`. A coupon can also decide which
+ * partner gets a known customer's sale (migrations/functions/4_attribution/codes.sql). Without any of these, the sale is stored
+ * without attribution and earns nothing.
  *
  * Refuses a known transaction id with `duplicate_transaction`, which says whether the stored sale is the same. If the stored sale has no
  * customer yet, it gets this one and earns its commission. Any id of a connected processor's payment identifies that payment's sale.
  *
- * `requestId` (uuid) marks the sale as this request's, so that a retry after a lost response is not a duplicate. Returns the messages to
- * send in `outbox`.
+ * `requestId` (uuid) is stored with the sale, so that a retry after a lost response isn't a duplicate. Returns the messages to send in
+ * `outbox`.
  */
 export async function recordSale(
   db: Database,

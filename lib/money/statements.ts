@@ -38,15 +38,15 @@ export function monthRange(text: string | undefined): Pick<StatementPeriod, 'fro
 }
 
 /**
- * Returns whether a month's statement can still change: until an hour after its end. An entry has the time at which its transaction began,
- * and is visible only after the commit.
+ * Returns whether a month's statement can still change, which is until an hour after the month's end. An entry has the time at which its
+ * transaction began, but it is visible only after the commit.
  */
 export const isOpenMonth = ({ to }: Pick<StatementPeriod, 'to'>, now: Date) =>
   now.getTime() < to.getTime() + 60 * 60 * 1000
 
 /**
  * Lists the balance entries of a partner in one month and currency, newest first. Entries never change, and a later correction is an entry
- * in its own month. So the statement of a past month never changes. Refuses with `not_found` if there is no such partner.
+ * in its own month. So the statement of a past month never changes. Throws `not_found` if there is no such partner.
  */
 export async function listStatementEntries(
   db: Database,
@@ -64,7 +64,7 @@ export async function listStatementEntries(
 
 /**
  * Reads the balance before and after the month, the month's sums of credits and of deductions, and the partner's currencies. All
- * amounts are in minor units. Refuses with `not_found` if there is no such partner.
+ * amounts are in minor units. Throws `not_found` if there is no such partner.
  */
 export async function readStatementTotals(
   db: Database,

@@ -48,7 +48,7 @@ export const taxFormForm = fields.check(
   }),
 )
 
-/** Stores a person's form, signed now (UTC), in place of an earlier one. */
+/** Stores a person's form, signed now (UTC). Replaces an earlier form. */
 export async function saveTaxForm(db: Database, env: SecretsEnv, userId: string, form: TaxFormFields): Promise<void> {
   const sealed = await seal(env.EMAIL_HASH_KEY, 'tax form', userId, JSON.stringify(form))
   const values = {
@@ -65,7 +65,7 @@ export async function saveTaxForm(db: Database, env: SecretsEnv, userId: string,
   )
 }
 
-/** Reads the form of a program's partner without its encrypted fields. `kind` is null if there is none. Refuses with `not_found`. */
+/** Reads the form of a program's partner without its encrypted fields. `kind` is null if there is none. Throws `not_found`. */
 export async function readPartnerTaxForm(db: Database, programId: number, partnerId: number) {
   const [partner] = await db.query(
     kysely
@@ -81,7 +81,7 @@ export async function readPartnerTaxForm(db: Database, programId: number, partne
 
 const isValid = sql<boolean>`coalesce(f.expires_on >= (now() at time zone 'UTC')::date, true)`
 
-/** Reads a person's form without its encrypted fields, and the amounts that wait for a form. */
+/** Reads a person's form without its encrypted fields, and the amounts that are waiting for a form. */
 export async function readTaxForm(db: Database, userId: string) {
   const [[form], held] = await db.batch([
     kysely
@@ -105,13 +105,13 @@ export async function readTaxForm(db: Database, userId: string) {
   return { form, held }
 }
 
-/** Decrypts the fields of a person's form. Null if EMAIL_HASH_KEY has changed. */
+/** Decrypts the fields of a person's form. Returns null if EMAIL_HASH_KEY has changed. */
 export async function unsealTaxForm(secret: string, userId: string, sealed: string): Promise<TaxFormFields | null> {
   const text = await unseal(secret, 'tax form', userId, sealed)
   return text === undefined ? null : z.parse(fields, JSON.parse(text))
 }
 
-/** Decrypts the form of a program's partner and writes the reading into the audit log. Refuses with `not_found`. */
+/** Decrypts the form of a program's partner, and records this in the audit log. Throws `not_found`. */
 export async function openTaxForm(
   db: Database,
   env: SecretsEnv,

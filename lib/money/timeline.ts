@@ -32,7 +32,7 @@ export type Timeline = Awaited<ReturnType<typeof readTimeline>>
 
 /**
  * Reads the history of a program's customer from their first click to the last payout for their commissions, oldest first. `name` is their
- * id or their click id. One request. Refuses with `not_found`.
+ * id or their click id. One request. Throws `not_found`.
  */
 export async function readTimeline(db: Database, programId: number, name: string) {
   const by = /^[1-9]\d{0,14}$/.test(name) ? { id: Number(name) } : { click_id: name }
@@ -78,7 +78,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   ]
   return {
     customer,
-    /** True if the timeline omits some clicks, leads or sales. */
+    /** True if some clicks, leads or sales are missing from the timeline. */
     isCut: [clicks, leads, sales].some(({ length }) => length === timelineRows),
     moments: moments
       .map((moment, index) => ({ moment, index }))
@@ -87,7 +87,7 @@ export async function readTimeline(db: Database, programId: number, name: string
   }
 }
 
-/** Selects the commission of a customer's signup with the fields of a sale's explanation. */
+/** Selects the commission for a customer's signup, with the fields of a sale's explanation. */
 function signupCommission(programId: number) {
   return kysely
     .selectFrom('commissions as m')
@@ -132,7 +132,7 @@ function asMoment(event: ListedEvent): Moment {
   }
 }
 
-/** The sale's own row already shows that it was recorded. */
+/** The sale itself already shows that it was recorded. */
 function asMomentOf(
   { at, kind, text, change_cents }: Happening,
   currency: string,
@@ -150,6 +150,6 @@ function asMomentOf(
   }
 }
 
-/** Describes a change of a commission in words. */
+/** Describes a change to a commission in words. */
 export const changeOf = ({ change_cents: change, currency }: Moment) =>
   change === 0 || currency === null ? null : `${change > 0 ? '+' : ''}${formatMoney(change, currency)}`

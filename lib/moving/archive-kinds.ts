@@ -2,8 +2,8 @@
 export const archiveVersion = 1
 
 /**
- * The type of a field. `id` is the row's own id, and the name of a kind is the id of a row of that kind. A `past` is a time that is not in
- * the future. A question mark allows null.
+ * The type of a field. `id` is the row's own id, and the name of a kind is the id of a row of that kind. A `past` field is a time that
+ * isn't in the future. A question mark allows null.
  */
 type Type =
   `${'id' | 'integer' | 'integers' | 'text' | 'texts' | 'boolean' | 'time' | 'past' | 'date' | 'bytes' | 'json' | Referred}${'' | '?'}`
@@ -22,7 +22,10 @@ type Referred =
   | 'adjustments'
   | 'documents'
 
-/** A kind of rows in a program's archive: one file `data/<kind>.jsonl` with an object per line, and the same rows in `csv/<kind>.csv`. */
+/**
+ * A kind of row in a program's archive, with a file `data/<kind>.jsonl` that has one object per line, and the same rows in
+ * `csv/<kind>.csv`.
+ */
 export interface Kind {
   table: string
   /** The view to read instead of the table. */
@@ -37,9 +40,9 @@ export interface Kind {
   read?: Record<string, string>
   /** SQL for exported fields that are not columns. */
   extra?: Record<string, string>
-  /** SQL of columns of the new row. `x` is a row of the table with the fields of the archive, `r` the row of `archive_rows`. */
+  /** SQL for columns of the new row. `x` is a row of the table with the fields from the archive, and `r` is the row of `archive_rows`. */
   write?: Record<string, string>
-  /** Whether an import replaces the rows that the new program has. */
+  /** Whether an import replaces the existing rows of the new program. */
   replaces?: true
   /** Columns that an archive omits: secrets, accounts of people, and values that the other instance computes itself. */
   omitted: readonly string[]
@@ -721,7 +724,7 @@ const bases: Record<string, { schema: Record<string, unknown>; accepts: (value: 
 
 const baseOf = (type: string) => bases[type.replace('?', '')] ?? bases['integer']
 
-/** Whether a field of this type may have this value. */
+/** Returns whether a field of this type may have this value. */
 export function accepts(type: string, value: unknown): boolean {
   return (value === null && type.endsWith('?')) || baseOf(type)?.accepts(value) === true
 }

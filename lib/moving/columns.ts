@@ -1,6 +1,6 @@
 import { processors } from '../processors/processors.ts'
 
-/** The tables that files can hold, with the fields of each. `columnsOf` finds the columns. */
+/** The tables that files can contain, with their fields. `columnsOf` finds the columns. */
 export const tables = {
   groups: ['id', 'name', 'commission_percent', 'commission_amount', 'currency', 'duration_months'],
   partners: [
@@ -130,7 +130,7 @@ const headings: Record<Table, Partial<Record<Field, string>>> = {
   },
 }
 
-/** Rewardful's template, which other services also export, has a line for each customer with the partner's name and address. */
+/** Rewardful's template, which other services export too, has a line for each customer with the partner's name and address. */
 const templateHeadings: Partial<Record<Field, string>> = {
   ...headings.customers,
   id: '',
@@ -148,7 +148,7 @@ const plain = (heading: string) =>
     .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
     .trim()
 
-/** Returns the table that a file holds, by the file's name, or else by its headings. */
+/** Returns the table in a file, identified by the file's name or else by its headings. */
 export function tableOf(fileName: string, fileHeadings: readonly string[]): Table {
   const name = fileName.toLowerCase()
   const byName: [RegExp, Table][] = [
@@ -187,7 +187,7 @@ const isTemplate = (fileHeadings: readonly string[]) => {
 /** The heading that a person chose for each field. */
 export type Mapping = Partial<Record<Field, string>>
 
-/** Finds the column of each field: by the mapping, or else by its headings. Each column serves only one field. */
+/** Finds the column of each field: by the mapping, or else by its headings. A column is used for only one field. */
 export function columnsOf(table: Table, fileHeadings: readonly string[], mapping: Mapping = {}): Map<Field, number> {
   const names = fileHeadings.map(plain)
   const known = table === 'customers' && isTemplate(fileHeadings) ? templateHeadings : headings[table]

@@ -40,7 +40,7 @@ export interface Difference {
   reasons: string[]
 }
 
-/** Returns the time of a difference. */
+/** Returns the time of a difference as a `Date`. */
 export const timeOf = ({ at_us: microseconds }: Difference) => new Date(microseconds / 1000)
 
 /** The longest compared period. */
@@ -130,8 +130,8 @@ export interface FormerCommission {
 }
 
 /**
- * Stores commissions of the former service as read-only history. A commission with a known id is replaced. Refuses all of them with
- * `not_found` if the program does not know a partner.
+ * Stores commissions of the former service as read-only history. Replaces commissions with known ids. Throws `not_found` and stores
+ * nothing if a partner doesn't exist in the program.
  */
 export async function storeFormerCommissions(
   db: Database,

@@ -11,9 +11,9 @@ import { keptSince } from '../retention.ts'
 import { emailHash } from '../tracking/customers.ts'
 import { archiveVersion, type Kind, kindNames, kindOf, type KindName } from './archive-kinds.ts'
 
-/** A copy of a large program takes minutes. */
+/** Copying a large program takes minutes. */
 export const patientMilliseconds = 10 * 60 * 1000
-/** The number of rows in memory at the same time. */
+/** The maximum number of rows in memory at the same time. */
 const pageSize = 2000
 
 export interface ManifestFile {
@@ -144,8 +144,8 @@ function copyStatement(programId: number) {
 }
 
 /**
- * Writes an export as a ZIP archive: JSON lines and CSV for each kind, and the manifest. It keeps one page of rows in memory, and reads the
- * next page when the caller continues to read. Throws if the copy is deleted before the end, so that no archive lacks rows.
+ * Writes an export as a ZIP archive: JSON lines and CSV for each kind, and the manifest. Keeps one page of rows in memory, and reads the
+ * next page when the caller continues to read. Throws if the copy is deleted before the end, so that no archive is missing rows.
  */
 export async function* writeArchive(
   db: Database,
@@ -206,7 +206,7 @@ export async function* writeArchive(
   yield* ready
 }
 
-/** Identifies the key of an instance without revealing it. No address has this form. */
+/** Identifies the key of an instance without revealing it. No e-mail address looks like this text. */
 export const emailKey = async (emailHashKey: string) => await emailHash(emailHashKey, 'the key of an archive')
 
 async function* pagesOf(db: Database, programId: number, exportId: number, kind: KindName) {
@@ -233,7 +233,7 @@ async function* pagesOf(db: Database, programId: number, exportId: number, kind:
 
 const header = ({ fields }: Kind) => toCsv(Object.keys(fields), [])
 
-/** Writes lines of JSON as CSV. A cell with a list or an object has JSON. */
+/** Writes lines of JSON as CSV. Lists and objects are written as JSON. */
 function csvOf({ fields }: Kind, lines: string[]): string {
   const columns = Object.keys(fields)
   const rows = lines.map((line) => {

@@ -23,7 +23,7 @@ import {
 /** The number of rows in one database request. */
 const storedAtOnce = 2000
 
-/** The maximum number of bytes that a workspace can store from archives per day. An 8 MB archive can unpack to that many. */
+/** The maximum number of bytes that a workspace can store from archives per day. An archive of 8 MB can contain that many. */
 const mostBytesOfDay = 1024 ** 3
 
 /** Customer identifiers that can only be computed with the key of their instance. */
@@ -33,8 +33,8 @@ const otherKey =
   'This instance has another EMAIL_HASH_KEY, so it cannot find imported customers by their e-mail address. Give it the key of the former instance first, then plan the import again.'
 
 /**
- * Reads an archive and stores its rows beside the program, which does not change. The import then has the state planned. If it failed, it
- * has the reason and keeps no rows.
+ * Reads an archive and stores its rows separately from the program, which doesn't change. After that, the import has the state `planned`.
+ * If it failed, it has a reason and keeps no rows.
  */
 export async function planArchive(
   db: Database,
@@ -88,7 +88,7 @@ const withoutKeyedFields = ({ kind, fields }: ArchiveRow): ArchiveRow => ({
   fields: { ...fields, ...keyedFields },
 })
 
-/** Checks the row of a brand or a join page like a form of the dashboard, because visitors see it. */
+/** Checks the row of a brand or a join page like a form in the dashboard, because visitors see it. */
 function checkedRow(row: ArchiveRow): ArchiveRow {
   const { logo, headline, intro, faq, questions } = row.fields
   if (row.kind === 'brand' && typeof logo === 'string') {
@@ -146,7 +146,7 @@ export async function applyArchive(db: Database, programId: number, importId: nu
       settingsStatement(programId, importId),
       ...kindNames.filter((name) => kindOf(name).replaces).map((name) => deleteStatement(programId, name)),
       ...kindNames.filter((name) => name !== 'program').map((name) => insertStatement(programId, importId, name)),
-      // The new rows have no statistics yet, and nested loops over all of them would take hours.
+      // There are no statistics for the new rows yet, and nested loops over all of them would take hours.
       statementOf(planSettings, []),
       call('finish_archive', ids),
       ...checksOfRows.map((check) => checkStatement(check, programId)),
@@ -163,7 +163,7 @@ const rowsOf = (name: KindName) =>
   `archive_rows r cross join lateral jsonb_populate_record(null::${kindOf(name).table}, r.fields) x
   where r.program_id = $1 and r.import_id = $2 and r.kind = '${name}'`
 
-/** The program keeps its name and its domain, because its owner chose and proved them here. */
+/** The program keeps its name and its domain, because its owner chose the name and proved the domain here. */
 const keptSettings = new Set(['id', 'name', 'domain'])
 
 function settingsStatement(programId: number, importId: number) {
@@ -197,7 +197,7 @@ function insertStatement(programId: number, importId: number, name: KindName) {
   )
 }
 
-/** Tables that no archive has: figures, messages, the audit log, and reports of processors and payout providers. */
+/** Tables that archives don't contain: figures, messages, the audit log, and reports from processors and payout providers. */
 const ownTables =
   /\b(daily_totals|daily_money|grouped_totals|grouped_quarters|uncounted_clicks|uncounted_figures|link_months|link_clicks|outbox|notifications|audit_log|webhook_\w+|processor_(events|payments|reversals)|payout_items)\b/
 const checksOfRows = checks.filter(({ query }) => !ownTables.test(query))
@@ -213,7 +213,7 @@ const checkStatement = ({ name, query }: Check, programId: number) =>
 /** Older clicks belong to months that this service has already deleted. */
 const isKeptClick = `x.click_timestamp >= greatest((select max(k.since) from clicks_kept k), now() - make_interval(months => ${defaultClickMonths}))`
 
-/** Returns the sentence for a reason of the database functions. `details` completes some of them. */
+/** Returns the sentence for a reason from the database functions. Some sentences contain `details`. */
 function refusalOf(reason: string, details: string): string {
   const again = 'Export the program again.'
   switch (reason) {
@@ -236,7 +236,7 @@ function refusalOf(reason: string, details: string): string {
 function problemIn(error: unknown): string {
   if (error instanceof RefusedArchive) return error.message
   if (error instanceof RangeError) return 'The archive has a value that is nested too deeply. Export the program again.'
-  // The database refused a value, because it has the wrong form, violates a constraint, or is too large for an index.
+  // The database refused a value because it has the wrong format, violates a constraint, or is too large for an index.
   if (!(error instanceof NeonDbError) || !/^(22|23|54)/.test(error.code ?? '')) throw error
   if (error.constraint === 'archive_refused') return refusalOf(error.message, error.detail ?? '')
   return `The rows of the archive contradict each other or are not valid (${error.constraint ?? error.message.slice(0, 200)}). Export the program again.`

@@ -29,7 +29,8 @@ const plannedAtOnce = 500
 const appliedAtOnce = 200
 
 /**
- * The maximum number of rows that files add to an import, and to all imports of a workspace in a day. A row takes about 400 bytes of disk.
+ * The maximum number of rows that files can add to an import, and to all imports of a workspace in a day. A row takes about 400 bytes of
+ * disk.
  */
 const maxRows = { import: 250_000, day: 1_000_000 }
 const tooManyRows =
@@ -68,8 +69,8 @@ export async function readImport(db: Database, programId: number, importId: numb
 const noImport = () => new ApiError('not_found', 'This program has no such import.')
 
 /**
- * Reads files into an import and plans it for up to `seconds`. The plan changes nothing in the program. If an earlier attempt was
- * interrupted, this continues it.
+ * Reads files into an import and plans it for up to `seconds`. The plan changes nothing in the program. Continues an earlier
+ * attempt if it was interrupted.
  */
 export async function importFiles(
   db: Database,
@@ -216,7 +217,7 @@ export async function refuseManyImports(db: Database, programId: number): Promis
   })
 }
 
-/** Creates an import that is being read. Repeating the request of `db` finds the first import. */
+/** Creates an import that is being read. If the request of `db` is repeated, returns the first import. */
 export async function createImport(
   db: Database,
   env: ImportEnv,
@@ -258,7 +259,7 @@ async function readContext(db: Database, env: ImportEnv, programId: number, sour
   }
 }
 
-/** Records why an import cannot be read, for now or permanently. */
+/** Records why an import can't be read, either temporarily or permanently. */
 async function noteProblem(
   db: Database,
   programId: number,
@@ -289,7 +290,7 @@ async function finishReading(db: Database, programId: number, importId: number, 
 const repeatedPage =
   'The service returned the same page of a list twice, so other rows are missing. Start the import again, or import its files.'
 
-/** Continues reading from a service, page by page, if the import has a service. If two calls read the same page, only one stores it. */
+/** If the import reads from a service, continues to read page by page. If two calls read the same page, only one stores it. */
 async function readOn(db: Database, env: ImportEnv, programId: number, importId: number, until: number): Promise<void> {
   let context: ReadContext | undefined
   while (Date.now() < until) {
@@ -331,8 +332,8 @@ async function readOn(db: Database, env: ImportEnv, programId: number, importId:
 }
 
 /**
- * Plans, applies or undoes an import batch by batch, until it is done or `seconds` have passed. A scheduled function continues the rest, so
- * this can stop anywhere.
+ * Plans, applies or undoes an import batch by batch, until it is done or `seconds` have passed. A scheduled function continues, so the call
+ * can stop at any point.
  */
 export async function continueImport(
   db: Database,

@@ -13,7 +13,7 @@ export interface ArchiveRow {
   fields: Record<string, unknown>
 }
 
-/** The bytes of an archive in parts, because a large one does not fit into memory or into a request. Parts are numbered from 1. */
+/** The bytes of an archive in parts, because a large archive doesn't fit into memory or into one request. Parts are numbered from 1. */
 export interface ArchiveParts {
   count: number
   read(part: number): Promise<Uint8Array>
@@ -22,7 +22,7 @@ export interface ArchiveParts {
 /** An archive in one part. */
 export const wholeArchive = (content: Uint8Array): ArchiveParts => ({ count: 1, read: async () => content })
 
-/** Decodes base 64. `Uint8Array.from` with a function would take four seconds for the largest file, and all other requests would wait. */
+/** Decodes base64. `Uint8Array.from` with a function would take four seconds for the largest file, and all other requests would wait. */
 export function fromBase64(encoded: string): Uint8Array {
   const characters = atob(encoded)
   const bytes = new Uint8Array(characters.length)
@@ -31,7 +31,7 @@ export function fromBase64(encoded: string): Uint8Array {
 }
 
 const most = { manifestBytes: 64 * 1024, rows: 1_000_000, bytes: 1024 ** 3, lineLength: 1024 ** 2 }
-/** Compressed bytes that are unpacked at once. They expand to at most a thousand times as many bytes. */
+/** The number of compressed bytes that are unpacked at once. They expand to at most a thousand times as many bytes. */
 const sliceBytes = 16 * 1024
 
 const size = z.number().check(z.int(), z.minimum(0))
@@ -53,7 +53,7 @@ const names = new Map<string, KindName | undefined>(
   ]),
 )
 
-/** Reads and checks the manifest of an archive, its last file. Throws RefusedArchive. */
+/** Reads and checks an archive's manifest, which is its last file. Throws RefusedArchive. */
 export async function readManifest(parts: ArchiveParts): Promise<ReadManifest> {
   let manifest: unknown
   try {
@@ -92,7 +92,7 @@ const manifestName = new TextEncoder().encode('manifest.json')
 /** The compressed manifest and the directory of at most 100 files. A search in more bytes would let a hostile file take minutes. */
 const tailBytes = 128 * 1024
 
-/** Unpacks the last entry manifest.json, and no more bytes than a manifest can have. Returns an empty text if there is none. */
+/** Unpacks the last entry named manifest.json, up to the maximum size of a manifest. Returns an empty text if there is none. */
 function manifestIn(archive: Uint8Array): string {
   const end = archive.subarray(-tailBytes)
   const has = (bytes: Uint8Array, at: number) => bytes.every((byte, n) => end[at + n] === byte)
@@ -155,7 +155,7 @@ export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest)
     const hash = sha256.create()
     let bytes = 0
     entry.ondata = (error, data, isLast) => {
-      // The unpacker also passes on errors that this function threw.
+      // The unpacker also passes on errors that this function has thrown.
       if (error) throw error instanceof RefusedArchive ? error : damaged(name)
       bytes += data.length
       if (bytes > file.bytes) throw damaged(name)

@@ -19,7 +19,7 @@ import {
 export interface ImportFile {
   name: string
   content: Uint8Array
-  /** Its table, if its name and headings do not identify it. */
+  /** The file's table, if its name and headings don't identify it. */
   table?: Table | undefined
 }
 
@@ -41,7 +41,7 @@ export async function* readFiles(
   mappings: Mappings,
   context: ReadContext,
 ): AsyncGenerator<ReadRow> {
-  // Partners who appear only in records of other tables. Each partner adds one row.
+  // Partners who only appear in records of other tables. Each of them adds one row.
   const named = new Set<string>()
   for (const file of files) {
     const opened = openFile(file, mappings)
@@ -108,7 +108,7 @@ function mappingOf(mappings: Mappings, table: Table): Mapping {
 
 const isFieldOf = (table: Table, field: string) => (tables[table] as readonly string[]).includes(field)
 
-/** Finds the order of dates in a file. If all dates fit both orders, the day comes first. */
+/** Finds the order of day and month in a file's dates. If all dates fit both orders, the day comes first. */
 function dateOrderOf(text: string, columns: number[]): DateOrder {
   if (columns.length === 0) return 'day first'
   for (const { cells } of readTable(text)) {
@@ -265,7 +265,7 @@ const readers: Record<Table, Reader> = {
   },
 }
 
-/** Creates the row of a group with its terms. `isOther` says that its fixed amount is in another currency. */
+/** Creates the row of a group with its terms. `isOther` is true if the fixed amount is in another currency. */
 export function groupRow(
   origin: string,
   id: string,
@@ -332,7 +332,7 @@ export function withPartner(read: ReadRow): ReadRow {
   return { ...read, problem: 'no_partner_named' }
 }
 
-/** Keep blanks in a code. Tolt's codes can contain them, but links here cannot. */
+/** Blanks in a code are kept. Tolt's codes can contain them, but links here can't. */
 const splitCodes = (text: string) =>
   text
     .split(/[,;|\n]/)
@@ -344,15 +344,15 @@ const payoutAddress = (text: string, email: string | undefined) => {
   return address === email ? undefined : address
 }
 
-/** The services' terms for partners with links that no longer count. */
+/** The services' words for partners whose links no longer count. */
 export const isInactive = (status: string) =>
   /^(inactive|disabled|rejected|blocked|banned|declined|archived|suspended|terminated|deactivated|ended)$/i.test(
     status.trim(),
   )
 
 /**
- * Translates the state that a service gives a commission. Without a state, it is unknown whether the commission is paid, so it adds no
- * debt.
+ * Converts a service's state of a commission. Without a state, it is unknown whether the commission has been paid, so it doesn't add
+ * to the debt.
  */
 export function commissionStatus(status: string): 'pending' | 'approved' | 'paid' | 'rejected' | undefined {
   const word = status.trim().toLowerCase()

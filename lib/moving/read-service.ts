@@ -15,7 +15,7 @@ import { services, type Source } from './sources.ts'
 /** The variables for reading from a service. */
 export interface ImportEnv {
   EMAIL_HASH_KEY: string
-  /** The address of stand-ins for all services, each below its name, for tests. */
+  /** The address of stand-ins for all services, for tests. Each stand-in is below its service's name. */
   IMPORT_API_URL?: string
 }
 
@@ -37,7 +37,7 @@ export type Position = z.output<typeof position>
 export interface Reading {
   program_id: number
   source: Source
-  /** The encrypted key in Postgres's text format for bytes. */
+  /** The encrypted key in Postgres' text format for bytes. */
   sealed_key: string
   position: unknown
 }
@@ -49,7 +49,7 @@ const waitMilliseconds = 5000
 const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
 /**
- * Reads the next page of a service. Returns its rows and the next position. Without a position, everything is read. If the service does not
+ * Reads the next page of a service. Returns its rows and the next position, which is undefined after the last page. If the service doesn't
  * respond, waits a little and retries until `until`. Throws `RefusedByService` if a retry does not help.
  */
 export async function readPage(

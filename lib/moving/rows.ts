@@ -11,7 +11,7 @@ export interface ReadRow {
   /** The file and line, or the API's resource. */
   origin: string
   fields: Record<string, unknown>
-  /** The reason why it cannot be imported. */
+  /** The reason why the record can't be imported. */
   problem?: ReasonCode
 }
 
@@ -22,7 +22,7 @@ export const linkCode = /^[A-Za-z0-9._@-]{1,64}$/
 // oxlint-disable-next-line no-control-regex -- the domain `code_text` forbids the same characters
 export const couponCode = /^[^\s\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,64}$/u
 
-/** Cuts a text to its limit, and drops the characters that Postgres cannot store: NUL and lone surrogates. */
+/** Cuts a text to its limit, and drops characters that Postgres can't store: NUL and lone surrogates. */
 const stored = (text: string, length: number) => text.slice(0, length).toWellFormed().replaceAll('\0', '')
 
 /** Creates a row without empty fields. Texts are cut to their limits. */
@@ -35,7 +35,7 @@ export function row(
 ): ReadRow {
   const entries = Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== null && value !== '')
-    // Codes have an index, and long values do not fit into it.
+    // Codes are indexed, and long values don't fit into the index.
     .map(([name, value]) => [name, typeof value === 'string' ? stored(value, name === 'code' ? 200 : 2000) : value])
   return {
     kind,

@@ -38,7 +38,7 @@ export async function createConnection(db: Database, programId: number, connecti
   return accountId
 }
 
-/** Stores the secret of a connection, and connects it again if it was disconnected. Refuses with `not_found`. */
+/** Stores the secret of a connection, and connects it again if it was disconnected. Throws `not_found`. */
 export async function changeSecret(
   db: Database,
   { EMAIL_HASH_KEY }: SecretsEnv,

@@ -8,7 +8,7 @@ import { processors } from './processors.ts'
 import { readDelivery } from './read-delivery.ts'
 import { seal, unseal } from './seal.ts'
 
-/** Verifies a delivery to a connection and applies its event. Refuses with `not_found`, `invalid_signature` or `invalid_json`. */
+/** Verifies a delivery to a connection and applies its event. Throws `not_found`, `invalid_signature` or `invalid_json`. */
 export async function receiveDelivery(
   db: Database,
   { EMAIL_HASH_KEY: key }: SecretsEnv,

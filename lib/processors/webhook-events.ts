@@ -160,7 +160,7 @@ export function deliveriesOfPayment(programId: number, paymentId: string, livemo
 
 /**
  * Applies an event from the log as if the processor had delivered it again. A recorded event changes nothing. Other events may succeed now.
- * An unreadable payload is parsed again. `secret` is EMAIL_HASH_KEY. Refuses with `not_found`.
+ * An unreadable payload is parsed again. `secret` is EMAIL_HASH_KEY. Throws `not_found`.
  */
 export async function replayWebhookEvent(
   db: Database,

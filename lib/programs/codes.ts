@@ -101,7 +101,7 @@ export function codesOf(programId: Expression<number>, partnerId: Expression<num
     .limit(sql.lit(100))
 }
 
-/** Reads a code. Refuses with `not_found`. */
+/** Reads a code. Throws `not_found`. */
 export async function readCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
   return found((await listCodes(db, programId, { limit: 1, codeId }))[0], 'code')
 }
@@ -115,7 +115,7 @@ interface NewCode {
 }
 
 /**
- * Gives a partner a code, or restores a revoked one. Refuses with `not_found` if the program has no such partner. Refuses with `conflict`
+ * Gives a partner a code, or restores a revoked one. Throws `not_found` if the program has no such partner. Throws `conflict`
  * if another partner has or had the code, because in late reports and in the books a code must identify one person.
  */
 export async function createCode(db: Database, programId: number, code: NewCode): Promise<Created<PartnerCode>> {
@@ -152,7 +152,7 @@ function refuse(refusal: string, heldBy: string | null): never {
   throw new ApiError('conflict', message, { details: [{ field, message: rule }] })
 }
 
-/** Revokes a code and returns it. The code attributes no later purchases. Repeating this changes nothing. Refuses with `not_found`. */
+/** Revokes a code and returns it. The code attributes no later purchases. Repeating this changes nothing. Throws `not_found`. */
 export async function revokeCode(db: Database, programId: number, codeId: number): Promise<PartnerCode> {
   const [, [code]] = await db.batch([
     call('revoke_code', { of_program_id: programId, of_code_id: codeId }),

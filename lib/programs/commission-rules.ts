@@ -86,7 +86,7 @@ interface PreviewedAmounts {
 
 /**
  * Computes the commissions of a month's sales and leads with changed rules. It uses each partner's current group, and the functions that
- * compute real commissions. It changes nothing. Refuses with `not_found` if the program does not have the group or partner.
+ * compute real commissions. It changes nothing. Throws `not_found` if the program does not have the group or partner.
  */
 export async function previewRules(
   db: Database,

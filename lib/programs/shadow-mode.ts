@@ -13,7 +13,7 @@ export async function readShadowMode(db: Database, programId: number): Promise<S
 
 /**
  * Enters shadow mode: the program computes everything but credits and pays nothing. Partners neither see it nor get notifications.
- * Repeating this changes nothing. Refuses with `conflict` once the program has a payout.
+ * Repeating this changes nothing. Throws `conflict` once the program has a payout.
  */
 export async function enterShadowMode(db: Database, programId: number): Promise<ShadowMode> {
   const [[entered], rows] = await retryOnce(() =>

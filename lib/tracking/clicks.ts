@@ -177,7 +177,7 @@ export async function countFigures(db: Database, limit: number): Promise<number>
 
 /**
  * Records a test click: an event with `is_test`, no customer and no counter. The program is `programId`, or else the link's program.
- * Refuses with `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program. Refuses with
+ * Throws `unknown_partner_code`, `ambiguous_partner_code` or `invalid_request` if there is no such program. Throws
  * `rate_limited` if the program and the visitor's `network` (a `visitorHash`) have no test events left today.
  */
 export async function recordTestClick(

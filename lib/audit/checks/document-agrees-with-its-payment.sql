@@ -18,7 +18,7 @@ left join documents i on i.program_id = d.program_id and i.id = d.corrects_id
 cross join lateral (select sum((one->>'amount_cents')::bigint) as cents from jsonb_array_elements(d.lines) one) l
 where ($1::bigint is null or d.program_id = $1) and (
   -p.amount_cents is distinct from d.amount_cents or l.cents is distinct from d.amount_cents or w.partner_id <> d.partner_id
-  -- A reopened run loses its reference and day, and its next payment has others.
+  -- If a run is reopened, its reference and day are cleared, and its next payment has different ones.
   or w.paid_on is not null and later.payout_id is null and (d.reference, d.paid_on) <> (w.reference, w.paid_on)
   or case when d.kind = 'credit_note' then r.payout_id is null or (i.payout_id, i.payment_number, i.lines) is distinct from (d.payout_id, d.payment_number, d.lines)
     when d.voided_at is null then (r.payout_id is not null) <> (c.id is not null)

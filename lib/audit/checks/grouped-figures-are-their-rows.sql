@@ -1,5 +1,5 @@
 -- a day's leads, conversions, sales and money by partner, link, code, country, device and browser match its rows
--- An erased customer keeps these facts of their click. Browsers are compared only on days that recorded them.
+-- These values of an erased customer's click are kept. Browsers are compared only on days that recorded them.
 with origin as materialized (
   select c.program_id, c.id as customer_id, c.partner_id as partner_of_link_id, c.link_id, o.origin
   from customers c left join customer_origins o on o.program_id = c.program_id and o.customer_id = c.id

@@ -35,7 +35,7 @@ select s.program_id, 'sale ' || s.id as subject,
   string_agg(distinct format('%s of it %s %s on %s', e.amount_cents, b.base_cents, e.currency, e.sale_date), ' or ') as expected
 from sold s
 join event e on e.program_id = s.program_id and e.payment_id = s.payment_id and e.source = s.amount_source::text and e.livemode <> s.is_test
--- A sale has a fee if its program's base excludes it.
+-- A sale stores a fee if the program's commission base excludes fees.
 cross join lateral (select case when s.processor_fee_cents is null then e.base_cents else greatest(0, e.base_cents - e.fee_cents) end as base_cents) b
 group by s.program_id, s.id, s.amount_cents, s.commission_base_cents, s.currency, s.sale_date
 -- The events of one payment are some seconds apart.

@@ -38,13 +38,13 @@ export function readOperator(given: Record<string, string | undefined>): { opera
     )
   const share = Number(given['OTEL_TRACES_SAMPLER_ARG'] ?? 1)
   if (!(share >= 0 && share <= 1)) problems.push('Set OTEL_TRACES_SAMPLER_ARG to the share of traces, from 0 to 1.')
-  // Use only one label, because Cloudflare's free certificate covers no more.
+  // Only one label, because Cloudflare's free certificate covers no more.
   const label = environment === production ? 'api' : `api-${environment}`
   const host = given['API_HOST'] || (domain && `${label}.${domain}`)
   return { operator: { environment: environment || production, domain, host, given }, problems }
 }
 
-/** The parts of wrangler.toml that this file changes. It copies the rest unchanged. */
+/** The parts of wrangler.toml that this file changes. The rest is copied unchanged. */
 const wranglerConfig = z.looseObject({
   observability: z.looseObject({ logs: z.looseObject({}) }),
   env: z.record(
@@ -68,7 +68,7 @@ export function workerName(name: string, environment: string): string {
 
 /**
  * Returns the number of a rate limit. All Workers in an account that use the same number share one limit, so other environments add a
- * multiple of ten thousand, by a hash (FNV-1a) of their name.
+ * multiple of ten thousand that depends on a hash (FNV-1a) of their name.
  */
 function namespaceId(id: string, environment: string): string {
   if (environment === production) return id
@@ -80,7 +80,7 @@ function namespaceId(id: string, environment: string): string {
 /**
  * Returns wrangler.toml for an operator's deployment. If a variable is set, it replaces the variable of the same name, even if it is empty.
  * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near `DATABASE_REGION`,
- * so a page with several requests crosses the distance to the visitor once. With `PROGRAM_HOSTS=on`, the dashboard also serves all other
+ * so only one of a page's requests has to cross the distance to the visitor. With `PROGRAM_HOSTS=on`, the dashboard also serves all other
  * hosts of the zone, which are the domains of programs. `VERSION` is a variable of every function. With `OTEL_TRACES_DESTINATION` and
  * `OTEL_LOGS_DESTINATION`, Cloudflare sends traces and logs to these OTLP destinations of the account.
  */

@@ -15,9 +15,9 @@ export interface DeployedWorker {
 export interface Edge {
   /** All Workers of the account, including unrelated ones. */
   names: string[]
-  /** The requested Workers that exist. */
+  /** The existing Workers among the requested ones. */
   workers: Record<string, DeployedWorker>
-  /** The Worker of each route pattern in the zone. */
+  /** The Worker for each route pattern in the zone. */
   routes: { pattern: string; script: string }[]
 }
 

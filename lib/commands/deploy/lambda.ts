@@ -36,11 +36,11 @@ export async function buildLambda(folder: string, environment: string, queueUrl:
   })
   const files = {
     'index.js': outputFiles[0]?.contents ?? new Uint8Array(),
-    // The licenses of the bundled packages ask for this file.
+    // The licenses of the bundled packages require this file.
     THIRD_PARTY_NOTICES: readFileSync(`${root}THIRD_PARTY_NOTICES`),
   }
-  // Lambda runs the file as another user, who needs read permission. The fixed date keeps the archive of one bundle the
-  // same.
+  // Lambda runs the file as another user, who needs read permission. Because of the fixed date, the same bundle always
+  // produces the same archive.
   writeFileSync(
     path.join(folder, 'function.zip'),
     zipSync(files, { level: 9, os: 3, attrs: (0o100_644 << 16) >>> 0, mtime: new Date(1980, 0, 1) }),

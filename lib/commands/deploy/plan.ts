@@ -6,7 +6,7 @@ import type { Edge } from './edge.ts'
 export interface Plan {
   lines: string[]
   /**
-   * Whether a Worker, a route or a schedule is new or removed. Sending the version a share of the requests would not test such a change.
+   * Whether a Worker, a route or a schedule is new or removed. Such a change can't be tested with a share of the requests.
    */
   changesTriggers: boolean
   problems: string[]

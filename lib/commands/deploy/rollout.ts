@@ -89,7 +89,10 @@ function shiftOf({ worker, deployed, versions }: WorkerVersions, shares: Shift['
   return { worker, shares, line: `~ ${worker}  ${sides.join(' -> ')}` }
 }
 
-/** Returns the shift that gives a version this share of requests, and the rest to the version that gets most of the other requests now. */
+/**
+ * Returns the shift that gives this share of requests to a version, and the rest to the version that currently gets most of the other
+ * requests.
+ */
 export function shiftTo(state: WorkerVersions, tag: string, percent: number): Shift {
   // A plan shows the version before its upload.
   const id = state.versions.find((uploaded) => uploaded.tag === tag)?.id ?? tag

@@ -43,11 +43,11 @@ const outcomes: Record<string, Outcome> = {
 /** PayPal returns unclaimed money after 30 days. */
 const claimDays = 30
 
-/** PayPal takes forint and Taiwan dollars in whole units only. Pay these currencies with a file. */
+/** PayPal accepts forints and Taiwan dollars only in whole units. These currencies can be paid with a file. */
 const wholeUnits = new Set(['huf', 'twd'])
 
 /**
- * PayPal Payouts. PayPal executes a `sender_batch_id` once in 30 days. It refuses a repeat, with a link to the first batch.
+ * PayPal Payouts. PayPal executes a `sender_batch_id` once in 30 days. It refuses a repeat, and its response links to the first batch.
  *
  * @see https://developer.paypal.com/docs/api/payments.payouts-batch/v1/
  */
@@ -129,7 +129,7 @@ export const paypal: PayoutProvider = {
     const webhookId = account.keys['webhook_id']
     if (!webhookId || !isJson(body)) return false
     const text = (name: string) => JSON.stringify(header(name) ?? '')
-    // PayPal checks the signature of the exact text that it sent, so pass the text on unchanged.
+    // PayPal checks the signature of the exact text that it sent, so the text is passed on unchanged.
     const verification = `{"transmission_id":${text('paypal-transmission-id')},"transmission_time":${text('paypal-transmission-time')},
       "cert_url":${text('paypal-cert-url')},"auth_algo":${text('paypal-auth-algo')},"transmission_sig":${text('paypal-transmission-sig')},
       "webhook_id":${JSON.stringify(webhookId)},"webhook_event":${body}}`

@@ -1,4 +1,7 @@
-/** A provider that pays the payouts of a run. Its file in this folder calls its API; lib/money/provider-batches.ts does the rest. */
+/**
+ * A provider that pays the payouts of a run. The provider's file in this folder calls its API, and lib/money/provider-batches.ts does the
+ * rest.
+ */
 export interface PayoutProvider {
   /** The provider's public name. */
   title: string
@@ -13,12 +16,12 @@ export interface PayoutProvider {
   remaining?: string
   /**
    * Sends the payments of a batch that the provider does not have yet, and returns whether it has all of them. A call that can move money
-   * carries a stored key, so that a repeated call moves nothing twice.
+   * contains a stored key, so that a repeated call doesn't move money twice.
    */
   createBatch: (account: Account, batch: Batch, progress: Progress) => Promise<boolean>
   /** Reads the current states of these payments. */
   readItems: (account: Account, batch: Batch) => Promise<ItemReport[]>
-  /** Whether the provider sent this webhook. A webhook only triggers a read. */
+  /** Returns whether the provider sent this webhook. A webhook only triggers a read. */
   isWebhook: (account: Account, webhook: Webhook) => Promise<boolean>
 }
 
@@ -41,7 +44,7 @@ export interface Batch {
   id: string | null
   currency: string
   programName: string
-  /** When sending, the payments without an id. When reading, some payments with a state that can still change. */
+  /** When sending, these are the payments without an id. When reading, they are some of the payments whose state can still change. */
   items: BatchItem[]
 }
 
@@ -53,22 +56,24 @@ export interface BatchItem {
   recipient: string
   name: string
   amountCents: number
-  /** True if an earlier call may have moved its money. */
+  /** True if an earlier call may have moved the payment's money. */
   isAttempted: boolean
 }
 
-/** Stores each step of sending before the next call. */
+/** Stores the progress before each call. */
 export interface Progress {
   batchHasId: (id: string) => Promise<void>
-  /** Marks these payments as attempted before the call, and returns them, except for payments that somebody has taken back. */
+  /** Marks these payments as attempted before the call, and returns them, except for payments that somebody has moved back to the run. */
   begin: (items: BatchItem[]) => Promise<BatchItem[]>
-  /** Clears the mark after the provider refused the call, because it then has none of these payments. */
+  /** Clears the mark after the provider refused the call, because in that case it has none of these payments. */
   undo: (items: BatchItem[]) => Promise<void>
   itemHasId: (item: BatchItem, id: string) => Promise<void>
   report: (reports: ItemReport[]) => Promise<void>
 }
 
-/** The meaning of a provider's state. `sent` and `held` payments have no result yet. The provider checks or repairs a `held` one. */
+/**
+ * The meaning of a provider's state. `sent` and `held` payments have no result yet. The provider is checking or repairing a `held` payment.
+ */
 export type Outcome = 'sent' | 'held' | 'unclaimed' | 'paid' | 'returned' | 'failed'
 
 export interface ItemReport {
@@ -83,7 +88,7 @@ export interface ItemReport {
   claimUntil?: string
 }
 
-/** The provider refused a call, so it did nothing. */
+/** Thrown if the provider refused a call and therefore did nothing. */
 export class Refused extends Error {
   readonly status: number
   readonly body: string
@@ -98,14 +103,17 @@ export class Refused extends Error {
 interface Call {
   method?: 'GET' | 'POST' | 'PATCH'
   headers?: Record<string, string>
-  /** The call sends an object as JSON. */
+  /** An object is sent as JSON. */
   body?: string | object | undefined
 }
 
 const timeoutMilliseconds = 20_000
 const longestAnswer = 20 * 1024 * 1024
 
-/** Statuses after which the effect of the call is unknown, and statuses that a person can fix: keys, permissions, too many calls. */
+/**
+ * Statuses after which the effect of the call is unknown, and statuses for problems that a person can fix: keys, permissions, too many
+ * calls.
+ */
 const isOpen = (status: number) => status >= 500 || [401, 403, 408, 409, 425, 429].includes(status)
 
 /**

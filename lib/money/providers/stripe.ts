@@ -24,13 +24,13 @@ const outcomes: Record<string, Outcome> = {
   canceled: 'failed',
 }
 
-/** Refusals of a single payment. Other refusals concern the account, such as an empty balance, and wait for a person. */
+/** Refusals of a single payment. Other refusals concern the account, such as an empty balance, and a person must resolve them. */
 const aboutOne = /"code":\s*"[a-z_]{0,80}(?:recipient|payout_method|amount_too)/
 
-/** For these currencies, Stripe's unit differs from ISO 4217. Pay them with a file. */
+/** For these currencies, Stripe's unit differs from ISO 4217. They can be paid with a file. */
 const otherUnits = new Set(['huf', 'mga', 'mru', 'twd'])
 
-/** The maximum number of payments that one step sends. Each takes one call. */
+/** The maximum number of payments that one step sends. Each payment takes one call. */
 const atOnce = 200
 
 /**

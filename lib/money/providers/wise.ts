@@ -36,7 +36,7 @@ const outcomes: Record<string, Outcome> = {
   cancelled: 'failed',
 }
 
-/** The maximum number of payments that one step sends. Each takes three calls. */
+/** The maximum number of payments that one step sends. Each payment takes three calls. */
 const atOnce = 100
 
 /**
@@ -66,7 +66,7 @@ export const wise: PayoutProvider = {
     const { currency } = batch
     let { id } = batch
     if (id === null) {
-      // If this call is repeated, an empty group remains at Wise, but nobody funds it.
+      // If this call is repeated, an empty group is left at Wise, but nobody funds it.
       const body = { sourceCurrency: currency.toUpperCase(), name: `${batch.programName.slice(0, 60)} ${batch.key}` }
       id = group.parse(await send(account, `${inProfile(account)}/batch-groups`, 'POST', body)).id
       await progress.batchHasId(id)
@@ -76,7 +76,7 @@ export const wise: PayoutProvider = {
     for (const item of items) {
       const body = await prepare(account, item, currency)
       if (typeof body === 'string') {
-        // Wise accepted the recipient earlier, so that call may have created a transfer, and this refusal is not final.
+        // Wise accepted the recipient in an earlier call, which may have created a transfer. So this refusal isn't final.
         if (item.isAttempted) throw new Error(`Wise refused the recipient of payout ${item.payoutId}: ${body}`)
         const { payoutId } = item
         await progress.report([{ payoutId, outcome: 'failed', status: 'refused', reason: body, reference: item.key }])

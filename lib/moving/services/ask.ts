@@ -23,10 +23,10 @@ export type List = (access: Access, context: ReadContext, cursor: string | undef
 
 const answerWithinMilliseconds = 20_000
 
-/** Thrown if the service refused the key, or if its response has an unknown form. A retry does not help. */
+/** Thrown if the service refused the key, or if its response has an unknown format. A retry doesn't help. */
 export class RefusedByService extends Error {}
 
-/** Requests JSON from a service and checks its form. Throws `RefusedByService`, or any other error if a retry may help. */
+/** Requests JSON from a service and checks its format. Throws `RefusedByService`, or any other error if a retry may help. */
 export async function ask<Schema extends z.ZodMiniType>(
   schema: Schema,
   address: string,

@@ -52,7 +52,7 @@ const commission = z.object({
   ),
 })
 
-/** Commissions come oldest first and contain their customers, so a customer's first commission is their first purchase. */
+/** Commissions are listed oldest first and contain their customers, so a customer's first commission is their first purchase. */
 const commissions: List = async (access, context, cursor) => {
   const { items, next } = await page(commission, access, 'commissions', cursor)
   const rows = []

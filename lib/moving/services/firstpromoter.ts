@@ -49,7 +49,7 @@ const promoters: List = async (access, _context, cursor) => {
     const isActive =
       campaigns.length === 0 || campaigns.some(({ state }) => !/rejected|blocked|inactive/.test(state ?? ''))
     return [
-      // The service has no call for terms, so its groups have no terms.
+      // The service has no API call for terms, so the groups have no terms.
       ...campaigns.flatMap(({ campaign }) =>
         campaign ? [groupRow('promoters', campaign.id, campaign.name, {}, undefined)] : [],
       ),

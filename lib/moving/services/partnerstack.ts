@@ -113,7 +113,7 @@ const rewards: List = async (access, _context, cursor) => {
       cents: one.amount,
       currency,
       status: one.reward_status,
-      // If a sale is not in its reward's currency, its amount stays empty, because nothing is converted.
+      // If a sale isn't in its reward's currency, the amount stays empty, because amounts aren't converted.
       saleCents:
         one.transaction?.currency?.toLowerCase() === currency.toLowerCase() ? one.transaction.amount : undefined,
       earnedAt: one.created_at,

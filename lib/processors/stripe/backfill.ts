@@ -304,7 +304,7 @@ export async function readBackfill(db: Database, programId: number): Promise<Bac
   return (await db.query(backfillOf(programId)))[0]
 }
 
-/** Starts a backfill of the last `months` of a program's account. Refuses with `conflict` if no account is connected. */
+/** Starts a backfill of the last `months` of a program's account. Throws `conflict` if no account is connected. */
 export async function startBackfill(db: Database, programId: number, months: number): Promise<void> {
   const begun = await db.query(
     kysely

@@ -25,7 +25,7 @@ export interface OwnAccountState {
 /**
  * Creates a program's code. An owner writes it into the metadata of a product in the deployment's own Stripe account. This proves that they
  * own the account. Stripe sends the code in an event without a connected account, signed with the deployment's secret. The code works once,
- * for a day, while that person is an owner. A new code replaces the previous one. Refuses with `conflict` if another program has the
+ * for a day, while that person is an owner. A new code replaces the previous one. Throws `conflict` if another program has the
  * account.
  */
 export async function askOwnAccountCode(

@@ -20,7 +20,7 @@ const toleranceSeconds = 300
 
 /**
  * Checks that Stripe signed this body within the last five minutes, and returns it parsed. `secrets` is the endpoint's signing secret, or
- * several separated by commas during a rotation. Refuses with `invalid_signature`.
+ * several separated by commas during a rotation. Throws `invalid_signature`.
  */
 export async function verifyWebhookEvent(
   body: string,
