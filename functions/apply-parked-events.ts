@@ -5,7 +5,7 @@ import { openStripe, type StripeEnv } from '../lib/processors/stripe/client.ts'
 import { applyParkedEvents } from '../lib/processors/parked-events.ts'
 
 const limit = 500
-/** The number of seconds that a run spends on each account's past payments. */
+/** The number of seconds that each run spends on each account's past payments. */
 const backfillSeconds = 60
 
 /**

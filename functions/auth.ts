@@ -11,7 +11,7 @@ interface Env extends AuthEnv {
 const app = createApp<Env>()
 
 /**
- * `/api/auth/*`: only these endpoints of better-auth. Refusals use the platform envelope. A request from another origin gets 403.
+ * `/api/auth/*` serves only these endpoints of better-auth. Refusals use the platform envelope. A request from another origin gets 403.
  * - `POST sign-up/email` `{name, email, password}`: the same response for known and unknown addresses. Only the mail differs. 503 if the
  *   mail could not be sent, although the account was created.
  * - `POST sign-in/email` `{email, password}`: `{token, user}` and the session cookie. `Authorization: Bearer` takes
@@ -49,14 +49,14 @@ async function answer(c: Context<{ Bindings: Env }>): Promise<Response> {
   if (c.req.path.startsWith('/api/auth/callback/')) return await leadOn(c.env.BASE_URL, response, headers)
   const signedToken = headers.get('set-auth-token')
   if (signedToken === null) return new Response(response.body, { status: response.status, headers })
-  // better-auth's body contains the token without its signature. That token can't sign anybody in.
+  // better-auth puts the token into the body without its signature. Nobody can sign in with that token.
   const body: object = await response.json()
   return Response.json({ ...body, token: signedToken }, { headers })
 }
 
 /**
- * Redirects from a provider to the requested page, through the page for the two-factor code if better-auth asks for
- * one.
+ * Redirects from a provider to the requested page. If better-auth asks for a two-factor code, the page for the code
+ * comes first.
  */
 async function leadOn(baseUrl: string, response: Response, headers: Headers): Promise<Response> {
   headers.delete('set-auth-token')
@@ -68,7 +68,7 @@ async function leadOn(baseUrl: string, response: Response, headers: Headers): Pr
 
 /**
  * Node's fetch sends `Sec-Fetch-Mode` without `Sec-Fetch-Site`. better-auth mistakes such a request for a browser without an origin and
- * refuses it. Browsers always send both headers, so this drops the header if it comes alone.
+ * refuses it. Browsers always send both headers, so the function removes `Sec-Fetch-Mode` if it is alone.
  */
 function fromProgram(request: Request): Request {
   if (request.headers.has('sec-fetch-site') || !request.headers.has('sec-fetch-mode')) return request

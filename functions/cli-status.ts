@@ -8,8 +8,9 @@ import { readStatus } from '../lib/tracking/status.ts'
 const app = createApp<KeyedEnv & ProxyEnv & { API_BASE_URL: string }>()
 
 /**
- * GET /api/v1/cli/status, program API key: the program's setup and its received events. 200 `{success, program,
- * api_base_url, proxy_path, proxy_key, processor, activity, refusals, checks}`, from `readStatus`.
+ * GET /api/v1/cli/status, program API key: the program's setup and the events that it has received. 200
+ * `{success, program, api_base_url, proxy_path, proxy_key, processor, activity, refusals, checks}`, from
+ * `readStatus`.
  */
 for (const path of ['/', '/api/v1/cli/status']) {
   app.get(path, readKey, async (c) => {

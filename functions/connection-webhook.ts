@@ -20,8 +20,8 @@ const limitDelivery = bodyLimit({
 /**
  * POST /api/v1/webhooks/<processor>/<connection>, signed by the processor: one event of the connection's account. 200 `{success, outcome,
  * reason}`: the outcome is recorded, duplicate, ignored or parked, and each is final. 404 `not_found` if there is no such connection, 400
- * `invalid_signature`. 503 `unavailable` if the database did not respond. Then nothing is recorded, and the processor delivers the event
- * again.
+ * `invalid_signature`. 503 `unavailable` if the database did not respond. In that case nothing is recorded, and the processor delivers
+ * the event again.
  */
 app.on('POST', paths, limitDelivery, async (c) => {
   const processor = c.req.param('processor') ?? ''

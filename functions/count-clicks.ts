@@ -3,12 +3,12 @@ import type { DatabaseEnv } from '../lib/database.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 
 const clicksOfBatch = 20_000
-/** A lead or sale changes up to 26 totals, and a slow server must count a batch before its statement times out. */
+/** A lead or sale changes up to 26 totals, and even a slow server must count a batch before the statement times out. */
 const figuresOfBatch = 2000
 
 /**
- * Adds new clicks to the counters, and leads and sales to the groupings. So reads only add the clicks of the last half minute. Clicks,
- * leads, sales and refunds request a run with `soon`, and the schedule handles the rest.
+ * Adds new clicks to the counters, and leads and sales to the groupings. After that, reads only have to add the clicks of the last
+ * half minute. Clicks, leads, sales and refunds request a run with `soon`, and the schedule handles the rest.
  */
 const counting = inBatches('count-clicks', async (db) => {
   const counted = await countClicks(db, clicksOfBatch)

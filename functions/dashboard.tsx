@@ -91,8 +91,8 @@ import { pages as payouts } from './dashboard/program/payouts.tsx'
 import { pages as payoutsDue } from './dashboard/program/payouts-due.tsx'
 
 /**
- * The server renders its pages, for advertisers under `/programs/:programId` and for partners under `/partner`. A form post gets a
- * redirect, or 403 if it comes from another origin. Only assets are cached.
+ * The dashboard, rendered on the server: pages for advertisers under `/programs/:programId` and for partners under `/partner`. A
+ * form post gets a redirect, or 403 if it comes from another origin. Only assets are cached.
  */
 const app = createApp<DashboardEnv>()
 
@@ -122,7 +122,7 @@ const fileHeaders = (type: string) => ({
 
 const pages = createPages()
 
-// The script sends forms in the background and stays on its page if the next page is the same one.
+// The script sends forms in the background. If a form leads back to the same page, the script doesn't reload it.
 pages.use(async (c, next) => {
   await next()
   const location = c.res.headers.get('location')
@@ -211,7 +211,7 @@ pages.use(loadViewer)
 /** The pages for partners, and the pages on which they sign in first. All others are in English. */
 const partnerPages = /^\/(partner|partner-invitation|join|application)([/?]|$)/
 const signInPages = /^\/(sign-in|sign-up|two-factor|forgot-password|reset-password)$/
-/** Above pages that show several programs, or a program that nobody knows yet. */
+/** Shown above pages about several programs, or about a program that isn't known yet. */
 const neutralBrand = ({ t }: PageTexts) => ({ name: t('Partner portal'), color: null, logo: null })
 pages.use(async (c, next) => {
   const opened = signInPages.test(c.req.path) ? nextOf(c) : c.req.path

@@ -5,7 +5,7 @@ import { sendPayeeMails } from '../lib/notifications/payee-mails.ts'
 import { openQueue, type QueueEnv } from '../lib/notifications/queue.ts'
 
 const drainMilliseconds = 50_000 // It runs every minute.
-/** The queue gives a message to another consumer after 60 seconds. */
+/** After 60 seconds, the queue gives an unfinished message to another consumer. */
 const sendMilliseconds = 20_000
 
 /** Scheduled Worker: reads the queue for most of a minute, writes notifications, and sends immediate mails. */

@@ -8,7 +8,7 @@ type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 
 /** The function runs every minute, so the next run starts when this one ends. */
 const termMilliseconds = 65_000
-/** Each lane has six separate connections at the edge. One run can call 32 Workers. */
+/** At the edge, each lane has six connections of its own. One run can call 32 Workers. */
 const maxLanes = 24
 
 interface Lane {
@@ -17,7 +17,7 @@ interface Lane {
   waits: boolean
 }
 
-/** The execution context of a called function. The edge and the local stack provide it, but a plain run in Node does not. */
+/** The execution context of a called function. The edge and the local stack provide one, but a plain run in Node doesn't. */
 interface Context {
   exports?: { lane: { fetch(url: string, init: { method: string; body: string }): Promise<Response> } }
 }
@@ -35,8 +35,8 @@ async function runLane(env: Env, context: Context | undefined, { lane, ...term }
 }
 
 /**
- * Scheduled: delivers webhooks for a minute, until the next run starts. The local stack calls it without a schedule. It then ends when the
- * queue is empty.
+ * Scheduled: delivers webhooks for a minute, until the next run starts. The local stack calls it without a schedule. That run ends when
+ * the queue is empty.
  */
 export default {
   async scheduled(event: { cron?: string }, env: Env, context?: Context): Promise<void> {
@@ -44,7 +44,7 @@ export default {
   },
 }
 
-/** Entry point that only this function calls. It serves as another lane when all connections of the other lanes are busy. */
+/** An entry point that only this function calls. It is a further lane for when all connections of the other lanes are busy. */
 export const lane = {
   async fetch(request: Request, env: Env, context?: Context): Promise<Response> {
     // oxlint-disable-next-line no-unsafe-type-assertion -- only this function calls it

@@ -29,7 +29,7 @@ const missing = () => new ApiError('not_found', 'There is no such document, or y
 
 const idOf = (text: string): number | undefined => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined)
 
-/** Finds the program, and its reader: a member with access to its payouts, or any other person. Refuses unknown sessions first. */
+/** Finds the program and its reader: a member with access to its payouts, or any other person. First refuses unknown sessions. */
 async function readerOf(db: Database, env: ReadEnv, headers: Headers, program: string) {
   const programId = idOf(program)
   const { access } = await findAccess(db, env, headers, programId)

@@ -69,7 +69,7 @@ app.get(framePath, async (c) => {
 })
 app.all(framePath, onlyMethods('GET', 'HEAD'))
 
-/** GET /embed/:programId/portal, with a token: the portal as HTML. `page` builds a link, `before` reads older commissions. */
+/** GET /embed/:programId/portal, with a token: the portal as HTML. `page` creates a link, and `before` returns older commissions. */
 const portalPath = '/embed/:programId/portal'
 const portals = new Hono<{ Bindings: KeyedEnv & EmbedEnv; Variables: { texts: PageTexts } }>()
 portals.get(portalPath, async (c) => {

@@ -21,8 +21,8 @@ const app = createApp<Env>()
 /**
  * GET /healthz. Without a token, it reports whether the database responds: 200 `{ok: true}` or 503 `{ok: false}`. With `Authorization:
  * Bearer <METRICS_TOKEN>`, it returns the figures of lib/health.ts: 200 `{ok, version, problems, figures}`, or 503 if one is unhealthy.
- * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it. On one box it adds the metrics of
- * the process.
+ * `?format=prometheus` returns Prometheus' text format, always with 200, so that the scraper reads it. On one box, the text also
+ * contains the metrics of the process.
  */
 for (const path of ['/', '/healthz']) {
   app.get(path, async (c) => {

@@ -30,7 +30,7 @@ import {
 } from '../lib/moving/imports.ts'
 import type { ImportEnv } from '../lib/moving/read-service.ts'
 
-/** The time for work inside a call. The rest continues after the response. */
+/** The time limit for work during a call. The rest of the work continues after the response. */
 const seconds = 15
 const secondsAfterwards = 600
 

@@ -17,8 +17,8 @@ const mailEvent = z.object({
 
 /**
  * POST /api/v1/webhooks/mail, signed by the mail API (Svix headers, as Resend sends them): a permanent bounce or a
- * spam report. The address gets no more notifications. 200 `{success}`, even for events of other kinds. 400
- * `invalid_signature`; 503 `unavailable` if no secret is set.
+ * spam report. The address gets no more notifications. Returns 200 `{success}`, even for events of other kinds.
+ * 400 `invalid_signature`; 503 `unavailable` if no secret is set.
  */
 app.on('POST', paths, limitBody, async (c) => {
   const { MAIL_WEBHOOK_SECRET: secret } = c.env
@@ -48,7 +48,7 @@ function verified(secret: string, body: string, headers: Headers): unknown {
   }
 }
 
-/** Returns why an address gets no more mail, or undefined if it still gets mail. */
+/** Returns the reason why an address gets no more mail, or undefined if it still gets mail. */
 function reasonOf({ type, data }: z.infer<typeof mailEvent>): 'bounced' | 'complained' | undefined {
   if (type === 'email.complained') return 'complained'
   return type === 'email.bounced' && data.bounce?.type !== 'Transient' ? 'bounced' : undefined

@@ -16,7 +16,7 @@ import { listPayouts } from '../lib/money/payouts.ts'
 import { listLinks } from '../lib/programs/links.ts'
 import { readPartnerCampaigns } from '../lib/tracking/partner-campaigns.ts'
 
-/** A partner's own links, figures, commissions and payouts in one program, with the partner's key. It only reads. */
+/** A partner's own links, figures, commissions and payouts in one program, with the partner's key. Only reads data. */
 const app = createProgramApi()
 const [links, performance, commissions, payouts] = [
   '/api/v1/partner/links',

@@ -26,7 +26,7 @@ const limitEvent = bodyLimit({
 /**
  * POST /api/v1/webhooks/stripe, signed by Stripe: one event of a connected account. 200 `{success, outcome, reason}`: the outcome is
  * recorded, duplicate, ignored or parked, and each is final. 400 `invalid_signature`. 503 `unavailable` if the database or Stripe's API did
- * not respond. Then nothing is recorded, and Stripe delivers the event again.
+ * not respond. In that case nothing is recorded, and Stripe delivers the event again.
  */
 app.on('POST', paths, limitEvent, async (c) => {
   const body = await c.req.text()

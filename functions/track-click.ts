@@ -51,7 +51,7 @@ const checkCaller = (c: Context<{ Bindings: Env }>) => countVisitor(c, c.env.RAT
 /**
  * POST /api/v1/track/click, public: the referral link in `affiliate_url` is the credential. Body: `clickRequest`. 200 `{success, click_id,
  * partner_code, cookie_window_days}`; a test click returns `{success, message, data: {eventId, programId, test_mode}}`. A click on a test
- * link returns all of these fields. 400 and 410 are listed in lib/errors.ts. They record nothing.
+ * link returns all of these fields. lib/errors.ts lists the refusals with 400 and 410. Refused clicks record nothing.
  */
 for (const path of ['/', '/api/v1/track/click']) {
   app.post(
@@ -125,7 +125,7 @@ function affOf(parameters: URLSearchParams): string | null {
   const aff = parameters.get('aff')?.slice(0, longestAff)
   if (!aff) return null
   const [code = ''] = aff.split(/[?&#;/]/, 1)
-  // Runs in linear time, because the two classes share no character.
+  // This runs in linear time, because the two character classes don't overlap.
   return /[\w.@-]+(?:[^\w.@-]+[\w.@-]+)*/.exec(code)?.[0] ?? aff
 }
 
@@ -139,7 +139,7 @@ async function asClick(
   const userAgent = body.user_agent || request.headers.get('user-agent')?.slice(0, 2048).toWellFormed() || null
   const cut = textBudget()
   return {
-    // The most important texts come first, because texts share a budget.
+    // The most important texts come first, because all texts share one size limit.
     session_id: cut(body.session_id),
     affiliate_url: cut(keptAddress(body.affiliate_url)) ?? '',
     page_url: cut(keptAddress(body.page_url)),
@@ -160,7 +160,7 @@ async function asClick(
   }
 }
 
-/** A value that can't be a code doesn't match any link, so it isn't looked up. */
+/** Values that can't be codes don't match any link, so they aren't looked up. */
 function partnerCodeOf(aff: string | null): string {
   if (!aff) {
     throw new ApiError(

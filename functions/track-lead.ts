@@ -88,8 +88,8 @@ for (const path of ['/', '/api/v1/track/lead']) {
 }
 
 /**
- * A settled lead also writes a commission, notifications, webhooks and totals. Together they take as many bytes as this number of other
- * leads.
+ * A settled lead also writes a commission, notifications, webhooks and totals. Together, these rows take as many bytes as this number
+ * of other leads.
  */
 const countsOfSettledLead = 5
 

@@ -31,7 +31,7 @@ for (const path of ['/', '/api/v1/track/refund']) {
       refund,
       c.get('requestId'),
     )
-    // The messages are already in the outbox. If sending fails here, the relay sends them.
+    // The messages are already in the outbox. If this call can't send them, the relay does.
     c.executionCtx.waitUntil(sendSoon(c.env, outbox))
     countSoon(c.env, (work) => c.executionCtx.waitUntil(work))
     return c.json({ success: true, ...applied, ...ignoredFields(body) })

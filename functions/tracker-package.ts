@@ -11,8 +11,8 @@ const path = '/packages/:file'
 const app = createApp<{ API_BASE_URL: string }>()
 
 /**
- * GET /packages/svc-tracker-<version>.tgz, public: the package for integrators, which calls this service. A version's
- * bytes never change.
+ * GET /packages/svc-tracker-<version>.tgz, public: the package for integrators, which calls this service. The bytes
+ * of a version never change.
  */
 app.get(path, (c) => {
   const file = c.req.param('file')

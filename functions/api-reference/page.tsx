@@ -256,7 +256,10 @@ function ErrorCodes() {
   )
 }
 
-/** Renders a table that scrolls on narrow screens. `caption` is its visible title, and `of` makes its accessible name unique. */
+/**
+ * Renders a table that scrolls on narrow screens. `caption` is the visible title, and `of` distinguishes the table's accessible name from
+ * others.
+ */
 function Table({ caption, of, head, rows }: { caption: string; of: string; head: string[]; rows: unknown[][] }) {
   return (
     <div class="table" tabindex={0} role="region" aria-label={`${caption}: ${of}`}>
@@ -296,7 +299,7 @@ function fieldsOf(schema: Schema): { name: string; type: string; required: boole
   }))
 }
 
-/** Returns the type in words, without null: fields that are not required can always be null. */
+/** Returns the type in words. Omits null, because every optional field can be null. */
 function typeText({ type, enum: values, anyOf, maxLength, maximum }: Schema): string {
   if (anyOf) return anyOf.flatMap((one) => typeText(one) || []).join(' or ')
   if (values) return values.map(String).join(' or ')

@@ -18,7 +18,7 @@ interface FrameProps {
   texts: PageTexts
 }
 
-/** The empty page of the frame. It contains no partner data, because its script loads the portal. */
+/** The empty page of the frame. The page contains no partner data. Its script loads the portal. */
 export function FramePage({ programId, origins, color, texts: { t, language } }: FrameProps) {
   return (
     <html lang={language} dir={languages[language].dir}>
@@ -45,15 +45,15 @@ export function FramePage({ programId, origins, color, texts: { t, language } }:
 
 interface PortalProps {
   portal: EmbeddedPortal
-  /** The page in the form for a link to a page. */
+  /** The address in the form that creates a link to a page. */
   page: string | undefined
   /** Whether these are the newest commissions. */
   isFirst: boolean
 }
 
 /**
- * The portal of a partner: links, figures, and money unless the program hides it. It can't change anything, so a page that tricks people
- * into clicks gains nothing.
+ * The portal of a partner: links, figures, and money unless the program hides it. The portal can't change anything, so a page that
+ * tricks people into clicking gains nothing.
  */
 export function Portal({ portal, page, isFirst }: PortalProps) {
   const { t } = useTexts()

@@ -1,6 +1,6 @@
 /**
- * The script inside the frame. It asks the page around it for a token, loads the portal with it, and reports its height. The page must be
- * on one of the program's origins. The list of origins is in `data-origins`, and the browser enforces the same list (`frame-ancestors`).
+ * The script inside the frame. It asks the page around it for a token, loads the portal with it, and reports its height. The page must
+ * have one of the program's origins, which are listed in `data-origins`. The browser enforces the same list (`frame-ancestors`).
  */
 export const script = String.raw`
 const { origins, program } = document.body.dataset
@@ -86,7 +86,7 @@ addEventListener('submit', (event) => {
   load()
 })
 
-// The page gets the height only after it has answered from an allowed origin.
+// The page gets the height only after a message from an allowed origin.
 const reportHeight = () => page && say({ svc: 'height', height: Math.ceil(main.getBoundingClientRect().height) })
 new ResizeObserver(reportHeight).observe(main)
 

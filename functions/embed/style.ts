@@ -55,7 +55,7 @@ export const style = [
       border-radius: var(--corner);
       background: var(--sunken);
     }
-    /* A page may set only the accent color. Text on and beside that color stays readable in light and dark mode. */
+    /* A page can set only the accent color. Text on and beside that color stays readable in light and dark mode. */
     @supports (color: oklch(from red l c h)) {
       :root {
         --on-accent: oklch(from var(--accent) clamp(0, (0.7 - l) * 1000, 1) 0 0);

@@ -26,12 +26,12 @@ const noPassword =
   'Your account has no password yet, because you sign in another way. Choose one first: "Request a link" on your account page.'
 const problems: Record<number, string> = { 401: wrongCredentials, 429: tooManyAttempts }
 
-/** Returns the form's message for a secret that better-auth refused. It is `wrong`, unless there were too many attempts. */
+/** Returns the form's message for a secret that better-auth refused. The message is `wrong`, unless there were too many attempts. */
 export const wrongOr = (status: number, wrong: string) => (status === 429 ? tooManyAttempts : wrong)
 
 const refusal = z.object({ code: z.string() })
 
-/** The options of a better-auth call whose response goes to the browser. */
+/** The options for a better-auth call whose response goes to the browser. */
 export const answered = (c: Pick<PageContext, 'req'>) => ({ headers: c.req.raw.headers, asResponse: true }) as const
 
 /** The code of better-auth's refusal, which distinguishes refusals with the same status. */
@@ -88,7 +88,7 @@ export function OwnPassword({ name, label = useTexts().t('Your password') }: { n
   return <Field name={name} label={label} type="password" autocomplete="current-password" required />
 }
 
-/** The page that the person opened before signing in. */
+/** The page that the person requested before signing in. */
 export function nextOf(c: Pick<PageContext, 'req'>): string {
   return safePath(c.req.query('next'))
 }

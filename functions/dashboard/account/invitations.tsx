@@ -22,7 +22,7 @@ interface Shown {
   email: string
 }
 
-/** Renders an invitation to accept, possibly after signing in. Undefined means that the link no longer works. */
+/** Renders an invitation that the reader can accept, possibly after signing in. If it is undefined, the link no longer works. */
 function renderInvitation(c: PageContext, invitation: Shown | undefined) {
   const { t } = c.get('texts')
   return c.render(

@@ -32,7 +32,7 @@ const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[fr
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
 
-/** The roles in which a person gets mail. A person who has no role yet may get both later. */
+/** The roles in which a person gets mail. A person without a role sees both, because they may get either later. */
 function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
   if (!partner && workspaces.length === 0) return ['partner', 'advertiser']
   return [...(partner ? (['partner'] as const) : []), ...(workspaces.length > 0 ? (['advertiser'] as const) : [])]
@@ -106,7 +106,8 @@ pages.post(`${address}/retry`, requireViewer, async (c) => {
   return redirectWith(c, address, 'You will get notification e-mails again.')
 })
 
-// Needs no session: readers of a mail may unsubscribe. Only the button unsubscribes, because mail scanners open links.
+// This page doesn't need a session, so people can unsubscribe straight from a mail. Only the button unsubscribes, because mail scanners
+// open links.
 pages.get(unsubscribePath, async (c) => {
   const token = tokenInQuery(c)
   const stopped = await readUnsubscription(c.env, token)
@@ -128,7 +129,7 @@ pages.get(unsubscribePath, async (c) => {
   )
 })
 
-// Mail programs post this with one click (RFC 8058). The token identifies the person and the mails. It allows nothing else.
+// Mail programs post this with one click (RFC 8058). The token identifies the person and the mails. The token allows nothing else.
 pages.post(unsubscribePath, async (c) => {
   const stopped = await readUnsubscription(c.env, tokenInQuery(c))
   if ('email' in stopped) await stopPayeeMails(c.get('db'), stopped.email)

@@ -21,7 +21,7 @@ interface OpenedProgramsProps {
   members: Member[]
 }
 
-/** Lists the programs that are open to individual members, and opens further programs. It is part of the members page. */
+/** Lists the programs that are open to individual members, and opens further programs. This is a part of the members page. */
 export function OpenedPrograms({ address, opened, programs, members }: OpenedProgramsProps) {
   if (programs.length === 0) return null
   return (
@@ -70,7 +70,7 @@ const incomplete = 'Choose a member, a program and a role.'
 const openingForm = z.object({
   user: z.string(incomplete),
   program: z.coerce.number(incomplete),
-  /** An empty role closes the program to the member again. */
+  /** An empty role ends the member's access to the program. */
   program_role: z.union([z.literal(''), z.enum(programRoles)], incomplete),
 })
 

@@ -101,7 +101,7 @@ pages.post(address, requireViewer, requireVerified, form(setUpForm, address), as
   return await renderConfirm(c, created)
 })
 
-/** The page that asks for the first code, which proves that the app has the secret. The secret is shown once. */
+/** The page that asks for the first code. The code proves that the app has the secret. The secret is shown once. */
 function renderConfirm(c: ViewerContext, created?: { totpURI: string; backupCodes: string[] }) {
   return c.render(
     <AccountPage title="Two-factor codes">

@@ -12,7 +12,7 @@ import { answered, codeOf, passOn, withNext } from './credentials.tsx'
 /** Confirms a person's e-mail address through a mailed link. */
 export const pages = createPages()
 
-// The button confirms, not the link itself, because mail scanners open links. The account's owner must be signed in.
+// The button confirms the address. The link alone doesn't, because mail scanners open links. The account's owner must be signed in.
 pages.get('/verify-email', async (c) => {
   const viewer = c.get('viewer')
   const claims = await readConfirmation(c.env, tokenInQuery(c))

@@ -32,8 +32,8 @@ export function textOf(value: unknown): string {
 }
 
 /**
- * Formats the details, for example `hold days: 30 → 14`. A pair is the old and the new value. Amounts are in the currency in the details or
- * in their names, or else in `ofProgram`.
+ * Formats the details, for example `hold days: 30 → 14`. A pair contains the old and the new value. The details or their names contain the
+ * currency of amounts. Otherwise, amounts are in `ofProgram`.
  */
 export function detailsOf({ details }: Pick<AuditEntry, 'details'>, ofProgram?: string): string {
   const entries = Object.entries(details ?? {})

@@ -25,7 +25,7 @@ export function Heading({
 interface CardProps {
   title?: string | undefined
   aside?: Child
-  /** A prefix of addresses that belong to this entry. */
+  /** A prefix of the addresses that belong to this entry. */
   id?: string
 }
 

@@ -54,11 +54,11 @@ interface CampaignTablesProps {
   /** The breakdowns that the page shows if they have values. */
   names: readonly PartnerBreakdown[]
   currency: string
-  /** The address of this value's figures. An empty value means clicks without a value. */
+  /** The address of the value's figures. An empty value selects clicks without a value. */
   addressWith: (name: PartnerBreakdown, value: string) => string
 }
 
-/** A table per breakdown, with the figures of each value. */
+/** One table for each breakdown, with the figures of each value. */
 export function CampaignTables({ campaigns, names, currency, addressWith }: CampaignTablesProps) {
   const texts = useTexts()
   const { t, fixed, number, money, time } = texts

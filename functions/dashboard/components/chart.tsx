@@ -39,7 +39,7 @@ function formatsOf({ language, day }: PageTexts) {
 }
 type Formats = ReturnType<typeof formatsOf>
 
-/** Returns the smallest of 1, 2, 4 and 5 times a power of ten that is at least `value`, so that axes end at round numbers. */
+/** Rounds `value` up to 1, 2, 4 or 5 times a power of ten, so that axes end at round numbers. */
 function niceCeiling(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value))
   return ([1, 2, 4, 5, 10].find((step) => step * power >= value) ?? 10) * power
@@ -82,7 +82,7 @@ function labelled(points: ChartPoint[], interval: Interval, formats: Formats): {
   })
 }
 
-/** A small line chart without numbers, beside the figure that it explains. */
+/** A small line chart without numbers, next to its figure. */
 export function Sparkline({ values }: { values: number[] }) {
   const highest = Math.max(...values, 0)
   if (highest === 0 || values.length < 2) return null
@@ -96,7 +96,7 @@ export function Sparkline({ values }: { values: number[] }) {
   )
 }
 
-/** German nouns keep their capital inside a sentence. */
+/** In German, nouns are capitalized inside a sentence too. */
 const nounIn = ({ language }: PageTexts, title: string) => (language === 'de' ? title : title.toLowerCase())
 
 const sparkHeight = 20
@@ -105,7 +105,7 @@ const sparkY = (value: number, highest: number) =>
 
 /**
  * A line chart drawn on the server, with a second line for the previous period. Each point shows its value on hover, on touch, and with the
- * arrow keys. It is a radio button, so it doesn't need a script. A table repeats the numbers.
+ * arrow keys. A point is a radio button, so it doesn't need a script. A table repeats the numbers.
  */
 export function Chart({ title, points, interval, format, formatShort = format, beforeName }: ChartProps) {
   const texts = useTexts()

@@ -4,7 +4,7 @@ import { Badge } from './blocks.tsx'
 import { formatNumber } from './format.tsx'
 import type { Column } from './table.tsx'
 
-/** The columns of a list of codes. The number of sales links to the overview of that code. */
+/** The columns of a list of codes. The number of sales is a link to the overview of that code. */
 export function codeColumns({ id: programId, currency }: { id: number; currency: string }): Column<CodeWithFigures>[] {
   return [
     { label: 'Code', cell: (code) => <CodeName code={code} /> },

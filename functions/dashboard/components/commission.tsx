@@ -67,7 +67,7 @@ export const commissionsCsv = (commissions: ListedCommission[], columns?: string
     columns,
   )
 
-/** The state of a commission, with the reason why it waits or was reversed. */
+/** The state of a commission, with the reason if it is on hold or was reversed. */
 function State({ commission }: { commission: ListedCommission }) {
   const { status, refunds, currency, reason, rejected_at: rejectedAt, hold_until: holdUntil } = commission
   const { name, tone } = commissionStates[status]

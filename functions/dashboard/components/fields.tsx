@@ -225,8 +225,8 @@ export function Hidden({ fields }: { fields: Record<string, string | undefined> 
 }
 
 /**
- * The first button of a form with several buttons. Browsers press the first button on Enter, so this button prevents an accidental choice.
- * It closes a dialog and does nothing outside of one. Browsers skip a disabled button if the focus is on a checkbox.
+ * The first button of a form with several buttons. When somebody presses Enter, the browser clicks the first button. This one prevents an
+ * accidental choice. It closes a dialog and does nothing outside of one. Browsers skip a disabled button if the focus is on a checkbox.
  */
 export function NoDefault() {
   return <button type="submit" formmethod="dialog" formnovalidate hidden />
@@ -256,7 +256,7 @@ export function PostButton({ action, text, class: look, label, confirm, fields =
   )
 }
 
-/** Names the menu that sent the form, so that only this menu opens again after a refusal. */
+/** The name of the menu that sent the form. After a refusal, only this menu opens again. */
 const menuField = 'menu'
 
 interface MenuFormProps {
@@ -294,7 +294,7 @@ interface ReasonMenuProps {
   id: number
   verb: string
   subject: string
-  /** The label of the reason field. It says who will see the reason. */
+  /** The label of the reason field, which says who will see the reason. */
   label: string
   submit: string
 }

@@ -31,9 +31,9 @@ export function useFormOf(action: string): FormState {
 }
 
 /**
- * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form. These are the schema's errors
- * and the errors that the handler throws about a field. `conflictField` is the field that shows a conflict without a field. All other
- * errors redirect to the previous page.
+ * Parses a form post with `schema` into `c.req.valid('form')`. Shows errors on `page`, the page of the form. The errors come from the
+ * schema, or the handler throws them about a field. `conflictField` is the field that shows a conflict without a field. All other errors
+ * redirect to the previous page.
  */
 export function form<Schema extends z.ZodMiniType<object>, E extends Env>(
   schema: Schema,
@@ -86,17 +86,17 @@ const maxCookie = 3800
 const cookiePath = (path: string) => path.replaceAll(/[;\r\n]/g, encodeURIComponent)
 
 export interface RefusedVariables {
-  /** The page of the form that the request sent. */
+  /** The page with the form that this request submitted. */
   formPage?: { address: string; conflictField: string | undefined }
-  /** A refused form sets this, so that it can be sent again. */
+  /** A refused form sets this, so that the person can send it again. */
   isRefused?: boolean
-  /** Renders a page of this site as if the browser loaded it with one more cookie. */
+  /** Renders a page of this site as if the browser had requested it with one more cookie. */
   showPage: (address: string, cookie: string) => Promise<Response>
 }
 
 /**
- * Redirects to `page`, whose form once shows the typed values (without passwords and taxpayer numbers) and the errors. If these don't fit
- * into a cookie, it renders that page directly, so that nobody has to retype them.
+ * Redirects to `page`, whose form then shows the errors and the typed values, except passwords and taxpayer numbers. If they don't fit
+ * into a cookie, the function renders the page directly, so that nobody has to retype anything.
  */
 export async function refuseForm(c: Context, page: string, refusal: Partial<Pick<FormState, 'errors' | 'problem'>>) {
   const address = backTo(c, page)
@@ -121,7 +121,7 @@ export async function refuseForm(c: Context, page: string, refusal: Partial<Pick
   return c.redirect(address, 303)
 }
 
-/** Returns the refused form of this page, once. Returns `emptyForm` if there was none. */
+/** Returns the refused form of this page and forgets it. Returns `emptyForm` if there was none. */
 export function refusedForm(c: Context): FormState {
   const value = getCookie(c, formCookie)
   if (value === undefined || c.req.method !== 'GET') return emptyForm
@@ -134,12 +134,12 @@ export function refusedForm(c: Context): FormState {
   }
 }
 
-/** An optional text of a form. A missing one is empty. */
+/** An optional text in a form. If it is missing, it is empty. */
 export const optionalText = z.prefault(z.string(), '')
 
 const needsReason = 'Enter a reason. The partner sees it.'
 
-/** The form for a decision whose reason the partner sees. */
+/** The form for a decision with a reason that the partner sees. */
 export const reasonForm = z.object({
   reason: z.string(needsReason).check(shortText(1000), z.minLength(1, needsReason)),
 })

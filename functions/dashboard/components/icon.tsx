@@ -52,7 +52,7 @@ const shapes = {
 
 export type IconName = keyof typeof shapes
 
-/** A picture next to a text. Screen readers skip it. */
+/** An icon next to a text. Screen readers skip it. */
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">

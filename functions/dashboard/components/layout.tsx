@@ -155,7 +155,7 @@ export function PlainPage({
   )
 }
 
-/** Shown on every page until the person opens the mailed link. */
+/** Shown on every page until the person confirms their address. */
 function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
   const { t, fixed } = useTexts()
   return (
@@ -175,7 +175,7 @@ function Unverified({ email, canSend }: { email: string; canSend: boolean }) {
 
 interface FrameProps extends FramedPageProps {
   viewer: Viewer
-  /** The text of the menu of programs and accounts. */
+  /** The label of the menu of programs and accounts. */
   label: string
   groups: NavGroup[]
   aside?: Child
@@ -221,7 +221,7 @@ function Frame(props: PropsWithChildren<FrameProps>) {
   )
 }
 
-/** Links from a page below a navigation entry, such as a list, back to that entry. */
+/** A link from a page below a navigation entry back to that entry, such as a list. */
 function Crumb({ groups, current, path }: { groups: NavGroup[]; current: string | undefined; path: string }) {
   const entry = groups.flatMap(({ items }) => items).find(({ href }) => href === current)
   if (!entry || path === entry.href) return null
@@ -238,7 +238,7 @@ interface ProgramPageProps extends FramedPageProps {
   of?: { viewer: Viewer; program: ViewerProgram }
 }
 
-/** A page of a program. `current` is a path below the program. Pages of test data say so, even in the title. */
+/** A page of a program. `current` is a path below the program. Pages with test data are marked, even in the title. */
 export function ProgramPage({ of, ...page }: PropsWithChildren<ProgramPageProps>) {
   const c: ProgramContext = useRequest()
   const { viewer, program } = of ?? { viewer: c.get('viewer'), program: c.get('program') }

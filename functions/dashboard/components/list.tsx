@@ -51,8 +51,8 @@ export interface Cursors<Row, Cursor> {
 export const byId = { of: ({ id }: { id: number }) => id, parse: positiveInteger }
 
 /**
- * Reads the page of a list that the address selects: from the top, below a row, or above a row (nearest first). Reads the first page if
- * that page is empty. Every page keeps `query`.
+ * Reads the page that the address selects: the top of the list, or the rows below or above a given row (nearest first). If that page is
+ * empty, reads the first page. Every page keeps `query`.
  */
 export async function readPage<Row, Cursor>(
   c: Context,
@@ -119,7 +119,7 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   heading?: string
   /** The path of the list's navigation entry. */
   current: string
-  /** The plural of a row's English name, such as `payouts`, or a function that writes a number of rows with their name. */
+  /** The English name of the rows in the plural, such as `payouts`, or a function that formats the number of rows with their name. */
   rows: string | ((count: number) => string)
   /** The filters in the address. */
   query?: Query
@@ -133,7 +133,7 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   more?: () => Promise<More>
   /** `count` is the number of all rows that match. */
   show: (rows: Row[], more: More | undefined, count: number) => Shown<Row>
-  /** The name of the file without its ending. Called after the first read. */
+  /** Returns the name of the file without its extension. Called after the first read. */
   file: () => string
   /** Writes rows with a header line. */
   csv: (rows: Row[]) => string
@@ -150,7 +150,7 @@ interface Shown<Row> extends Omit<ListProps<Row>, 'page'>, Omit<FindProps, 'addr
   below?: Child
 }
 
-/** Returns the filters in the address with an unknown value, such as `status=lost`. */
+/** Returns the filters in the address that have an unknown value, such as `status=lost`. */
 function unknownFilters(c: Context, query: Query): string[] {
   return Object.entries(c.req.query())
     .filter(([name, value]) => value.trim() !== '' && Object.hasOwn(query, name) && !query[name])
@@ -359,7 +359,7 @@ export function asQuery({ search, sort, partner_id: partner }: ReturnType<typeof
 interface FindProps {
   /** The list without a query. */
   address: string
-  /** The current query. This form sets `q` and `sort`. */
+  /** The current query. The form sets `q` and `sort`. */
   query: Query
   /** The placeholder of the search field, which lists the searched columns. Without it, the form only filters. */
   what?: string | undefined
@@ -378,7 +378,7 @@ export interface Choice {
   options?: readonly (readonly [value: string, label: string])[]
 }
 
-/** The first and the last day of a list, inclusive. */
+/** The first and the last day of a list, both inclusive. */
 export const dayChoices: Choice[] = [
   { name: 'dateFrom', label: 'From', type: 'date' },
   { name: 'dateTo', label: 'To', type: 'date' },
@@ -465,7 +465,7 @@ function StateFilter({ address, query, states }: { address: string; query: Query
   )
 }
 
-/** The message of a list if no row matches. */
+/** The message in a list without matching rows. */
 export function noneFits(address: string, { t }: PageTexts = english): ListProps<never>['empty'] {
   return { title: t('No results'), text: <a href={address}>{t('Show all')}</a> }
 }

@@ -81,7 +81,7 @@ export function programNav(program: ViewerProgram): NavGroup[] {
     .filter(({ items }) => items.length > 0)
 }
 
-/** The pages of test data, each with its live page. */
+/** The pages of test data, each with the corresponding live page. */
 const testPages = [
   { path: '/test', live: '', label: 'Overview', action: 'performance:read' },
   { path: '/test/events', live: '/events', label: 'Events', action: 'tracking:list' },
@@ -98,7 +98,7 @@ export function testNav(program: ViewerProgram): NavGroup[] {
 /** True if the page at this path of a program shows test data. */
 export const isTestPage = (current: string) => testPages.some(({ path }) => path === current)
 
-/** Switches between live and test data. It stays on the same page if both modes have that page. */
+/** Links that switch between live and test data. They lead to the same page in the other mode if it exists there. */
 export function DataSwitch({ program, current }: { program: ViewerProgram; current: string }) {
   const isTest = isTestPage(current)
   const page = testPages.find(({ path, live }) => current === (isTest ? path : live)) ?? testPages[0]

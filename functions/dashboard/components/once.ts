@@ -11,8 +11,8 @@ export const formToken = 'form_token'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /**
- * Adds a one-time token to each form of a page, so that a repeated form counts once. A form with `data-token="button"` also sends its
- * fields by GET, so only the button that posts it carries the token.
+ * Adds a one-time token to each form of a page, so that a repeated form counts once. A form with `data-token="button"` also has a
+ * button that sends it by GET, so only the button that posts it contains the token.
  */
 export function withFormTokens(page: string): string {
   return page
@@ -23,7 +23,7 @@ export function withFormTokens(page: string): string {
     .replaceAll(`<button name="${formToken}"`, (button) => `${button} value="${crypto.randomUUID()}"`)
 }
 
-/** Returns the form of a request, if a page of this dashboard sent it. */
+/** Returns the form in a request if a page of this dashboard sent it. */
 async function sentForm(c: Context): Promise<SentForm | undefined> {
   const { [formToken]: token } = await c.req.parseBody().catch((): Record<string, unknown> => ({}))
   return typeof token === 'string' && uuid.test(token) ? { token, requestId: crypto.randomUUID() } : undefined
@@ -41,7 +41,7 @@ export const actOnce = createMiddleware<PagesEnv>(async (c, next) => {
   const form = await sentForm(c)
   const viewer = c.get('viewer')
   if (viewer ?? form) c.set('db', db.actingAs(viewer?.user.id ?? null, form))
-  // The sign-in library writes outside our transactions, so mark the form as used first.
+  // The sign-in library writes outside our transactions, so the form is marked as used first.
   const isTakenBefore = form && (!viewer || c.req.path.startsWith('/account'))
   if (isTakenBefore) await c.get('db').batch([])
   await next()

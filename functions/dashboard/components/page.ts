@@ -32,7 +32,7 @@ interface Variables extends RefusedVariables {
   requestId: string
   db: Database
   viewer: Viewer | undefined
-  /** In the reader's language on the pages for partners, and in English on all others. */
+  /** The texts, in the reader's language on pages for partners and in English on all others. */
   texts: PageTexts
   /** Set if the request came to a program's own host. */
   host?: ProgramOfHost
@@ -47,7 +47,9 @@ interface PageEnv<More = object> {
   Variables: Variables & More
 }
 
-/** The context of a handler, by reader: anybody, a signed-in person, a program's member, a partner, or a workspace's manager. */
+/**
+ * The context of a handler for each kind of reader: anybody, a signed-in person, a program's member, a partner, or a workspace's manager.
+ */
 export type PageContext<More = object> = Context<PageEnv<More>>
 export type ViewerContext = PageContext<{ viewer: Viewer }>
 export type ProgramContext = PageContext<{ viewer: Viewer; program: ViewerProgram }>
@@ -66,7 +68,7 @@ export function createProgramPages() {
   return createPages().basePath('/programs/:programId')
 }
 
-/** Loads the signed-in person into `viewer`, with the page's first query. Nobody is signed in on a program's own host. */
+/** Loads the signed-in person into `viewer`, together with the page's first query. Nobody can sign in on a program's own host. */
 export const loadViewer = createMiddleware<PageEnv>(async (c, next) => {
   if (!c.get('host')) c.set('viewer', await findViewer(c.get('db'), c.env, c.req.raw.headers))
   await next()
@@ -87,8 +89,8 @@ export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, ne
 })
 
 /**
- * Requires an active member with `action` on the program in the path. Responds in the same way to unknown programs and to programs of other
- * workspaces.
+ * Requires an active member with `action` on the program in the path. The response is the same for unknown programs and for programs of
+ * other workspaces.
  */
 export function requireProgram(action: Action) {
   return createMiddleware<EnvOf<ProgramContext>>(async (c, next) => {
@@ -128,7 +130,7 @@ export const requirePartner = createMiddleware<EnvOf<PartnerContext>>(async (c, 
   return await next()
 })
 
-/** Requires a confirmed e-mail address and a mail service, for pages that send mail. Use it after one of the checks above. */
+/** Requires a confirmed e-mail address and a mail service, for pages that send mail. Call this after one of the checks above. */
 export const requireVerified = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {
   if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
   if (!c.get('viewer').user.emailVerified)

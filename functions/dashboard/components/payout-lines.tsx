@@ -7,7 +7,7 @@ import { byId, type ListOf } from './list.tsx'
 import { english, type PageTexts, useTexts } from './text.tsx'
 import { causeTexts } from '../../../lib/money/statements.ts'
 
-/** The lines of payouts. `saleAddress` is the explanation of a line's sale. */
+/** The lines of payouts. `saleAddress` returns the address of the explanation of a line's sale. */
 export const payoutLineList = ({
   texts: { t } = english,
   ...of

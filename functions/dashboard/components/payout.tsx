@@ -67,7 +67,7 @@ function payoutRow(payout: Payout) {
   }
 }
 
-/** Returns the address of a program's payout runs. The address of one run also contains its id. */
+/** Returns the address of a program's payout runs, or of one run if its id is given. */
 export const payoutsOf = (programId: number) => `/programs/${programId}/payout-runs`
 
 /** Formats sums by currency: `$30.00 and €5.00`. */
@@ -109,7 +109,7 @@ interface DecisionsProps {
   address: string
 }
 
-/** The possible decisions on one payout: pay it, exclude or refuse it before it is sent, or record that it did not arrive. */
+/** The possible decisions about one payout: pay it, exclude or refuse it before it is sent, or record that it did not arrive. */
 export function PayoutDecisions({ payout, address }: DecisionsProps) {
   const { id, status, payout_run_id: run, partner_name: partner, amount_cents: amountCents, currency } = payout
   const subject = `the payout of ${formatMoney(amountCents, currency)} to ${partner}`

@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import { Hidden, NoDefault, Problem } from './fields.tsx'
 import { FormContext, optionalText, useForm, useFormOf } from './form.ts'
 
-/** A form above a list. It acts on the selected rows, or on exactly the rows that the page shows, even if newer rows have arrived since. */
+/** A form above a list. It acts on the selected rows, or on all rows that the page shows, but never on rows that arrived later. */
 const formId = 'selection'
 
 /** The checkbox that selects a row. */

@@ -12,13 +12,13 @@ export interface Column<Row> {
   /** The orders of the list that use this column. */
   sorts?: { ascending?: string; descending?: string }
   /**
-   * The place on a phone. The title and the amount form the first line of a row, and all other columns form the second. `plain` columns
-   * have no label there.
+   * The column's place on a phone. The title and the amount are in the first line of a row, and all other columns are in the second.
+   * `plain` columns have no label on a phone.
    */
   phone?: 'title' | 'amount' | 'plain' | 'hidden'
 }
 
-/** The order of a list, and the address of the list in another order. */
+/** The current order of a list, and the list's address in another order. */
 export interface Sorting {
   sort: string
   addressBy: (sort: string) => string
@@ -32,8 +32,8 @@ const classOf = <Row,>({ label, right = !label, phone }: Column<Row>) =>
   undefined
 
 /**
- * A table. On a phone, each row has two lines if one of the columns is the title. Otherwise it has a line for each column. `caption` is its
- * name for screen readers.
+ * A table. On a phone, each row has two lines if one of the columns is the title. Otherwise, each row has a line for each column. `caption`
+ * is the table's name for screen readers.
  */
 export function Table<Row>({
   caption,
@@ -104,7 +104,7 @@ function directionOf({ ascending, descending }: Sorts, { sort }: Sorting): 'asce
   return sort === descending ? 'descending' : undefined
 }
 
-/** Sorts the list by a column, or reverses the order if it already does. */
+/** Sorts the list by a column, or reverses the order if the list is already sorted by it. */
 function SortLink({ sorts, sorting, label }: { sorts: Sorts; sorting: Sorting; label: string | undefined }) {
   const direction = directionOf(sorts, sorting)
   const { descending, ascending } = sorts

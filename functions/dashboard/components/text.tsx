@@ -4,7 +4,7 @@ import { portal } from '../../../lib/texts/messages/portal.ts'
 import { createTexts, type Texts, type ValueNames } from '../../../lib/texts/texts.ts'
 import { useRequest } from './request.ts'
 
-/** The texts of a page: in the reader's language on the pages for partners, and in English on all others. */
+/** The texts of a page, in the reader's language on pages for partners and in English on all others. */
 export type PageTexts = Texts<typeof portal>
 export type PageText = keyof typeof portal
 
@@ -29,7 +29,7 @@ export function Text<Key extends PageText>({ of, ...parts }: TextProps<Key>) {
   return <>{partsOf(useTexts().fixed(of), new Map(Object.entries<unknown>(parts)))}</>
 }
 
-/** The element of a name inside a message. */
+/** The element around a name in a message. */
 export const bdi = (name: Child) => <bdi>{name}</bdi>
 
 function partsOf(message: string, parts: ReadonlyMap<string, unknown>): Child[] {

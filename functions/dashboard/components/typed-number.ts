@@ -7,7 +7,7 @@ export function decimalToInteger(text: string, decimals: number): number {
   return match && fraction.length <= decimals ? Number(whole + fraction.padEnd(decimals, '0')) : Number.NaN
 }
 
-/** Returns the error message for a typed amount that is not a positive number. `ofMinus` is the message for a negative one. */
+/** Returns the error message for a typed amount that is not a positive number. `ofMinus` is the message for a negative amount. */
 export function amountProblem(
   amount: string,
   currency: string,

@@ -18,8 +18,8 @@ export function isOwnHost(c: PageContext): boolean {
 }
 
 /**
- * A program's own host only serves its join page. With `PROGRAM_HOSTS`, a host that no program has verified doesn't serve any pages.
- * Without it, such a host can be a tunnel to a local stack.
+ * A program's own host only serves that program's join page. With `PROGRAM_HOSTS`, a host that no program has verified doesn't serve
+ * any pages. Without `PROGRAM_HOSTS`, such a host can be a tunnel to a local stack.
  */
 export const limitHost = createMiddleware<EnvOf<PageContext>>(async (c, next) => {
   if (isOwnHost(c)) return await next()

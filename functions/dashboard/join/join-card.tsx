@@ -58,7 +58,7 @@ export function JoinCards({ calculated = {}, ...form }: JoinCardProps & { calcul
   )
 }
 
-/** The commission of a new partner and its rules. */
+/** A new partner's commission, with its rules. */
 function Rate({ page }: { page: JoinPage }) {
   const texts = useTexts()
   const { t, money } = texts
@@ -83,11 +83,13 @@ function Rate({ page }: { page: JoinPage }) {
 }
 
 const mostSales = 100_000
-/** The sale that the calculator starts with, in minor units: 50.00 of usd. */
+/** The calculator's initial sale amount, in minor units: $50.00. */
 const usualSaleCents = 5000
 const usualSales = 10
 
-/** Computes the earnings of a month from typed numbers. It works without a script, because it is a form that loads the page again. */
+/**
+ * Computes a month's earnings from typed numbers. The calculator works without a script, because it is a form that loads the page again.
+ */
 function Calculator({ page, typed }: { page: JoinPage; typed: Record<string, string> }) {
   const { t, money } = useTexts()
   const { currency } = page
@@ -189,7 +191,7 @@ function Application({ page, action, applicant, siteKey }: JoinCardProps) {
   )
 }
 
-/** The program's figures that are based on enough commissions. */
+/** The program's figures, if they are based on enough commissions. */
 function factsOf(numbers: NonNullable<JoinPage['numbers']>, { t, percent }: PageTexts) {
   const { days_to_payout: days, reversed_bp: reversed } = numbers
   return {

@@ -54,7 +54,7 @@ async function pageOf(c: PageContext) {
   return page
 }
 
-/** Finds the application of a mailed link. A program's own host only shows applications to that program. */
+/** Finds the application for the link in a mail. A program's own host only shows applications to that program. */
 async function applicationOf(c: PageContext, token: string) {
   const application = await findApplication(c.get('db'), token)
   const host = c.get('host')
@@ -156,7 +156,7 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   if (applied.outcome === 'network') throw new ApiError('rate_limited', enoughOfNetwork)
   if (['source', 'workspace'].includes(applied.outcome)) throw new ApiError('rate_limited', enoughOfProgram)
   if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name, c.get('texts')))
-  // Send the mail after the response. The response must not reveal who has the address.
+  // The mail is sent after the response, so that the time of the response doesn't reveal whether the address has an account.
   c.executionCtx.waitUntil(notifyApplicant(c, page, to, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)
 })

@@ -96,7 +96,7 @@ pages.post(ofProgram, requirePartner, async (c) => {
   const program = await ownProgram(c)
   if (program.ended_at) throw new ApiError('conflict', 'Your partnership with this program has ended.')
   const key = await createPartnerKey(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
-  // A repeated form redirects to the page without the key.
+  // If the form is repeated, it redirects to the page without the key.
   c.header('Content-Location', keysAddress(program.id))
   return await renderKeys(c, program, key)
 })

@@ -16,7 +16,7 @@ import { createPages, requirePartner } from '../components/page.ts'
 import { Find } from '../components/list.tsx'
 import { Text, useTexts } from '../components/text.tsx'
 
-/** Figures of a partner's links, by link and by campaign name. The names distinguish a partner's own pages and mails. */
+/** Figures of a partner's links, by link and by campaign name. Partners use campaign names to distinguish their own pages and mails. */
 export const pages = createPages()
 
 const address = '/partner/campaigns'

@@ -16,7 +16,7 @@ import { createPages, requirePartner } from '../components/page.ts'
 import { Text, useTexts } from '../components/text.tsx'
 import { type ProgramMoney, readMoney } from './money.ts'
 
-/** A partner's start page: the link, the balance and the earnings in each program. */
+/** A partner's start page, with the link, the balance and the earnings in each program. */
 export const pages = createPages()
 
 const chartDays = 30

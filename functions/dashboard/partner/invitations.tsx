@@ -14,7 +14,9 @@ import { createPages, requireViewer, type ViewerContext } from '../components/pa
 import { PartnerOrAccountPage } from '../components/layout.tsx'
 import { useTexts } from '../components/text.tsx'
 
-/** Program invitations to a person's verified address, to accept or decline. They show only the programs' names. */
+/**
+ * Program invitations to a person's verified address, which the person can accept or decline. An invitation shows only the program's name.
+ */
 export const pages = createPages()
 
 const address = '/partner/invitations'

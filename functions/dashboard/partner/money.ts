@@ -5,7 +5,7 @@ import { positiveInteger } from '../components/address.ts'
 import { type Page, readPage } from '../components/list.tsx'
 import type { PartnerContext } from '../components/page.ts'
 
-/** One of a partner's programs with the partner's money in it. The program's own currency comes first. */
+/** One of a partner's programs, with the partner's balances in it. The program's own currency comes first. */
 export interface ProgramMoney {
   program: ProgramOfPartner
   balances: PartnerBalance[]
@@ -17,7 +17,7 @@ export async function readPrograms(c: PartnerContext): Promise<Page<ProgramOfPar
   return await readPage(c, cursor, (part) => listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, part))
 }
 
-/** Reads a page of the person's programs with their money. */
+/** Reads a page of the person's programs with the balances in them. */
 export async function readMoney(c: PartnerContext): Promise<Page<ProgramMoney>> {
   const page = await readPrograms(c)
   return { ...page, rows: page.rows.map(moneyIn) }

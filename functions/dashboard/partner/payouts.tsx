@@ -24,7 +24,7 @@ import { type PageTexts, Text, useTexts } from '../components/text.tsx'
 import { partnerSaleAddress } from './sale.tsx'
 import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
 
-/** Requesting payouts, the payout address, and the list of payouts. */
+/** The page on which partners request payouts, set their payout address, and see all payouts. */
 export const pages = createPages()
 
 const address = '/partner/payouts'

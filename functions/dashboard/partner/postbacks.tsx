@@ -210,7 +210,7 @@ pages.post(
   },
 )
 
-/** Shows a page with a new secret. A repeated form redirects to the page without the secret. */
+/** Shows a page with a new secret. If the form is repeated, it redirects to the page without the secret. */
 async function showSecret(
   c: PartnerContext,
   owner: EndpointOwner,
@@ -290,7 +290,7 @@ async function renderPostback(
   )
 }
 
-/** Sends due postbacks immediately. */
+/** Sends due postbacks at once. */
 const wake = (c: PartnerContext, { programId }: EndpointOwner) =>
   sendSoon(c.env, [{ program_id: programId, due_at: 0 }])
 
@@ -357,7 +357,7 @@ pages.get(`${one}/:postbackMessageId`, requirePartner, async (c) => {
   )
 })
 
-/** The address or the body that was sent. */
+/** The sent address or body. */
 function requestOf(
   c: PartnerContext,
   { programId }: EndpointOwner,

@@ -15,7 +15,7 @@ interface ApiKeysProps {
   /** The new key. It is shown only once. */
   created: string | undefined
   proxyKey: string
-  /** The time when the previous proxy key expires, if there is one. */
+  /** When the previous proxy key expires, if there is one. */
   previousProxyKeyUntil: Date | null
 }
 
@@ -91,7 +91,7 @@ export function scopesOf(use: (typeof keyUses)[number]): readonly KeyScope[] {
 /** The field for a key's purpose in the form that creates the key. */
 export const keyUse = z.prefault(z.enum(keyUses, 'Choose what the key is for.'), 'track')
 
-/** The purposes of a key in a set-up command. `svc listen` and the lists need more scopes than a server. */
+/** The purposes of a key in a set-up command. `svc listen` and the list commands need more scopes than a server. */
 export const setUpUses = [
   ['all', 'Everything that the svc command can do'],
   ['track', 'Send leads, sales and refunds: for a live server'],

@@ -5,7 +5,7 @@ import { mailApprovals } from '../../../lib/programs/application-mails.ts'
 import { approveApplications } from '../../../lib/programs/applications.ts'
 import type { ProgramContext } from '../components/page.ts'
 
-/** Approves either all applications or none, and mails the applicants. Returns the number of applications that were waiting. */
+/** Approves all of the applications or none, and mails the applicants. Returns the number of applications that were waiting. */
 export async function approveAndMail(c: ProgramContext, ids: number[], groupId: number | null): Promise<number> {
   const { approved, outbox } = await approveApplications(c.get('db'), c.get('program').id, ids, groupId)
   c.executionCtx.waitUntil(mailApprovals(openDatabase(c.env), c.env, approved))

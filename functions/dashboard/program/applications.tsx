@@ -204,7 +204,7 @@ pages.get('/applications/:applicationId', requireProgram('partner:list'), async 
   )
 })
 
-/** The newest waiting applications beside the open one. */
+/** The newest waiting applications, next to the open one. */
 const queueLength = 30
 
 interface QueueProps {
@@ -283,7 +283,7 @@ function Sent({ application, program }: SentProps) {
 
 interface ReviewProps {
   address: string
-  /** The application to show after the decision. */
+  /** The application that the page shows after the decision. */
   next: number | undefined
   groups: (readonly [string, string])[]
 }

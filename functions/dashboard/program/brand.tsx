@@ -91,7 +91,7 @@ export function BrandForms({ program, brand, step }: BrandFormsProps) {
   )
 }
 
-/** The page of the forms: the step of the wizard, or the settings. */
+/** The page with the forms: the step of the wizard, or the settings. */
 function brandPage(c: ProgramContext): string {
   const { id: programId } = c.get('program')
   return stepOf(c) ? stepAddress(programId, 'brand') : settingsTab(programId, 'brand')
@@ -103,7 +103,7 @@ pages.post('/settings/brand', requireProgram('program:update'), form(brandSettin
   return redirectWith(c, step ? afterStep(programId, step) : brandPage(c), 'Saved. Partners see it at once.')
 })
 
-// `form` reads the text fields. The file is separate.
+// `form` parses the text fields. The file is read separately.
 pages.post('/settings/logo', requireProgram('program:update'), form(z.object({}), brandPage), async (c) => {
   const { logo } = await c.req.parseBody()
   if (!(logo instanceof File) || logo.size === 0) throw new FormRefusal({ logo: 'Choose an image.' })

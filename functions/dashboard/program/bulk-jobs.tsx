@@ -22,7 +22,7 @@ import { byId, programList, refuseUnknownFilters } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { bulkActions } from './bulk-kinds.tsx'
 
-/** Acts on all rows of a list that match its filters, as jobs with a preview, progress and an undo. */
+/** Jobs that act on all rows of a list that match its filters, with a preview, the progress and an undo. */
 export const pages = createProgramPages()
 
 const jobsPage = (c: ProgramContext) => `/programs/${c.get('program').id}/jobs`
@@ -31,7 +31,7 @@ const jobPage = (c: ProgramContext, { id }: Pick<BulkJob, 'id'>) => `${jobsPage(
 /** The number of names in a preview. */
 const previewed = 5
 
-/** Reads the kind in the path, its filters, and the rows that match now. */
+/** Reads the kind of job in the path, its filters, and the rows that match now. */
 async function readPreview(c: ProgramContext) {
   const kind = bulkKinds.find((known) => known === c.req.param('kind'))
   if (kind === undefined) throw new ApiError('not_found', 'There is no such action.')
@@ -201,8 +201,8 @@ async function renderProgress(c: ProgramContext, job: BulkJob, next: string) {
   )
 }
 
-// Each request acts on some of the rows. The part and its position are saved in separate transactions, which is safe because repeating a
-// part changes nothing.
+// Each request acts on some of the rows. The changes and the position are committed in separate transactions. That is safe, because
+// repeating the changes has no effect.
 pages.post('/jobs/:jobId', requireProgram('partner:manage'), async (c) => {
   const job = await jobIn(c)
   const db = c.get('db')

@@ -27,11 +27,11 @@ import { decimalToInteger } from '../components/typed-number.ts'
 import { approveSome } from './application-approval.ts'
 import { groupIn } from './partner-columns.tsx'
 
-/** A list whose matching rows a job acts on. */
+/** A list, for jobs that act on its matching rows. */
 interface BulkList {
   /** The plural of a row's name. */
   rows: 'applications' | 'partners'
-  /** The filters in the address of this list that every job keeps. */
+  /** The filters in the address of this list. Every job keeps them. */
   query: (c: ProgramContext) => Query
   totals: (c: ProgramContext, filters: BulkSettings) => Statement<Totals>
   /** Reads the next rows, newest first. */
@@ -104,7 +104,7 @@ async function GroupField({ c, name, label }: { c: ProgramContext; name: string;
   return <Field name={name} label={label} options={[['', 'None'], ...optionsOf(groups)]} />
 }
 
-/** Refuses people who may not send mail. */
+/** Refuses people who aren't allowed to send mail. */
 function requireSender(c: ProgramContext): void {
   if (!canMail(c.env)) throw new ApiError('unavailable', mailIsMissing)
   if (!c.get('viewer').user.emailVerified)
@@ -218,7 +218,7 @@ interface AllThatMatchProps {
   query: Query
 }
 
-/** Leads to the actions on all rows that match the filters. */
+/** Links to the actions on all rows that match the filters. */
 export function AllThatMatch({ programId, text, kinds, query }: AllThatMatchProps) {
   const base = `/programs/${programId}`
   return (

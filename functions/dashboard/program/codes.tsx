@@ -155,7 +155,7 @@ const codeForm = z.object({
   promotion_code_id: optionalText,
 })
 
-/** Returns the form's Stripe promotion code, if there is one. Refuses an invalid form. */
+/** Returns the Stripe promotion code in the form, if there is one. Refuses an invalid form. */
 function promotionOf(typed: z.output<typeof codeForm>): Promotion | undefined {
   if (typed.way === 'promotion') {
     const id = typed.promotion_code_id.trim()

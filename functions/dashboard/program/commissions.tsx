@@ -149,7 +149,7 @@ function reviewIn(c: ProgramContext): 'waiting' | 'decided' | undefined {
 const isOpen = ({ status, credited_at: creditedAt, held_at: heldAt, is_shadow: isShadow }: ListedCommission) =>
   creditedAt === null && heldAt === null && status !== 'reversed' && !isShadow
 
-/** Approves or rejects the selected commissions, or approves exactly those on the page, even if newer ones have arrived since. */
+/** Approves or rejects the selected commissions, or approves all on the page, but never commissions that arrived later. */
 function DecideSome({ address, commissions }: { address: string; commissions: ListedCommission[] }) {
   const action = `${address}/decide`
   const isRefused = useFormOf(action).values['which'] === 'rejected'
@@ -173,7 +173,7 @@ function DecideSome({ address, commissions }: { address: string; commissions: Li
   )
 }
 
-/** The state of a commission, with a mark if somebody should review it before payment. */
+/** The state of a commission, marked if somebody should review the commission before payment. */
 function StateToReview({ commission }: { commission: ListedCommission }) {
   return (
     <div class="stack tight">

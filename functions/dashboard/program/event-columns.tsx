@@ -11,7 +11,7 @@ import type { Column } from '../components/table.tsx'
 import { customerAddress } from './customer.tsx'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** The columns of a list of events. Test events have no partner and no timeline, because they don't create customers. */
+/** The columns of a list of events. Test events have neither a partner nor a timeline, because they don't create customers. */
 export function eventColumns(program: ViewerProgram, isTest: boolean): (Column<ListedEvent> | false)[] {
   return [
     { label: 'When (UTC)', cell: ({ timestamp }) => <Time at={timestamp} /> },

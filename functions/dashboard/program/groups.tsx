@@ -30,7 +30,7 @@ import { TableCard } from '../components/table.tsx'
 import { partnerAddress, partnerIn, PartnerState } from './partner-columns.tsx'
 import { createRulePages, type Rule, RuleCards, type RulesOf } from './rules.tsx'
 
-/** Groups of partners with their rules, product rules for all partners, and a partner's custom rules. */
+/** Groups of partners with their rules, product rules for all partners, and custom rules of single partners. */
 export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/groups`

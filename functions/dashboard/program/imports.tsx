@@ -39,7 +39,7 @@ const addressIn = (programId: number) => `/programs/${programId}/imports`
 const importsPage = (c: ProgramContext) => addressIn(c.get('program').id)
 const importIn = (c: ProgramContext) => idInPath(c, 'importId', 'This program has no such import.')
 
-/** The time in seconds for work before and after the response. A scheduled function does the rest. */
+/** The number of seconds that an import may run before and after the response. A scheduled function does the rest. */
 const secondsAtOnce = 3
 const secondsAfterwards = 600
 const shownImports = 20
@@ -229,7 +229,7 @@ pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsP
 
 const partForm = z.pipe(z.object({ part: z.coerce.number(), content_base64: z.string() }), newPart)
 
-// The script of the page sends the parts of an archive.
+// The page's script sends the parts of an archive.
 pages.post('/imports/:importId/parts', requireProgram('partner:manage'), form(partForm), async (c) => {
   await storeArchivePart(c.get('db'), c.env, c.get('program').id, importIn(c), c.req.valid('form'))
   return c.body(null, 204)
@@ -399,8 +399,8 @@ interface HeadingsProps {
 }
 
 /**
- * Shows the heading of each field, and plans the files again with corrected headings. The service does not keep the files, because they
- * contain customers' addresses.
+ * Shows which heading belongs to each field, and plans the files again with corrected headings. The service does not keep the files,
+ * because they contain customers' addresses.
  */
 function Headings({ files, source, action }: HeadingsProps) {
   const byTable = tableNames
@@ -487,7 +487,7 @@ function OutcomeBadge({ outcome }: { outcome: Outcome | null }) {
   return <Badge tone={tone}>{name}</Badge>
 }
 
-/** Returns the values by which people recognize a row. */
+/** Returns the values that let people recognize a row. */
 function contentOf({ fields, source_id: id }: ImportRow): string {
   const named = ['name', 'email', 'code', 'processor_customer_id', 'customer_key', 'partner'].flatMap((field) => {
     const value = fields[field]

@@ -33,7 +33,7 @@ pages.get('/join-page', requireProgram('program:update'), async (c) =>
   renderEditor(c, await readJoinPage(c.get('db'), c.get('program').id)),
 )
 
-/** Renders the editor next to the page that it makes. `isDraft` is true if the page isn't saved yet. */
+/** Renders the editor next to a preview of the page. `isDraft` is true if the page isn't saved yet. */
 async function renderEditor(c: ProgramContext, page: JoinPage, isDraft = false) {
   const program = c.get('program')
   const host = await readHost(c.get('db'), program.id)
@@ -147,7 +147,7 @@ function DomainState({
   )
 }
 
-/** Refuses domains that would never reach the service. */
+/** Refuses domains that can't reach the service. */
 const requireHosts = createMiddleware<{ Bindings: DashboardEnv }>(async (c, next) => {
   if (c.env.PROGRAM_HOSTS !== 'on')
     throw new ApiError('not_found', "This service isn't set up for the domains of programs. Ask its operator.")
@@ -403,7 +403,7 @@ function changesIn(typed: z.output<typeof settingsForm>): JoinPageChanges {
 
 const answerRule = 'Answer the question, in up to 2,000 characters of plain text.'
 
-// With `preview`, the page shows the changes and keeps the form filled in, and nothing is stored.
+// With `preview`, the page shows the changes and keeps the typed values, but nothing is stored.
 pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pathIn, 'slug'), async (c) => {
   const typed = c.req.valid('form')
   const changes = changesIn(typed)
@@ -417,5 +417,5 @@ pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pa
   return redirectWith(c, pathIn(c), isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed. Nobody sees it.')
 })
 
-/** Turns the rule of a field into a sentence. */
+/** Describes the rule of a field in a sentence. */
 const sentence = (rule: string) => (rule.startsWith('must') ? `This ${rule}.` : rule)

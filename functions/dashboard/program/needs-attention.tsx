@@ -5,7 +5,7 @@ import { counted } from '../components/format.tsx'
 
 const of = (count: number | null) => count ?? 0
 
-/** Lists the tasks of a person with these roles, each with its page. */
+/** Lists the tasks of a person with these roles, each with a link to its page. */
 function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; href: string }[] {
   const [held, unverified] = [of(needs.commissions_held), of(needs.commissions_unverified)]
   const owing = of(needs.partners_owing)
@@ -46,7 +46,7 @@ function linesOf(needs: Needs, { id, roles }: ViewerProgram): { text: string; hr
       `${counted(of(needs.payouts_asked), 'payout was', 'payouts were')} requested`,
       '/payouts?status=requested',
     ],
-    // Held commissions have their own page. The list of commissions marks the rest.
+    // Held commissions have their own page. Other suspicious commissions are marked in the list of commissions.
     unverified === 0
       ? [
           held > 0,

@@ -55,7 +55,7 @@ pages.get('/programs/new', requireViewer, (c) => {
 const newProgramPage = '/programs/new'
 const needsCompany = { workspace: 'Enter the name of your company.' }
 
-/** The name of the first workspace. Its error appears together with the errors of the other fields. */
+/** The name of the first workspace. An error about it appears together with the errors of the other fields. */
 function CompanyField() {
   const state = useForm()
   const isMissing = state !== emptyForm && !state.values['workspace']?.trim()

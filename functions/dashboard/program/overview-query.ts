@@ -52,7 +52,7 @@ export function readOverviewRequest(c: Context, program: ViewerProgram): Overvie
 
 const intervals = ['hour', 'day', 'week', 'month'] as const satisfies ChartInterval[]
 
-/** The permission that a breakdown needs. Landing pages are for readers who see visits. */
+/** The permission that a breakdown requires. Only readers who may see visits see landing pages. */
 const actionOf: Partial<Record<BreakdownName, Action>> = {
   partner: 'partner:list',
   link: 'partner:list',

@@ -64,7 +64,7 @@ pages.get('/', requireProgram('performance:read'), async (c) => {
   )
 })
 
-/** Replaces the name of a code with its id. Refuses an unknown code with `not_found`. */
+/** Replaces the name of a code with its id. Throws `not_found` for an unknown code. */
 async function withCode(c: ProgramContext, request: OverviewRequest): Promise<OverviewRequest> {
   const program = c.get('program')
   const name = cut((c.req.query('code') ?? '').trim(), 100)
@@ -158,8 +158,8 @@ function Filters({ program, request: { kept, query }, overview }: PageProps) {
 }
 
 /**
- * Explains the gaps in filtered figures. The service computes these from individual clicks. So they exclude deleted clicks and, if there
- * are too many clicks, older ones.
+ * Explains the gaps in filtered figures. The service computes filtered figures from individual clicks. So they don't include deleted
+ * clicks or, if there are too many clicks, older ones.
  */
 function Excluded({ request, overview: { readFrom, clicksSince } }: PageProps) {
   const isCrossed = Object.keys(request.query.filters).length > 1
@@ -187,7 +187,7 @@ interface Tile {
   value: string
   /** The change since the previous period, or a note. */
   beside?: { trend: Trend; hasBaseline: boolean } | string | undefined
-  /** The figure in each interval of the chart. */
+  /** The value of a figure in each interval of the chart. */
   line?: number[]
 }
 

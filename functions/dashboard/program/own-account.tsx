@@ -46,7 +46,7 @@ interface StepsProps {
   address: string
 }
 
-/** The steps that prove who owns the account. The page refreshes them until Stripe sends the code. */
+/** The steps that prove who owns the account. The page refreshes until Stripe sends the code. */
 function Steps({ state, baseUrl, address }: StepsProps) {
   const { account_id: accountId, code, needs_livemode: isLive, expires_at: until, refusal } = state ?? {}
   if (accountId === ownAccount) {

@@ -107,7 +107,7 @@ function Clicks({ clicks: { clicks, bot_clicks: botClicks } }: { clicks: Partner
 
 const ends = { paused: 'Deactivated', program: 'Ended', partner: 'Left' }
 
-/** The column that links to the row's partner. */
+/** The column with a link to the row's partner. */
 export const partnerColumn = (programId: number) => ({
   label: 'Partner',
   cell: ({ partner_id: id, partner_name: name }: { partner_id: number; partner_name: string }) => (
@@ -141,7 +141,7 @@ export function groupIn(chosen: string | undefined): number | null {
 export const partnerIn = (c: { req: ProgramContext['req'] }) =>
   idInPath(c, 'partnerId', 'This program has no such partner.')
 
-/** The tabs of a partner's page. The first one has the plain address. */
+/** The tabs of a partner's page. The first one is at the address of the page itself. */
 export const partnerTabs = {
   overview: 'Overview',
   commissions: 'Commissions',
@@ -156,7 +156,7 @@ export type PartnerTab = keyof typeof partnerTabs
 export const partnerTabAddress = (programId: number, partnerId: number, tab: PartnerTab) =>
   addressOf(partnerAddress(programId, partnerId), { tab: tab === 'overview' ? undefined : tab })
 
-/** Returns the address of a tab of the partner's page, from a post to an address below that page. */
+/** Returns the address of a tab of the partner's page after a post to an address below that page. */
 export const partnerTabOf = (tab: PartnerTab) => (c: { req: ProgramContext['req'] }) =>
   partnerTabAddress(Number(c.req.param('programId')), Number(c.req.param('partnerId')), tab)
 

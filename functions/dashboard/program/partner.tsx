@@ -203,7 +203,7 @@ function ChangeLink({ link, address, program }: { link: LinkFigures; address: st
   )
 }
 
-/** The newest notifications to the partner, and the changes that members made. */
+/** The newest notifications to the partner, and the changes by members. */
 function Activity({ program, partner }: PartnerProps) {
   return (
     <>
@@ -480,7 +480,7 @@ pages.post(
   },
 )
 
-// Browsers send a line break as two characters but count it as one.
+// Browsers send a line break as two characters, but count it as one.
 const noteForm = z.object({
   note: z.pipe(
     optionalText,

@@ -59,7 +59,7 @@ const states: States<(typeof partnerStates)[number]> = {
   ended: { name: 'Ended', tone: 'bad' },
 }
 
-/** The filters of the list, parsed and in the form of the address. */
+/** The filters of the list, both parsed and as in the address. */
 function filtersIn(c: ProgramContext) {
   const { search } = readListQuery(c, sorts)
   const [status, group_id] = [stateIn(c, states), positiveInteger(c.req.query('group'))]
@@ -218,7 +218,7 @@ pages.post('/partners', requireProgram('partner:manage'), form(addForm, partners
   const added = await addPartner(c.get('db'), partner)
   const text = `${name} is a partner with the code ${added.code}.`
   if (email === '') return redirectWith(c, partnersPage(c), text)
-  // Add the partner even if the mail fails. The list has a button to send it again.
+  // The partner is added even if the mail fails. A button in the list sends the mail again.
   const invited = await invite(c, { id: added.partnerId, email }).catch((error: unknown) => {
     if (!(error instanceof ApiError)) throw error
     return `No invitation was sent: ${error.message}`

@@ -19,7 +19,7 @@ export interface PaymentCount {
   payments: number
 }
 
-/** If there are more files, a menu contains them. */
+/** If there are more files, they are in a menu. */
 const buttonsShown = 3
 
 interface PayoutFileLinksProps {
@@ -90,7 +90,7 @@ export function PayoutViews({
   )
 }
 
-/** Reads the requested file from the query. Refuses with `invalid_request`. */
+/** Reads the requested file from the query. Throws `invalid_request`. */
 export function payoutFileOf(query: Record<string, string>): PayoutFile & { currency: string } {
   const { layout: name, currency = '', part } = query
   const layout = payoutLayouts.find((known) => known === name)

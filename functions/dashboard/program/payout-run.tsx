@@ -46,7 +46,7 @@ import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
 /** One payout run: its payments, its files, and the form that marks it as paid. */
 export const pages = createProgramPages()
 
-/** The exclusion reasons as text. */
+/** The text for each exclusion reason. */
 export const exclusionTexts: Record<Excluded, string> = {
   below_minimum: 'Below the minimum',
   no_payout_address: 'No payout address',
@@ -54,7 +54,7 @@ export const exclusionTexts: Record<Excluded, string> = {
   no_tax_form: 'No valid tax form',
 }
 
-/** The state of a run, with the date and reference of its transfer. */
+/** The state of a run, with the date and the reference of the transfer. */
 export function RunState({ run: { paid_on: paidOn, reference } }: { run: Pick<PayoutRun, 'paid_on' | 'reference'> }) {
   if (paidOn === null) return <Badge tone="warn">Open</Badge>
   return (
@@ -261,7 +261,10 @@ function PayRun({ address, open }: PayRunProps) {
   )
 }
 
-/** Downloads a payment file. If the run is paid, it first asks for confirmation, because paying the file again pays everybody twice. */
+/**
+ * Downloads a payment file. If the run is paid, the page first asks for confirmation, because paying the file again would pay everybody
+ * twice.
+ */
 pages.get('/payout-runs/:runId/file.csv', requireProgram('payout:pay'), async (c) => {
   const { id: programId } = c.get('program')
   const payoutRunId = runIn(c)
@@ -316,7 +319,7 @@ pages.post('/payout-runs/:runId/reopen', requireProgram('payout:pay'), async (c)
 
 const payForm = z.object({ amount_cents: shownCents, ...transferFields })
 
-/** Asks for confirmation on a separate page before the run is marked as paid, so it works without scripts. */
+/** Asks for confirmation before the run is marked as paid. The question is on a separate page, so it doesn't need a script. */
 pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(payForm, runPage), async (c) => {
   const runId = runIn(c)
   const { amount_cents: amountCents, reference, paid_on: paidOn } = c.req.valid('form')

@@ -31,7 +31,7 @@ import { PayoutViews } from './payout-files.tsx'
 import { RunState } from './payout-run.tsx'
 import { CreateRun, DueSums } from './payouts-due.tsx'
 
-/** Payout runs with their sums, the debts of partners, and the minimum payout. */
+/** Payout runs with their sums, negative balances, and the minimum payout. */
 export const pages = createProgramPages()
 
 const runsPage = (c: ProgramContext) => payoutsOf(c.get('program').id)
@@ -86,7 +86,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
 
 const daysSince = (time: Date) => Math.floor((Date.now() - time.getTime()) / 86_400_000)
 
-/** Partners with a balance below zero, oldest debt first. */
+/** Partners with a negative balance, oldest first. */
 function Debts({ programId, debts }: { programId: number; debts: Debt[] }) {
   if (debts.length === 0) return null
   return (

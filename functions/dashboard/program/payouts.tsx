@@ -125,7 +125,7 @@ pages.get('/payouts/payouts.csv', requireProgram('payout:pay'), async (c) => {
   return await exportCsv(c, `payouts-${program.id}-${file.layout}-${file.currency}`, text)
 })
 
-/** The page that a decision came from: the payout's run, or the list of payouts. */
+/** The page on which somebody decided: the payout's run, or the list of payouts. */
 function backToList(c: ProgramContext, { payout_run_id: run }: Payout): string {
   const list = pageOf(c)
   const isOfList = run === null || cameFrom(c)?.split('?')[0] === list

@@ -29,7 +29,7 @@ import { Table, TableCard } from '../components/table.tsx'
 import { decimalToInteger, smallestUnits } from '../components/typed-number.ts'
 import { partnerAddress } from './partner-columns.tsx'
 
-/** A page that changes one rule at a time and shows a preview. It is the same for groups, partners and the whole program. */
+/** A page that changes one rule at a time and shows a preview. Groups, partners and the whole program share this page. */
 interface RulesPage {
   /** The route of the page. Its forms post below it. */
   path: string
@@ -37,7 +37,7 @@ interface RulesPage {
   action: Action
   /** The navigation entry of the page. */
   current: string
-  /** Reads the holder in the path, its name and its current rules. Refuses with `not_found`. */
+  /** Reads the owner of the rules from the path, with the owner's name and current rules. Throws `not_found`. */
   read: (c: ProgramContext) => Promise<RulesOf>
 }
 
@@ -48,7 +48,7 @@ export interface RulesOf {
   rules: Rule[]
 }
 
-/** A rule, either a row or part of a response. */
+/** A rule, from a row or from a response. */
 export type Rule = Omit<StoredRule, 'created_at'> & { created_at: Date | string }
 
 interface RuleCardsProps {
@@ -224,7 +224,7 @@ function emptyProblem(text: (name: string) => string, holder: RuleHolder): Recor
   return terms.some((name) => text(name) !== '') ? undefined : { commission_bp: 'Enter the commission, or 0 for none.' }
 }
 
-/** Returns the rule that the query names, as the initial value of the form. */
+/** Returns the rule in the query, as the initial values of the form. */
 function ruleInQuery(c: ProgramContext, rules: Rule[]): Rule | undefined {
   const id = positiveInteger(c.req.query('rule'))
   return rules.find((rule) => rule.id === id)

@@ -75,7 +75,8 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
       of={{ viewer, program }}
       title="Set up"
       current="/check"
-      // Reloads in browsers without scripts, as often as the rate limit allows. A page with a key does not reload, because the key would disappear.
+      // Browsers without scripts reload the page as often as the rate limit allows. A page with a key isn't reloaded, because the key would
+      // disappear.
       refreshSeconds={!isDone && createdKey === undefined ? 5 : undefined}
       heading={createdKey ? `${program.name} is ready` : `Set up ${program.name}`}
       lead={
@@ -110,7 +111,7 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
   )
 }
 
-/** Parses the start of the check from the address, in milliseconds. If it is undefined, all events count. */
+/** Parses the start of the check from the address, in milliseconds. Returns undefined if all events count. */
 function readSince(text: string | undefined): Date | undefined {
   return text && /^\d{13}$/.test(text) ? new Date(Number(text)) : undefined
 }
@@ -126,7 +127,7 @@ function cameAt({ activity, checks }: Integration, kind: Kind, since: Date | und
   return at && at >= (since ?? new Date(0)) ? at : undefined
 }
 
-/** Steps that the service can check itself, no matter when their events arrived. */
+/** Steps that the service can check itself, no matter when the events arrived. */
 const states = {
   key: ({ key_used_at: at, processor, program }: Integration) =>
     at !== null || (processor.connected && program.lead_auth_policy === 'browser_allowed'),
@@ -215,7 +216,7 @@ function Steps({ program, integration, since }: CheckProps) {
   )
 }
 
-/** One of the three events: when it arrived, or the missing steps and the refusals. */
+/** One of the three events: the time when it arrived, or else the missing steps and the refusals. */
 function Kept({ kind, isNext, program, integration, since }: CheckProps & { kind: Kind; isNext: boolean }) {
   const at = cameAt(integration, kind, since)
   if (at) return <Came program={program} integration={integration} kind={kind} at={at} />
@@ -350,7 +351,7 @@ function Refusals({ refusals }: { refusals: Integration['refusals'] }) {
   )
 }
 
-/** Help with problems that the service can't detect, because no request reaches it. */
+/** Help with problems that the service can't detect because no request arrives. */
 function IfNothingComes({ program }: { program: ViewerProgram }) {
   return (
     <Card title="If nothing arrives">

@@ -1,6 +1,6 @@
 import type { Action } from '../../../lib/access/roles.ts'
 
-/** The tabs of the settings. A reader sees a tab if they have one of its permissions. */
+/** The tabs of the settings. People see a tab if they have one of its permissions. */
 export const settingsTabs = [
   { name: 'program', title: 'Program', actions: ['program:update'] },
   { name: 'brand', title: 'Brand', actions: ['program:update'] },

@@ -184,7 +184,7 @@ function EraseCustomer({ address }: { address: string }) {
   )
 }
 
-/** The page of the program's form: the step of the wizard, or the settings. */
+/** The page with the program's form: the step of the wizard, or the settings. */
 const programPage = (c: ProgramContext) => (stepOf(c) ? stepAddress(c.get('program').id, 'rate') : tabOf('program')(c))
 
 pages.post('/settings', requireProgram('program:update'), form(programForm, programPage), async (c) => {

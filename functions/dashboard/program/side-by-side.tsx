@@ -121,7 +121,7 @@ function inWords(sums: Sums): string {
   return `${counted(all, 'commission', 'commissions')}${amounts.length > 0 ? ` (${amounts.join(', ')})` : ''}`
 }
 
-/** The state of shadow mode, and a summary of the effects before it changes. */
+/** The state of shadow mode, and a summary of what a change would do. */
 function Mode({ state, program }: { state: ShadowMode; program: ViewerProgram }) {
   const {
     in_shadow_mode: isOn,
@@ -239,7 +239,7 @@ const signed = (cents: number, currency: string) => `${cents > 0 ? '+' : ''}${fo
 
 interface DifferencesProps extends PartProps {
   differences: Difference[]
-  /** The name of the only partner whose differences are shown. */
+  /** The name of the partner, if the page shows the differences of only one. */
   partner: string | undefined
   partnerId: number | undefined
   isLater: boolean
@@ -300,7 +300,7 @@ function Differences({ differences, program, here, partner, partnerId, isLater }
   )
 }
 
-/** The sale, linked to its explanation, or else the id in the former service, with its day and partner. */
+/** The sale with a link to its explanation, or else its id in the former service, with the day and the partner. */
 function Sale({ difference, program }: { difference: Difference; program: ViewerProgram }) {
   const { transaction_id: sale, former_payment_id: payment, former_external_id: formerId, key } = difference
   const name = difference.partner_name ?? difference.former_partner_name

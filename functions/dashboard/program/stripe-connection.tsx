@@ -50,8 +50,8 @@ export function wayToConnect(
   env: Pick<DashboardEnv, 'STRIPE_CLIENT_ID' | 'BASE_URL' | 'STRIPE_API_URL'>,
 ): 'consent' | 'name' | undefined {
   if (env.STRIPE_CLIENT_ID) return 'consent'
-  // Anybody can type an account id, so only Stripe's consent page proves ownership. A machine with a local Stripe emulator puts no real
-  // account at risk.
+  // Anybody can type an account id, so only Stripe's consent page proves ownership. With a local Stripe emulator, no real account is at
+  // risk.
   return isOnThisMachine(env.BASE_URL) && isOnThisMachine(env.STRIPE_API_URL) ? 'name' : undefined
 }
 
@@ -176,7 +176,9 @@ function TryStripe({ baseUrl, programId, isOwn }: { baseUrl: string; programId: 
   )
 }
 
-/** The number of payments that the setting excluded, with a button that enables it and attributes them. */
+/**
+ * The number of payments that are unattributed because the setting is disabled, with a button that enables the setting and attributes them.
+ */
 export function Excluded({ programId, payments, isOn }: { programId: number; payments: number; isOn: boolean }) {
   if (payments === 0) return null
   const one = payments === 1
@@ -327,7 +329,7 @@ const connectForm = z.object({
   account_id: z.optional(z.string().check(z.trim(), z.regex(/^acct_[A-Za-z0-9_]{1,100}$/, noAccount))),
 })
 
-/** Ties Stripe's redirect to the person who started the connection. */
+/** Ensures that Stripe's redirect belongs to the person who started the connection. */
 async function sessionOf({ req, env }: Pick<PageContext, 'req' | 'env'>): Promise<string> {
   return (await readSessionToken(req.raw.headers, env.AUTH_SECRET)) ?? ''
 }
@@ -398,11 +400,11 @@ pages.post('/settings/processor/known-customers', requireProgram('processor:mana
   return redirectWith(c, settingsPage(c), text)
 })
 
-/** The time in seconds for importing before and after the response. */
+/** The number of seconds for imports before and after the response. */
 const secondsAtOnce = 3
 const secondsAfterwards = 20
 
-/** Imports the first payments during the request and a few more after it. A scheduled function continues. */
+/** Imports the first payments during the request and a few more after it. A scheduled function imports the rest. */
 async function importPast(c: ProgramContext): Promise<Response> {
   const readFor = async (seconds: number) => {
     const options = { programId: c.get('program').id, seconds }

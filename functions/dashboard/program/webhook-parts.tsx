@@ -54,7 +54,7 @@ export function WebhookViews({ programId, current }: { programId: number; curren
   )
 }
 
-/** The progress of a delivery: its state, its attempts, and when the next attempt is due. */
+/** The progress of a delivery: its state, its attempts, and the time of the next attempt. */
 export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   const { status, attempt_count, next_attempt_at: next, finished_at: finished } = delivery
   const { t } = useTexts()
@@ -77,7 +77,7 @@ export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   )
 }
 
-/** Shows whether the endpoint is enabled. If not, it also shows since when and why. */
+/** Shows whether the endpoint is enabled. If it is disabled, also shows since when and why. */
 export function EndpointState({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
   const { t } = useTexts()

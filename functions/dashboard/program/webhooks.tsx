@@ -179,7 +179,7 @@ const endpointForm = z.object({
   ...Object.fromEntries(webhookTypes.map((type) => [type, z.optional(z.string())])),
 })
 
-/** Converts the form of an endpoint. `types` are the selected event types. */
+/** Converts an endpoint's form. `types` are the selected event types. */
 function settingsIn({ url, description, ...chosen }: z.infer<typeof endpointForm>) {
   const types = webhookTypes.filter((type) => Object.hasOwn(chosen, type))
   if (types.length === 0) throw new FormRefusal({ types: 'Choose at least one event.' })
@@ -205,7 +205,7 @@ const newest = 10
 
 pages.get('/webhooks/:endpointId', requireProgram('webhook:list'), (c) => renderEndpoint(c, endpointIn(c)))
 
-/** Shows the page of an endpoint with a new secret. A repeated form redirects to the page without the secret. */
+/** Shows the page of an endpoint with a new secret. If the form is repeated, it redirects to the page without the secret. */
 async function showSecret(c: ProgramContext, { id, secret }: EndpointWithSecret) {
   c.header('Content-Location', endpointAddress(c.get('program').id, id))
   return await renderEndpoint(c, id, secret)
@@ -351,7 +351,7 @@ function Remove({ address, endpoint }: { address: string; endpoint: WebhookEndpo
   )
 }
 
-/** Sends due deliveries immediately. */
+/** Sends due deliveries at once. */
 const wake = (c: ProgramContext) => sendSoon(c.env, [{ program_id: c.get('program').id, due_at: 0 }])
 
 pages.post('/webhooks/:endpointId', requireProgram('webhook:manage'), form(endpointForm, endpointPage), async (c) => {

@@ -1,6 +1,6 @@
 import type { PageContext } from '../components/page.ts'
 
-/** The steps after a program was created, in their order. Each can be skipped. */
+/** The steps of the wizard for a new program, in order. People can skip each of them. */
 export const wizardSteps = [
   { name: 'rate', title: 'Commission' },
   { name: 'brand', title: 'Brand' },
@@ -18,7 +18,7 @@ export function afterStep(programId: number, step: WizardStep): string {
   return next ? stepAddress(programId, next.name) : `/programs/${programId}/check`
 }
 
-/** Returns the step in the address of a form. The same forms exist outside the wizard, without one. */
+/** Returns the step in the address of a form. Outside the wizard, the same forms have no step. */
 export function stepOf(c: Pick<PageContext, 'req'>): WizardStep | undefined {
   return wizardSteps.find(({ name }) => name === c.req.query('step'))?.name
 }

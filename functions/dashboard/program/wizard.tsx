@@ -19,7 +19,7 @@ import { TermFields } from './program-form.tsx'
 import { settingsTab } from './settings-tabs.ts'
 import { afterStep, inStep, stepAddress, type WizardStep, wizardSteps } from './wizard-steps.ts'
 
-/** The steps after a program was created. They use the forms of the settings. */
+/** The wizard for a new program. Its steps use the forms of the settings. */
 export const pages = createProgramPages()
 
 const allSteps = [{ name: 'program', title: 'Program' }, ...wizardSteps] as const

@@ -18,7 +18,7 @@ prepare((part) => {
   for (const button of part.querySelectorAll('[data-share]')) button.hidden = !navigator.share
 })
 
-// The page's language, in the variant of the reader's browser. Some systems report variants that browsers refuse, such as en-US@posix.
+// The page's language, in the reader's regional variant. Some systems report variants that browsers don't accept, such as en-US@posix.
 const { lang } = document.documentElement
 const locale = navigator.languages.find((one) => one.split('-')[0] === lang && /^[\w-]+$/.test(one)) ?? lang
 const localTime = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
@@ -57,7 +57,7 @@ document.addEventListener('submit', (event) => {
   if (form.method === 'post') form.dataset.sent = 'yes'
 })
 
-// Makes forms sendable again if the browser shows a cached page.
+// Lets people send forms again when the browser shows a cached page.
 addEventListener('pageshow', () => {
   for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
 })

@@ -1,4 +1,4 @@
-/** Refreshes parts marked `data-poll`, continues jobs, and keeps a form with a secret from being sent again. */
+/** Refreshes parts marked `data-poll`, continues jobs, and prevents a repeat of forms that show a secret. */
 export const polling = String.raw`
 async function poll(part) {
   while (part.isConnected && part.dataset.poll) {

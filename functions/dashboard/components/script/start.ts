@@ -1,4 +1,4 @@
-/** Everything that each part of the script uses: `enhance` prepares new parts of a page, and `parse` reads a page. */
+/** Functions that all parts of the script share: `enhance` prepares new parts of a page, and `parse` reads a page. */
 export const start = String.raw`
 const parse = async (response) => new DOMParser().parseFromString(await response.text(), 'text/html')
 

@@ -1,6 +1,7 @@
 /**
  * Filters, sorting, paging, tabs and the actions of a list replace the content of a page without reloading it. A visit is a link or form
- * that leads to the same page with another query, or to a neighbor in a part marked `data-visits`. A page without this script reloads.
+ * that leads to the same page with another query, or to the next or previous page in a part marked `data-visits`. A page without this
+ * script reloads.
  */
 export const visits = String.raw`
 const main = document.querySelector('main')
@@ -13,7 +14,7 @@ const isNear = (address, element) =>
   (address.pathname === location.pathname || element.closest('[data-visits]') !== null) &&
   !/\.csv$/.test(address.pathname)
 
-/** Remembers the focused element by its place in the page, because the new page has another one there. */
+/** Remembers the position of the focused element, because the new page has a different element there. */
 function placeOf(element) {
   if (element?.id && main.contains(element)) return '#' + CSS.escape(element.id)
   const steps = []
@@ -59,7 +60,7 @@ async function visit(address, { isNew = true, toTop = false } = {}) {
   }
 }
 
-/** Sends a form. The answer names the next page in the header x-location. */
+/** Sends a form. The response's header x-location contains the address of the next page. */
 const sendForm = (form, submitter) =>
   fetch(submitter?.getAttribute('formaction') ?? form.getAttribute('action'), {
     method: 'POST',
@@ -67,7 +68,7 @@ const sendForm = (form, submitter) =>
     headers: { 'x-visit': '1' },
   })
 
-/** Sends a form and stays on this page if the next page is the same one. */
+/** Sends a form. If the next page is the same one, it isn't reloaded. */
 async function post(form, submitter) {
   main.setAttribute('aria-busy', 'true')
   try {
@@ -78,7 +79,7 @@ async function post(form, submitter) {
     if (isNear(address, form)) await visit(address.href, { isNew: pathOf(address) !== shown })
     else location.assign(address)
   } catch {
-    // The browser sends the form itself. Its token makes this safe even if the service received the first one.
+    // The browser sends the form itself. This is safe even if the service received the first request, because the form has a token.
     plain = form
     delete form.dataset.sent
     form.requestSubmit(submitter)
@@ -112,7 +113,7 @@ document.addEventListener('submit', (event) => {
   }
 })
 
-// The browser goes back or forward to a page that replaced another one.
+// The browser goes back or forward to a page that this script showed.
 addEventListener('popstate', () => {
   if (pathOf(location) !== shown) visit(location.href, { isNew: false })
 })

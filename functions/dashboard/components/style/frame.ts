@@ -39,7 +39,7 @@ export const frame = css`
   .frame nav .group:empty {
     padding: 0.25rem 0 0;
   }
-  /* On a phone, four tabs are at the bottom, and "More" opens all entries above them. */
+  /* On phones, the navigation is four tabs at the bottom. "More" opens all entries above the tabs. */
   .frame nav[popover] {
     inset: auto 0.5rem 4rem;
     width: auto;

@@ -43,7 +43,7 @@ export const surfaces = css`
       grid-column: 1 / -1;
     }
   }
-  /* Secondary figures share one line without borders. */
+  /* Secondary figures are on one line, without borders. */
   .cards.more .metric {
     border-color: transparent;
     background: var(--sunken);
@@ -74,7 +74,7 @@ export const surfaces = css`
     border: 1px solid var(--line);
     background: var(--surface);
   }
-  /* The result of an action floats above the page and does not catch clicks. */
+  /* The result of an action floats above the page and lets clicks through. */
   .frame .toast {
     position: fixed;
     z-index: 3;

@@ -28,7 +28,7 @@ export const tables = css`
   th a:hover {
     text-decoration: underline;
   }
-  /* A row of one line is 40 pixels high. */
+  /* A row with one line is 40 pixels high. */
   td {
     height: 2.5rem;
     padding: 0.375rem 0.625rem;
@@ -75,7 +75,7 @@ export const tables = css`
   .toolbar + .list {
     margin-top: -0.75rem;
   }
-  /* The filters and the table's head stay visible while the page scrolls. */
+  /* The filters and the table header stay visible while the page scrolls. */
   @media (min-width: 60rem) {
     .toolbar {
       position: sticky;
