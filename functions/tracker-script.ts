@@ -1,25 +1,13 @@
+import { browserScripts } from '../lib/api/browser-scripts.ts'
 import { ApiError, errorResponse } from '../lib/errors.ts'
-import * as consent from '../tracker/dist/served/consent.js'
-import * as embed from '../tracker/dist/served/embed.js'
-import * as paymentLinks from '../tracker/dist/served/payment-links.js'
-import * as tracker from '../tracker/dist/served/script.js'
 
-/**
- * Prepares a script, plain and compressed with brotli at the best quality. The edge's own compression would make it a fifth larger.
- */
-const prepare = ({ script, brotliBase64, etag }: typeof paymentLinks) => ({
-  script,
-  etag,
-  compressed: Uint8Array.from(atob(brotliBase64), (character) => character.charCodeAt(0)),
-})
-
-const scripts = new Map([
-  ['/', prepare(tracker)],
-  ['/js/svc-tracker.js', prepare(tracker)],
-  ['/js/svc-tracker-consent.js', prepare(consent)],
-  ['/js/svc-payment-links.js', prepare(paymentLinks)],
-  ['/js/svc-embed.js', prepare(embed)],
-])
+/** The scripts by their path, plain and compressed with brotli at the best quality. */
+const scripts = new Map(
+  Array.from(browserScripts, ([path, { script, etag, brotliBase64 }]) => [
+    path,
+    { script, etag, compressed: Uint8Array.from(atob(brotliBase64), (character) => character.charCodeAt(0)) },
+  ]),
+)
 
 const commonHeaders = {
   // Fresh for a day. After that, the browser uses the old script while it requests a newer one.
@@ -34,7 +22,8 @@ const commonHeaders = {
  * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-tracker-consent.js: the same with
  * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. GET /js/svc-embed.js: the element of
  * the embedded portal, for pages without a bundler. Returns 304 if `If-None-Match` names the same script. Doesn't query the database, so it
- * works even if the database is down.
+ * works even if the database is down. On Cloudflare, static files answer these paths without a call of this function (see
+ * lib/commands/deploy/static-files.ts).
  */
 export default {
   fetch(request: Request): Response {
@@ -47,7 +36,7 @@ export default {
 function answer(request: Request & { cf?: { clientAcceptEncoding?: string } }): Response {
   const { method, cf } = request
   const { pathname } = new URL(request.url)
-  const found = scripts.get(pathname)
+  const found = scripts.get(pathname === '/' ? '/js/svc-tracker.js' : pathname)
   if (!found) return errorResponse(new ApiError('not_found', `There is nothing at ${pathname}.`))
   if (method !== 'GET' && method !== 'HEAD') {
     return errorResponse(

@@ -5,14 +5,17 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { crc32, gzipSync, inflateRawSync } from 'node:zlib'
 import { beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest'
-import { unstable_readConfig as readConfig } from 'wrangler'
+import { unstable_getMiniflareWorkerOptions as workerOptionsOf, unstable_readConfig as readConfig } from 'wrangler'
 import { gzipBytesMax, planDeployment } from '../lib/commands/deploy.ts'
 import { operatorToml, readOperator } from '../lib/commands/deploy/config.ts'
+import trackerScript from '../functions/tracker-script.ts'
 import { buildLambda } from '../lib/commands/deploy/lambda.ts'
-import { rollback, shiftTo } from '../lib/commands/deploy/rollout.ts'
+import { rollback, shiftsTo, shiftTo } from '../lib/commands/deploy/rollout.ts'
+import { staticPaths, writeStaticFiles } from '../lib/commands/deploy/static-files.ts'
 import { inBindingOrder, readFunctions } from '../lib/commands/wrangler-file.ts'
 import { bundleFunctions } from '../lib/local/workers.ts'
 import { startCloudflare } from './support/cloudflare.ts'
+import { unpack } from '../tracker/pack.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -100,8 +103,14 @@ test('the first deployment contains every function, and staging differs from pro
   expect(lines.filter((line) => / route .* added$/.test(line))).toHaveLength(
     functions.flatMap(({ routes }) => routes).length,
   )
-  // One function of each kind: HTTP, scheduled, queue consumer, pages.
-  const some = await plan(production, ['track-click', 'count-clicks', 'deliver-notifications', 'dashboard'])
+  // One function of each kind: HTTP, static files, scheduled, queue consumer, pages.
+  const some = await plan(production, [
+    'track-click',
+    'tracker-script',
+    'count-clicks',
+    'deliver-notifications',
+    'dashboard',
+  ])
   await expect(`${some.lines.join('\n')}\n`).toMatchFileSnapshot('deploys/production.txt')
   const staging = await plan(given('staging'))
   expect(staging.problems).toEqual([])
@@ -177,6 +186,47 @@ test("with PROGRAM_HOSTS=on, only the dashboard serves the programs' own hosts",
   const { operator } = readOperator({ ...given('staging'), PROGRAM_HOSTS: 'on' })
   const everywhere = readFunctions(operatorToml(wranglerToml, operator)).filter(({ routes }) => routes.includes('*/*'))
   expect(everywhere.map(({ name }) => name)).toEqual(['dashboard'])
+})
+
+test('on Cloudflare, static files answer scripts and packages as the functions do, and other paths call the functions', async () => {
+  const { convertV4MiniflareOptions, Log, LogLevel, Miniflare } = await import('miniflare')
+  const folder = mkdtempSync(path.join(tmpdir(), 'static-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const { operator } = readOperator(given('staging'))
+  const functions = readFunctions(operatorToml(wranglerToml, operator)).filter(({ name }) => name in staticPaths)
+  const config = path.join(folder, 'wrangler.toml')
+  writeFileSync(config, operatorToml(wranglerToml, operator, await writeStaticFiles(folder, functions)))
+  const contents = 'export default { fetch: () => new Response(null, { status: 204 }) }'
+  const modules = [{ type: 'ESModule' as const, path: 'called.js', contents }]
+  for (const { name } of functions) {
+    const worker = { ...workerOptionsOf(config, name).workerOptions, name, modules }
+    const miniflare = new Miniflare(convertV4MiniflareOptions({ log: new Log(LogLevel.NONE), workers: [worker] }))
+    onTestFinished(() => miniflare.dispose())
+    const { origin } = await miniflare.ready
+    for (const served of staticPaths[name] ?? []) {
+      const response = await fetch(origin + served)
+      expect([served, response.status]).toEqual([served, 200])
+      const { etag = '', ...headers } = Object.fromEntries(response.headers)
+      const body = await response.bytes()
+      if (name === 'tracker-package') {
+        expect(headers).toMatchObject({
+          'cache-control': 'public, max-age=31536000, immutable',
+          'content-type': 'application/gzip',
+        })
+        expect(unpack(body)['dist/svc.js']).toContain('https://api-staging.acme.test')
+      } else {
+        const answer = trackerScript.fetch(new Request(`https://service${served}`))
+        const { etag: _, vary: __, 'x-request-id': ___, ...expected } = Object.fromEntries(answer.headers)
+        expect(headers).toMatchObject(expected)
+        expect(Buffer.from(body).toString()).toBe(await answer.text())
+      }
+      expect((await fetch(origin + served, { headers: { 'if-none-match': etag } })).status).toBe(304)
+      const posted = await fetch(origin + served, { method: 'POST' })
+      expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+    }
+    for (const other of ['/js/other.js', '/packages/svc-tracker-0.0.1.tgz', '/_headers'])
+      expect([other, (await fetch(origin + other)).status]).toEqual([other, 204])
+  }
 })
 
 const placed = (environment: Record<string, string>) =>
@@ -355,6 +405,16 @@ test('a rollback undoes only the latest version, in all functions that run it, a
   expect(shiftTo(old, 'v3', 20).line).toBe('~ a  v2 100% -> v3 20%, v2 80%')
 })
 
+test('the function that serves packages gets a new version at once and keeps it, unless only it is rolled back', () => {
+  const before = running('svc-tracker-package', ['v1', 'v2'], [1, 100])
+  const after = running('svc-tracker-package', ['v1', 'v2'], [2, 100])
+  const pages = running('svc-docs', ['v1', 'v2'], [2, 10], [1, 90])
+  const lines = shiftsTo([pages, before], 'v2', 20).map(({ line }) => line)
+  expect(lines).toEqual(['~ svc-tracker-package  v1 100% -> v2 100%', '~ svc-docs  v2 10%, v1 90% -> v2 20%, v1 80%'])
+  expect(rollback([after, pages]).map(({ line }) => line)).toEqual(['~ svc-docs  v2 10%, v1 90% -> v1 100%'])
+  expect(rollback([after]).map(({ line }) => line)).toEqual(['~ svc-tracker-package  v2 100% -> v1 100%'])
+})
+
 test("the functions for visitors and sales stay within their size limit, measured on wrangler's build", async () => {
   const held = readFunctions().filter(({ name }) => name in gzipBytesMax)
   const sizes = Array.from(await bundleFunctions(held, { minify: true }), ([name, [module]]) => {
@@ -365,7 +425,9 @@ test("the functions for visitors and sales stay within their size limit, measure
   expect(sizes.filter(({ name, gzipBytes }) => gzipBytes > (gzipBytesMax[name] ?? 0))).toEqual([])
   const [first] = sizes
   if (!first) throw new Error('No function has a limit.')
-  const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name)
+  // The other function has static files.
+  const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name, 'tracker-package')
+  expect(stdout).toContain('2 built, 0 failed')
   const [, ...printed] = new RegExp(`^✓ ${first.name} +([\\d.]+) KiB +([\\d.]+) KiB gzip`, 'm').exec(stdout) ?? []
   // Wrangler's figure includes a few more bytes and is rounded twice.
   const differences = [first.bytes, first.gzipBytes].map((bytes, at) => Math.abs(bytes / 1024 - Number(printed[at])))

@@ -13,7 +13,8 @@ import { type Operator, operatorToml, readOperator } from './deploy/config.ts'
 import { cloudflareToken, emptyEdge, readEdge } from './deploy/edge.ts'
 import { buildLambda } from './deploy/lambda.ts'
 import { type Plan, planOf, secretsOf } from './deploy/plan.ts'
-import { openRollout, rollback, type Rollout, type Shift, shiftTo } from './deploy/rollout.ts'
+import { openRollout, rollback, type Rollout, type Shift, shiftsTo } from './deploy/rollout.ts'
+import { writeStaticFiles } from './deploy/static-files.ts'
 
 /**
  * `npm run deploy`: deploys every function in wrangler.toml with `wrangler deploy --env`. `npm run deploy -- track-click` deploys only the
@@ -161,7 +162,12 @@ async function deployAll(): Promise<void> {
           'Nothing was deployed.\nA function, a route or a schedule is new or removed. Deploy this version without --percent.',
         )
       const states = await rollout.read()
-      if (isPlan) console.log(states.map((state) => shiftTo(state, version, percent).line).join('\n'))
+      if (isPlan)
+        console.log(
+          shiftsTo(states, version, percent)
+            .map(({ line }) => line)
+            .join('\n'),
+        )
       // Later steps change only the shares.
       const withVersion = states.filter(({ versions }) => versions.some(({ tag }) => tag === version))
       const isUploaded = (entry: FunctionEntry) => withVersion.some(({ worker }) => worker === entry.workerName)
@@ -173,7 +179,8 @@ async function deployAll(): Promise<void> {
   // Wrangler resolves paths from its configuration file, so this file is next to wrangler.toml.
   const config = `${root}wrangler.deploy.${process.pid}.toml`
   try {
-    writeFileSync(config, operatorToml(wranglerToml, operator))
+    const staticFolders = await writeStaticFiles(path.join(folder, 'static'), placed)
+    writeFileSync(config, operatorToml(wranglerToml, operator, staticFolders))
     const outcomes: Outcome[] = []
     for (const group of inBindingOrder(functions)) {
       const queue = group.filter(({ name }) => !uploaded.has(name))
@@ -193,11 +200,7 @@ async function deployAll(): Promise<void> {
     const done = isDryRun ? 'built' : percent === undefined ? 'deployed' : 'uploaded'
     console.log(`${outcomes.length - failed} ${done}, ${failed} failed`)
     if (failed > 0 || tooLarge.length > 0) process.exitCode = 1
-    else if (rollout && percent !== undefined)
-      await shift(
-        rollout,
-        (await rollout.read()).map((state) => shiftTo(state, version, percent)),
-      )
+    else if (rollout && percent !== undefined) await shift(rollout, shiftsTo(await rollout.read(), version, percent))
   } finally {
     rmSync(config, { force: true })
     rmSync(folder, { recursive: true })

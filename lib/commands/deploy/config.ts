@@ -82,9 +82,14 @@ function namespaceId(id: string, environment: string): string {
  * `--keep-vars` keeps the value at Cloudflare for variables that are not set. Functions that use the database run near `DATABASE_REGION`,
  * so only one of a page's requests has to cross the distance to the visitor. With `PROGRAM_HOSTS=on`, the dashboard also serves all other
  * hosts of the zone, which are the domains of programs. `VERSION` is a variable of every function. With `OTEL_TRACES_DESTINATION` and
- * `OTEL_LOGS_DESTINATION`, Cloudflare sends traces and logs to these OTLP destinations of the account.
+ * `OTEL_LOGS_DESTINATION`, Cloudflare sends traces and logs to these OTLP destinations of the account. `staticFolders` are the folders with
+ * the static files of functions, by name.
  */
-export function operatorToml(wranglerToml: string, { environment, domain, host, given }: Operator): string {
+export function operatorToml(
+  wranglerToml: string,
+  { environment, domain, host, given }: Operator,
+  staticFolders: Record<string, string> = {},
+): string {
   const placed = wranglerToml
     .replaceAll(placeholderHost, host || placeholderHost)
     .replaceAll(placeholderDomain, domain || placeholderDomain)
@@ -101,15 +106,17 @@ export function operatorToml(wranglerToml: string, { environment, domain, host, 
       persist: false,
     }
   }
-  for (const env of Object.values(config.env)) {
+  for (const [name, env] of Object.entries(config.env)) {
+    const directory = staticFolders[name]
+    if (directory) env['assets'] = { directory, html_handling: 'none' }
     env.name = workerName(env.name, environment)
     for (const binding of env.services ?? []) binding.service = workerName(binding.service, environment)
     for (const limit of env.ratelimits ?? []) limit.namespace_id = namespaceId(limit.namespace_id, environment)
     const region = given['DATABASE_REGION']
     if (region && env.secrets?.required?.includes('DATABASE_URL')) env.placement = { region }
-    const values = Object.entries({ ...env.vars, VERSION: given['VERSION'] ?? '' }).map(([name, value]) => [
-      name,
-      given[name] ?? (value || undefined),
+    const values = Object.entries({ ...env.vars, VERSION: given['VERSION'] ?? '' }).map(([variable, value]) => [
+      variable,
+      given[variable] ?? (value || undefined),
     ])
     env.vars = Object.fromEntries(values.filter(([, value]) => value !== undefined))
   }

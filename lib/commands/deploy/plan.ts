@@ -1,6 +1,7 @@
 import { type FunctionEntry, optionalVariables } from '../wrangler-file.ts'
 import { type Operator, production, workerName } from './config.ts'
 import type { Edge } from './edge.ts'
+import { staticPaths } from './static-files.ts'
 
 /** The changes of a deployment, one per line, and a sentence for each reason to refuse it. */
 export interface Plan {
@@ -96,6 +97,7 @@ export function planOf(operator: Operator, functions: FunctionEntry[], edge: Edg
       say('route', pattern, isThere ? '' : 'added')
       changesTriggers ||= !isThere
     }
+    for (const file of staticPaths[name] ?? []) say('file', file, 'static')
     for (const cron of crons) say('cron', cron, there?.crons.includes(cron) ? '' : 'added')
     for (const cron of there?.crons ?? []) if (!crons.includes(cron)) say('cron', cron, 'removed')
     changesTriggers ||= crons.toSorted().join() !== (there?.crons ?? []).toSorted().join()

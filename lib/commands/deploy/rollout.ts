@@ -90,6 +90,19 @@ function shiftOf({ worker, deployed, versions }: WorkerVersions, shares: Shift['
 }
 
 /**
+ * Pages of a new version name its package, and installs that used it must go on working. So the function that serves the packages of all
+ * versions changes first and at once, and a rollback of all functions leaves it.
+ */
+const servesPackages = (worker: string) => worker.endsWith('-tracker-package')
+
+/** Returns the shift of each Worker to a version, in their order. */
+export function shiftsTo(states: WorkerVersions[], tag: string, percent: number): Shift[] {
+  const packages = states.filter(({ worker }) => servesPackages(worker))
+  const others = states.filter(({ worker }) => !servesPackages(worker))
+  return [...packages, ...others].map((state) => shiftTo(state, tag, percent))
+}
+
+/**
  * Returns the shift that gives this share of requests to a version, and the rest to the version that currently gets most of the other
  * requests.
  */
@@ -97,16 +110,18 @@ export function shiftTo(state: WorkerVersions, tag: string, percent: number): Sh
   // A plan shows the version before its upload.
   const id = state.versions.find((uploaded) => uploaded.tag === tag)?.id ?? tag
   const [other] = state.deployed.filter((one) => one.id !== id).toSorted((a, b) => b.percentage - a.percentage)
-  const rest = other && percent < 100 ? [{ id: other.id, percentage: 100 - percent }] : []
-  return shiftOf(state, [{ id, percentage: rest.length === 0 ? 100 : percent }, ...rest])
+  const isGradual = other && percent < 100 && !servesPackages(state.worker)
+  const rest = isGradual ? [{ id: other.id, percentage: 100 - percent }] : []
+  return shiftOf(state, [{ id, percentage: isGradual ? percent : 100 }, ...rest])
 }
 
 /**
  * Returns the shifts that undo the latest version in all Workers that run it, each back to the version that it ran before. A repeated
- * rollback goes back one more version, never forward.
+ * rollback goes back one more version, never forward. The packages stay, unless only their function is rolled back.
  */
 export function rollback(states: WorkerVersions[]): Shift[] {
-  const newest = states.flatMap((state) => {
+  const affected = states.length === 1 ? states : states.filter(({ worker }) => !servesPackages(worker))
+  const newest = affected.flatMap((state) => {
     const version = state.versions.find(({ id }) => state.deployed.some((deployed) => deployed.id === id))
     return version ? [{ state, version }] : []
   })
