@@ -10380,14 +10380,17 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.parts_of_intervals(starts timestamp with time zone[], until timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.parts_of_intervals(interval_starts timestamp with time zone[], until timestamp with time zone)
  RETURNS TABLE(n integer, sign integer, span total_span, starts date, before smallint, last smallint)
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE ROWS 100
 AS $function$
+#variable_conflict use_column
+begin
+  return query
   with day as materialized (
     select d.*, d.before = -1 and d.last = 95 as is_whole, date_trunc('month', d.day::timestamp)::date as month
-    from days_of_intervals(parts_of_intervals.starts, parts_of_intervals.until) d
+    from days_of_intervals(interval_starts, parts_of_intervals.until) d
   ),
   month as materialized (
     select d.n, d.month, (d.month + interval '1 month')::date as next from day d where d.is_whole group by d.n, d.month
@@ -10400,8 +10403,8 @@ AS $function$
   where not exists (select from day d where d.n = m.n and d.day = m.month + o and d.is_whole)
   union all
   select d.n, 1, case when d.is_whole then 'day'::total_span end, d.day, d.before, d.last from day d
-  where not d.is_whole or not exists (select from month m where m.n = d.n and m.month = d.month)
-$function$
+  where not d.is_whole or not exists (select from month m where m.n = d.n and m.month = d.month);
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT payout_id bigint, OUT payable_cents bigint)
