@@ -2589,7 +2589,7 @@ declare
 begin
   return query
   with part as materialized (
-    select * from parts_of_intervals(amounts_of_values.starts, amounts_of_values.until)
+    select * from interval_parts(amounts_of_values.starts, amounts_of_values.until)
   ),
   cell as (
     select p.n, k.name, t.value, t.metric, p.sign * t.amount as amount
@@ -8418,6 +8418,33 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.interval_parts(interval_starts timestamp with time zone[], until timestamp with time zone)
+ RETURNS TABLE(n integer, sign integer, span total_span, starts date, before smallint, last smallint)
+ LANGUAGE plpgsql
+ STABLE ROWS 100
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  with day as materialized (
+    select d.*, d.before = -1 and d.last = 95 as is_whole, date_trunc('month', d.day::timestamp)::date as month
+    from days_of_intervals(interval_starts, interval_parts.until) d
+  ),
+  month as materialized (
+    select d.n, d.month, (d.month + interval '1 month')::date as next from day d where d.is_whole group by d.n, d.month
+    having 2 * count(*) >= least((d.month + interval '1 month')::date, utc_day(now()) + 1) - d.month
+  )
+  select m.n, 1, 'month'::total_span, m.month, null::smallint, null::smallint from month m
+  union all
+  select m.n, -1, 'day', m.month + o, null, null
+  from month m cross join generate_series(0, m.next - m.month - 1) o
+  where not exists (select from day d where d.n = m.n and d.day = m.month + o and d.is_whole)
+  union all
+  select d.n, 1, case when d.is_whole then 'day'::total_span end, d.day, d.before, d.last from day d
+  where not d.is_whole or not exists (select from month m where m.n = d.n and m.month = d.month);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.intervals_of_days(first_day timestamp without time zone, last_day timestamp without time zone, every text, zone text)
  RETURNS TABLE(at timestamp with time zone, local timestamp without time zone)
  LANGUAGE sql
@@ -10378,33 +10405,6 @@ AS $function$
     null_if_empty(jsonb_build_object('timezone', e.timezone, 'geo_region', e.geo_region, 'geo_city', e.geo_city)),
     null_if_empty(jsonb_build_object('referrer_url', e.referrer_url))
 $function$
-;
-
-CREATE OR REPLACE FUNCTION public.parts_of_intervals(interval_starts timestamp with time zone[], until timestamp with time zone)
- RETURNS TABLE(n integer, sign integer, span total_span, starts date, before smallint, last smallint)
- LANGUAGE plpgsql
- STABLE ROWS 100
-AS $function$
-#variable_conflict use_column
-begin
-  return query
-  with day as materialized (
-    select d.*, d.before = -1 and d.last = 95 as is_whole, date_trunc('month', d.day::timestamp)::date as month
-    from days_of_intervals(interval_starts, parts_of_intervals.until) d
-  ),
-  month as materialized (
-    select d.n, d.month, (d.month + interval '1 month')::date as next from day d where d.is_whole group by d.n, d.month
-    having 2 * count(*) >= least((d.month + interval '1 month')::date, utc_day(now()) + 1) - d.month
-  )
-  select m.n, 1, 'month'::total_span, m.month, null::smallint, null::smallint from month m
-  union all
-  select m.n, -1, 'day', m.month + o, null, null
-  from month m cross join generate_series(0, m.next - m.month - 1) o
-  where not exists (select from day d where d.n = m.n and d.day = m.month + o and d.is_whole)
-  union all
-  select d.n, 1, case when d.is_whole then 'day'::total_span end, d.day, d.before, d.last from day d
-  where not d.is_whole or not exists (select from month m where m.n = d.n and m.month = d.month);
-end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.pay_by_hand(of_program_id bigint, of_partner_id bigint, of_currency text, transferred_cents bigint, of_reference text, of_paid_on date, request uuid, OUT payout_id bigint, OUT payable_cents bigint)

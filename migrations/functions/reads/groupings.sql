@@ -53,14 +53,14 @@ $$;
 -- subtracted. Whole days are added. A day that an interval cuts has no span, and its quarters after `before` up to `last` are added. PL/pgSQL keeps
 -- the estimate of 100 rows. As an SQL function, this was inlined, the planner expected two million rows, and reads took twice as long, or twenty times
 -- as long with `work_mem` at 256 MB.
-create or replace function parts_of_intervals(interval_starts timestamptz[], until timestamptz)
+create or replace function interval_parts(interval_starts timestamptz[], until timestamptz)
 returns table (n integer, sign integer, span total_span, starts date, before smallint, last smallint) language plpgsql stable rows 100 as $$
 #variable_conflict use_column
 begin
   return query
   with day as materialized (
     select d.*, d.before = -1 and d.last = 95 as is_whole, date_trunc('month', d.day::timestamp)::date as month
-    from days_of_intervals(interval_starts, parts_of_intervals.until) d
+    from days_of_intervals(interval_starts, interval_parts.until) d
   ),
   month as materialized (
     select d.n, d.month, (d.month + interval '1 month')::date as next from day d where d.is_whole group by d.n, d.month
@@ -135,7 +135,7 @@ declare
 begin
   return query
   with part as materialized (
-    select * from parts_of_intervals(amounts_of_values.starts, amounts_of_values.until)
+    select * from interval_parts(amounts_of_values.starts, amounts_of_values.until)
   ),
   cell as (
     select p.n, k.name, t.value, t.metric, p.sign * t.amount as amount
