@@ -17,12 +17,12 @@ export function isName(text: string): boolean {
   )
 }
 
-/** A name in a form, trimmed. An invalid name is refused, not cut. `missing` is the message for an empty one. */
+/** A name in a form, trimmed. An invalid name is refused instead of cut. `missing` is the message for an empty name. */
 export function nameField(missing: string, wrong = rule) {
   return z.string(missing).check(z.trim(), z.minLength(1, missing), z.refine(isName, wrong))
 }
 
-/** A name in an API call, with messages that continue the field's name. */
+/** A name in an API call, with messages that follow the field's name. */
 export function nameOf(whom: string) {
   return nameField(`must be the name of the ${whom}`, `must have ${allowed}`)
 }

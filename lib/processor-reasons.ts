@@ -44,8 +44,8 @@ const sentences: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the sentence of a reason. A reason without a code is already a sentence. It belongs to an unused payload, or to a payload that no
- * schema accepts.
+ * Returns the sentence for a reason. If a reason has no code, it is already a sentence, about an unused payload or a payload that no schema
+ * accepts.
  */
 export function reasonText(reason: string): string
 export function reasonText(reason: string | null): string | null

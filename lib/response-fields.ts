@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 
-// Response fields for the description of the API. Tests check real responses against them. They are functions, so bundles that don't call
-// them drop them.
+// Response fields for the description of the API. Tests check real responses against them. They are functions, so that bundles without
+// calls to them don't include them.
 
 export const success = () => z.literal(true)
 export const clickId = () => z.string().check(z.regex(/^cust_\d+_\d+$/))

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 
 /**
- * How long the service keeps each kind of row. The function `apply-retention` deletes older rows. Rows with their own expiry, such as
- * sessions, are deleted when they expire. Individual clicks have CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). Rules of the database
- * need three further terms: `audit_log_begins()`, `money_kept()` and `notifications_begin()`.
+ * How long the service keeps each kind of row. The function `apply-retention` deletes older rows. Rows that expire, such as sessions, are
+ * deleted when they expire. For individual clicks, see CLICK_RETENTION_MONTHS (lib/tracking/retention.ts). The database has three further
+ * retention periods: `audit_log_begins()`, `money_kept()` and `notifications_begin()`.
  */
 export const terms = {
   used_forms: '1 day',
@@ -13,7 +13,7 @@ export const terms = {
   mails: '7 days',
   /** Counted from their expiry. */
   invitations: '1 year',
-  /** Their links can confirm them until then. */
+  /** Until then, their links can confirm them. */
   unconfirmed_applications: '7 days',
   rejected_applications: '1 year',
   webhook_messages: '30 days',
@@ -29,7 +29,7 @@ export const terms = {
   idle_imports: '30 days',
   /** Endpoints of `svc listen`. */
   fetched_endpoints: '1 day',
-  /** This term also applies to refunds, sessions and payments without a sale. */
+  /** This also applies to refunds, sessions and payments without a sale. */
   processor_events: '90 days',
   /** Payloads of events that the service could not read. */
   unread_payloads: '30 days',

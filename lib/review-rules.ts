@@ -2,7 +2,7 @@
 export const reviewRules = ['self_referral', 'one_address', 'no_page_view', 'bot', 'paid_ads'] as const
 export type ReviewRule = (typeof reviewRules)[number]
 
-/** The sentence of each rule, for the program and its partner. */
+/** The sentence for each rule, for the program and for its partner. */
 const ruleWords: Record<ReviewRule, string> = {
   self_referral: 'The buyer has the partner’s e-mail address.',
   one_address: 'Many signups came from one address within a day.',

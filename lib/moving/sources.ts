@@ -13,13 +13,13 @@ export type Source = (typeof sources)[number]
 
 export interface Service {
   title: string
-  /** The parameters with a partner's code in its links. */
+  /** The parameters in the source's links that contain a partner's code. */
   params: readonly string[]
-  /** The address of its API. Absent for files. */
+  /** The address of the source's API. Absent for files. */
   url?: string
-  /** Its term for the id that its API needs in addition to the key, if any. */
+  /** The source's term for the id that its API requires in addition to the key, if any. */
   account?: string
-  /** True if the source shows its unpaid commissions, and so its debt to partners. */
+  /** True if the source shows unpaid commissions, and therefore its debt to partners. */
   knowsPaid: boolean
 }
 
@@ -54,6 +54,6 @@ export const services: Record<Source, Service> = {
   },
   dub: { title: 'Dub', params: ['via'], url: 'https://api.dub.co', knowsPaid: true },
   csv: { title: 'a file', params: ['via', 'ref'], knowsPaid: true },
-  // Its settings contain its link parameters.
+  // The link parameters are in the service's settings.
   archive: { title: 'an archive', params: [], knowsPaid: false },
 }

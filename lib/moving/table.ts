@@ -1,11 +1,12 @@
-/** A record of a table: its line in the file, from 1, and its cells. */
+/** A record of a table: its line in the file (starting at 1) and its cells. */
 export interface TableRecord {
   line: number
   cells: string[]
 }
 
 /**
- * Decodes a file that a spreadsheet saved: UTF-8 or UTF-16, with or without a byte order mark, or Windows-1252 if it is not valid UTF-8.
+ * Decodes a file that was saved by a spreadsheet, as UTF-8 or UTF-16, with or without a byte order mark. Otherwise, decodes it as
+ * Windows-1252.
  */
 export function decodeTable(bytes: Uint8Array): string {
   const [first, second] = bytes
@@ -19,7 +20,7 @@ export function decodeTable(bytes: Uint8Array): string {
   }
 }
 
-/** Further columns, and the rest of a cell, are ignored. */
+/** Further columns and longer cells are cut off. */
 const maxColumns = 1000
 const maxCellLength = 10_000
 

@@ -1,7 +1,7 @@
 import { currencyExponent, isCurrency, maxAmountCents } from '../money.ts'
 import { isName } from '../names.ts'
 
-/** The order of day and month in dates such as 03/04/2026. */
+/** The order of the day and the month in dates such as 03/04/2026. */
 export type DateOrder = 'day first' | 'month first'
 
 const slashed = /^(\d{1,2})[/.-](\d{1,2})[/.-](\d{4}|\d{2})(?:[ ,T]+(\d{1,2}):(\d{2}).*)?$/
@@ -17,8 +17,8 @@ export function orderOf(text: string): DateOrder | undefined {
 }
 
 /**
- * Reads a date as ISO 8601: an ISO date or time, a Unix time in seconds or milliseconds, or a date in numbers in this
- * order. It also accepts English month names. Returns undefined for anything else. Times without a zone are UTC.
+ * Converts a date to ISO 8601. Accepts an ISO date or time, a Unix time in seconds or milliseconds, a date in numbers
+ * in this order, and English month names. Returns undefined for anything else. Times without a zone are UTC.
  */
 export function readDate(text: string, order: DateOrder): string | undefined {
   const trimmed = text.trim().slice(0, 40)
@@ -49,8 +49,8 @@ function iso(time: number): string | undefined {
 }
 
 /**
- * Reads an amount in the currency's major unit as minor units, with a decimal point or comma and any marks between
- * thousands. Returns undefined if the text is not an amount.
+ * Converts an amount from the currency's major unit to minor units. Accepts a decimal point or comma, and any
+ * separator between thousands. Returns undefined if the text isn't an amount.
  */
 export function readAmount(text: string, currency: string): number | undefined {
   const compact = text.slice(0, 60).replaceAll(/[\s'’\u00A0]|\p{Sc}|\p{L}/gu, '')
@@ -92,10 +92,10 @@ export function readPercent(text: string): number | undefined {
   return text !== '' && number >= 0 && number <= 100 ? Math.round(number * 100) : undefined
 }
 
-/** Excludes invisible characters, and characters that a spreadsheet formula needs. */
+/** This excludes invisible characters, and characters that a formula in a spreadsheet needs. */
 const mailAddress = /^[^\s\p{C}@<>",;=|!()]+@[^\s\p{C}@<>",;.=|!()]+(\.[^\s\p{C}@<>",;.=|!()]+)+$/u
 
-/** Reads an e-mail address in lower case. Undefined if the text cannot be one. */
+/** Reads an e-mail address in lower case. Returns undefined if the text can't be one. */
 export function readEmail(text: string): string | undefined {
   const email = text
     .trim()
@@ -104,7 +104,7 @@ export function readEmail(text: string): string | undefined {
   return email.length <= 254 && mailAddress.test(email) ? email : undefined
 }
 
-/** Cleans a name: removes control characters and cuts it to 80 characters. Undefined if nothing is left. */
+/** Cleans a name: removes control characters and cuts it to 80 characters. Returns undefined if nothing is left. */
 export function readName(text: string): string | undefined {
   const name = Array.from(
     text
@@ -118,7 +118,7 @@ export function readName(text: string): string | undefined {
   return isName(name) ? name : undefined
 }
 
-/** Finds the code in a link: the value of one of the parameters, or else the last part of the path, else the text itself. */
+/** Finds the code in a link: the value of one of the parameters, or else the last part of the path, or else the text itself. */
 export function codeOfLink(text: string, params: readonly string[]): string {
   const link = text.trim()
   if (!/^(https?:\/\/|www\.)|[/?]/i.test(link)) return link

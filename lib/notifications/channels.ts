@@ -5,7 +5,7 @@ import { type Wakes, wakesOf } from './webhook-wake-ups.ts'
 
 /** Channels for notifications and for programs with due webhooks. */
 export interface Channels {
-  /** Sends outbox rows to the consumer and returns the accepted rows. The relay sends the rest again. */
+  /** Sends outbox rows to the consumer, and returns the rows that were accepted. The relay sends the others again. */
   send(messages: OutboxMessage[]): Promise<OutboxMessage[]>
   wakes: Wakes
   /** Approximate numbers of waiting messages and dead letters, or null if unknown. */

@@ -17,9 +17,9 @@ export function parseOutboxMessage(body: string | undefined): OutboxMessage | un
 }
 
 /**
- * Writes the in-app notifications of the messages and the mails they cause. Returns the finished messages, delivered now or earlier. The outbox row
- * is the notification's key, so repeated messages write it once. A message without a row stays unfinished: the queue repeats it and finally moves
- * it to the dead letters.
+ * Writes the in-app notifications for the messages, and schedules their mails. Returns the finished messages, delivered now or earlier. The
+ * outbox row's id is the notification's key, so a repeated message writes it only once. A message without a row stays unfinished, so the
+ * queue repeats it and finally moves it to the dead letters.
  */
 export async function writeNotifications(db: Database, messages: OutboxMessage[]): Promise<OutboxMessage[]> {
   if (messages.length === 0) return []
@@ -36,13 +36,13 @@ export async function writeNotifications(db: Database, messages: OutboxMessage[]
   return messages.filter((message) => done.has(`${message.program_id}:${message.outbox_id}`))
 }
 
-/** Longer than the slowest round, so that the queue doesn't repeat a message in progress. */
+/** This is longer than the slowest round, so that the queue doesn't repeat a message in progress. */
 const visibilitySeconds = 60
 
 /**
- * Takes messages off the queue, writes their notifications and deletes finished messages, up to sixty at a time. Stops when the queue is
- * empty or `deadline` (ms since 1970) has passed, but finishes the current round. Returns the number of delivered messages. The queue
- * repeats an undeleted message, and moves it to the dead letters after five deliveries.
+ * Receives messages from the queue, writes their notifications and deletes finished messages, up to sixty at a time. Stops when the
+ * queue is empty or `deadline` (ms since 1970) has passed, but finishes the current round. Returns the number of delivered messages. The
+ * queue repeats an undeleted message, and moves it to the dead letters after five deliveries.
  */
 export async function drainQueue(db: Database, queue: SQSClient, queueUrl: string, deadline: number): Promise<number> {
   let delivered = 0
@@ -56,7 +56,10 @@ export async function drainQueue(db: Database, queue: SQSClient, queueUrl: strin
   return delivered
 }
 
-/** The first call asks all servers of the queue. This takes a second if there are no messages. The other calls take ready messages. */
+/**
+ * The first call asks all servers of the queue. This takes a second if there are no messages. The other calls receive messages that are
+ * ready.
+ */
 async function receiveMessages(queue: SQSClient, queueUrl: string, calls: number): Promise<Message[]> {
   const answers = await Promise.all(
     Array.from({ length: calls }, (_, index) =>
@@ -82,7 +85,7 @@ async function deliverMessages(db: Database, queue: SQSClient, queueUrl: string,
     ),
   )
   const finished = parsed.filter(({ content }) => content && done.has(content)).map(({ message }) => message)
-  // Wait for all calls, so that one failure doesn't interrupt the other calls.
+  // Waits for all calls, so that one failure doesn't interrupt the others.
   const deletions = await Promise.allSettled(inCalls(finished).map((batch) => deleteMessages(queue, queueUrl, batch)))
   for (const deletion of deletions) if (deletion.status === 'rejected') throw deletion.reason
   return finished.length

@@ -119,7 +119,7 @@ export async function saveMailChoices(db: Database, userId: string, choices: Par
   )
 }
 
-/** Allows notification mails again to an address that refused them. */
+/** Allows notification mails again for an address that refused them. */
 export async function retryAddress(db: Database, userId: string): Promise<void> {
   await db.query(
     kysely
@@ -128,7 +128,10 @@ export async function retryAddress(db: Database, userId: string): Promise<void> 
   )
 }
 
-/** Stops notification mails to an address that bounced or complained. Stores only addresses with an account, or of paid partners. */
+/**
+ * Stops notification mails to an address after a bounce or a complaint. Stores only addresses of people with an account, and of paid
+ * partners.
+ */
 export async function refuseAddress(db: Database, email: string, reason: 'bounced' | 'complained'): Promise<void> {
   const counted = `payouts to ${mailboxOf(email)}`
   await db.query(
@@ -159,7 +162,7 @@ export async function stopPayeeMails(db: Database, email: string): Promise<void>
   )
 }
 
-/** The mails that a link stops: topics of a person, or everything to an address without an account. */
+/** The mails that a link stops: some topics of a person, or all mail to an address without an account. */
 type Unsubscription = { userId: string; topics: MailTopic[] } | { email: string }
 
 const claims = z.union([
@@ -167,7 +170,7 @@ const claims = z.union([
   z.object({ email: z.string() }),
 ])
 
-/** A separate secret, so that nobody can use a mail token as another token of the service, or the other way round. */
+/** This is a separate secret, so that nobody can use a mail token as another token of the service, or the other way around. */
 const keyOf = ({ AUTH_SECRET }: { AUTH_SECRET: string }) => `stop mails:${AUTH_SECRET}`
 
 /** Creates the token of an unsubscribe link. It never expires, like the mail itself. */

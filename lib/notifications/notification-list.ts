@@ -37,7 +37,7 @@ export const notificationPayload = z.object({
 /** The recipient of notifications: an advertiser or a partner of one program, or a person across all their programs as a partner. */
 export type Recipient = { programId: number } | { programId: number; partnerId: number } | { userId: string }
 
-/** The audience is a literal, because otherwise Postgres does not use the partial indexes. */
+/** The audience is a literal, because otherwise Postgres doesn't use the partial indexes. */
 function notificationsOf(recipient: Recipient) {
   const notifications = kysely.selectFrom('notifications as n')
   if ('partnerId' in recipient) {

@@ -46,10 +46,10 @@ const claimedMail = z.object({
   notifications: z.array(mailedNotification),
 })
 
-/** A busy mail API can take seconds to respond. A Worker opens six connections at once, one of them for the database. */
+/** A busy mail API can take seconds to respond. A Worker can open six connections at once, and one of them is for the database. */
 const mailsAtOnce = 4
 const mailsOfRound = 20
-/** Only the notifications page shows further lines. */
+/** Further lines are only on the notifications page. */
 const linesOfMail = 30
 
 /**
@@ -157,7 +157,7 @@ async function mailOf(
   }
 }
 
-/** Returns the program of all notifications as the sender. The members of a program know it by its own name. */
+/** Returns the program of all notifications as the sender. Members of a program know it by its own name. */
 function senderOf(notifications: Notification[]): Sender | undefined {
   const [first] = notifications
   if (!first || notifications.some((one) => one.program_id !== first.program_id)) return undefined

@@ -16,8 +16,8 @@ type NotificationTexts = Pick<Texts<typeof notifications>, 't' | 'fixed' | 'mone
 const english = createTexts(notifications, 'en')
 
 /**
- * Returns a notification's text, with the partner's name formatted by `writeName`. Partners read it in their language. Notifications of
- * programs are in English.
+ * Returns a notification's text, with the partner's name formatted by `writeName`. Partners get the text in their language.
+ * Notifications to programs are in English.
  */
 export function textOf(
   { kind, payload, partner_name }: Pick<ListedNotification, 'kind' | 'payload' | 'partner_name'>,
@@ -29,7 +29,7 @@ export function textOf(
   const sale = payload.transaction_id ? ` ${t('for the sale {id}', { id: payload.transaction_id })}` : ''
   const code = payload.reason ?? null
   const reason = kind === 'payment_ignored' ? reasonText(code) : commissionReason(code)
-  // A typed reason may already end with a period.
+  // The typed reason may already end with a period.
   const why = reason ? ` ${t('Reason: {reason}', { reason: fixed(reason).replace(/([^.!?…])$/u, '$1.') })}` : ''
   switch (kind) {
     case 'commission_earned':

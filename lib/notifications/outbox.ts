@@ -42,14 +42,15 @@ export function rowsOf(messages: OutboxMessage[]) {
   )`.as('named')
 }
 
-/** The binding to `relay-outbox`. Only this function has the queue's client. */
+/** The binding to `relay-outbox`. Only that function has a queue client. */
 export interface RelayEnv {
   RELAY: { fetch(url: string, init: { method: string; body: string }): Promise<Response> }
 }
 
 /**
- * Asks the relay to send messages right after the response that caused them. A failed relay or queue does not fail the response: the scheduled run
- * finds the rows in the outbox. The call starts a millisecond later, because the relay shares the thread and would delay the response.
+ * Asks the relay to send messages right after the response that caused them. If the relay or the queue fails, the response doesn't fail,
+ * because the scheduled run finds the rows in the outbox. The call starts a millisecond later, because the relay shares the thread and
+ * would delay the response.
  */
 export async function sendSoon(env: RelayEnv, messages: RelayMessage[]): Promise<void> {
   if (messages.length === 0) return

@@ -15,8 +15,8 @@ import { textOf } from './notification-text.ts'
 const mailsOfRound = 20
 
 /**
- * Mails partners without an account about their payouts, until nothing is due or `deadline` (ms since 1970) has passed. Returns the number of
- * sent mails. A refused mail is sent again later with the same key, ten times over a day. Does nothing without a mail API.
+ * Sends partners without an account mails about their payouts, until nothing is due or `deadline` (ms since 1970) has passed. Returns the
+ * number of sent mails. A refused mail is sent again later with the same key, ten times over a day. Does nothing without a mail API.
  */
 export async function sendPayeeMails(db: Database, env: NotificationMailEnv, deadline: number): Promise<number> {
   let sent = 0

@@ -28,12 +28,12 @@ type Placeholder = (typeof placeholders)[number]
 export type PostbackValues = Record<Placeholder, string | number>
 
 const maxTemplate = 2000
-/** Bounds the length of the sent address. */
+/** Limits the length of the sent address. */
 const maxPlaceholders = 30
 
 /**
- * Returns the reason why postbacks cannot go to a template, or undefined if they can. Placeholders are only allowed after the question
- * mark, so that no value from a visitor's link can change the host or the path.
+ * Returns the reason why postbacks can't be sent to a template, or undefined if they can. Placeholders are only allowed after the
+ * question mark, so that no value from a visitor's link can change the host or the path.
  */
 export function refusalOfTemplate(template: string, env: LoopbackEnv): string | undefined {
   if (template.length > maxTemplate) return `must have at most ${maxTemplate} characters`
@@ -78,7 +78,7 @@ const testData = {
   },
 }
 
-/** The values of a message. A test message has invented values and no amount. */
+/** Returns the placeholders' values for a message. A test message has made-up values and no amount. */
 export function postbackValues(env: WebhookSecretEnv, programId: number, message: WebhookMessage): PostbackValues {
   const isTest = message.type === testType
   const { campaign, sale_id: saleId, ...data } = stored.parse(isTest ? testData : message.data)
@@ -102,12 +102,15 @@ export function postbackValues(env: WebhookSecretEnv, programId: number, message
   }
 }
 
-/** Identifies a sale in all its postbacks. It is derived with the deployment's secret, so nobody can compute the sale's id from it. */
+/**
+ * Returns a key that identifies a sale in all its postbacks. The key is derived with the deployment's secret, so nobody can compute the
+ * sale's id from it.
+ */
 function saleKey({ WEBHOOK_SECRET }: WebhookSecretEnv, programId: number, saleId: number): string {
   const bytes = hmac(WEBHOOK_SECRET, `sale ${saleId} of program ${programId}`).subarray(0, 12)
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The body of a signed postback: a webhook whose data is the placeholders' values. */
+/** Returns the body of a signed postback, which is a webhook with the placeholders' values as its data. */
 export const postbackBody = (env: WebhookSecretEnv, programId: number, message: WebhookMessage) =>
   JSON.stringify(webhookPayload({ ...message, data: postbackValues(env, programId, message) }))

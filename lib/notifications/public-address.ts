@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 export interface LoopbackEnv {
   /** `on` allows webhooks to this machine. Only a local stack sets it. */
   WEBHOOK_LOOPBACK?: string
-  /** The route to addresses that strangers choose, in a process with a route to public addresses only. */
+  /** Calls an address that a stranger chose, in a process that has a route to public addresses only. */
   OUTSIDE?: { fetch(url: string, request: OutsideRequest): Promise<Response> }
 }
 
@@ -24,8 +24,9 @@ export interface AddressEnv extends LoopbackEnv {
 const privateNames = /(^|\.)(localhost|local|internal|intranet|lan|home\.arpa|test|invalid|onion)$/
 
 /**
- * Returns the reason why webhooks cannot go to an address, or undefined if they can: https to a public host, without a password.
- * `refusalOfName` resolves the name when a webhook is sent. A local stack may allow plain http for its own machine.
+ * Returns the reason why webhooks can't be sent to an address, or undefined if they can. The address must use https and a public
+ * host, and must not contain a password. `refusalOfName` resolves the name when a webhook is sent. A local stack can allow plain
+ * http for its own machine.
  */
 export function refusalOfAddress(address: string, env: LoopbackEnv): string | undefined {
   const url = URL.parse(address)
@@ -35,7 +36,7 @@ export function refusalOfAddress(address: string, env: LoopbackEnv): string | un
   if (url.username || url.password) return 'must not contain a password'
   const host = hostOf(url)
   if (isAddress(host)) return isPublicAddress(host) ? undefined : 'must be a public address'
-  // An empty part, as in `localhost..`, would hide the real ending.
+  // An empty part, as in `localhost..`, would hide the actual ending.
   return !/^[^.]+(\.[^.]+)+$/.test(host) || privateNames.test(host) ? 'must have a public host' : undefined
 }
 
@@ -59,9 +60,9 @@ const keepMilliseconds = 60_000
 const maxKnown = 5000
 
 /**
- * Returns the reason why an address does not resolve to public addresses only, or undefined. On Cloudflare's edge this is a second defense:
- * a Worker reaches only the public Internet, even if a name changes a moment later. `OUTSIDE` does the same elsewhere. Throws if the name
- * service does not respond.
+ * Returns the reason to refuse an address because its name doesn't resolve to public addresses only, or undefined. On Cloudflare's edge,
+ * this is a second line of defense: a Worker can only reach the public Internet, even if a name changes a moment later. `OUTSIDE` does the
+ * same elsewhere. Throws if the name service does not respond.
  */
 export async function refusalOfName(
   address: string,
@@ -86,7 +87,7 @@ export async function refusalOfName(
   return refusal
 }
 
-/** Asks the name service for the records of a name. Throws if it does not respond. */
+/** Asks the name service for the records of a name. Throws if the name service doesn't respond. */
 export async function resolve(
   host: string,
   type: keyof typeof recordTypes,

@@ -11,7 +11,7 @@ export interface QueueEnv {
   QUEUE_URL: string
 }
 
-/** SQS takes ten messages a call, and a Worker opens six connections at once. */
+/** SQS accepts ten messages per call, and a Worker can open six connections at once. */
 export const messagesPerCall = 10
 export const callsAtOnce = 6
 
@@ -34,8 +34,8 @@ export function inCalls<Item>(items: Item[]): Item[][] {
 }
 
 /**
- * Sends messages to the queue, ten per call and six calls at once, and returns the accepted messages. The relay sends the rest again from
- * the database. `delay` returns how many seconds the queue holds a message back, up to 900. Throws if every call fails.
+ * Sends messages to the queue, ten per call and six calls at once, and returns the messages that were accepted. The relay sends the
+ * others again from the database. `delay` returns how many seconds the queue holds a message back, up to 900. Throws if every call fails.
  */
 export async function sendToQueue<Message extends object>(
   queue: SQSClient,
@@ -62,7 +62,7 @@ export async function sendToQueue<Message extends object>(
         taken.push(...(answer.Successful ?? []).flatMap(({ Id }) => batch[Number(Id)] ?? []))
       } catch (error) {
         failure = error
-        // Stop here, because the remaining calls would run into the same timeout.
+        // This stops here, because the remaining calls would run into the same timeout.
         return
       }
     }
@@ -74,7 +74,7 @@ export async function sendToQueue<Message extends object>(
 
 const redrivePolicy = z.object({ deadLetterTargetArn: z.optional(z.string()) })
 
-/** Returns the address of the queue's dead-letter queue, or undefined if it has none. */
+/** Returns the address of the queue's dead-letter queue, or undefined if there is none. */
 export async function deadLetterUrlOf(queue: SQSClient, queueUrl: string): Promise<string | undefined> {
   const { Attributes: attributes } = await queue.send(
     new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['RedrivePolicy'] }),

@@ -12,7 +12,7 @@ import { webhookBody, webhookId } from './webhook-types.ts'
 /** The relay sends attempts that are due later than this. Twice an hour, it looks this far ahead. */
 export const lookAheadSeconds = 35 * 60
 
-/** A Worker opens six connections at once: four for endpoints, one for the queue and one for the database. */
+/** A Worker can open six connections at once: four for endpoints, one for the queue and one for the database. */
 const endpointsAtOnce = 4
 /** How long a due program waits for a free connection of its consumer. */
 const patienceMilliseconds = 250
@@ -24,7 +24,7 @@ type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
   message_id: number
 }
 
-/** Why the consumer checks a program: the messages about it, and whether one of its attempts has ended and freed a place. */
+/** Why the consumer checks a program: the messages about the program, and whether one of its attempts has ended and freed a place. */
 interface Look {
   messages: Woken[]
   hasEnded: boolean
@@ -44,7 +44,7 @@ interface Attempt {
 
 export interface WebhookConsumer {
   db: Database
-  /** The wakes, and the channel that notifies an owner about a disabled endpoint. */
+  /** The wake-ups, and the channel that notifies an owner about a disabled endpoint. */
   channels: Pick<Channels, 'wakes' | 'send'>
   env: AddressEnv & WebhookSecretEnv
 }
@@ -56,14 +56,14 @@ export interface WebhookConsumer {
 export interface ConsumerTerm {
   deadline: number
   waits: boolean
-  /** Starts another consumer when all connections are busy. The promise ends with it. */
+  /** Starts another consumer when all connections are busy. The promise is resolved when that consumer ends. */
   onFull?: () => Promise<unknown>
 }
 
 /**
- * Delivers the due webhooks of the programs in the messages, four requests at once, and records attempts as they end. A slow request does not block
- * later ones. Returns the numbers of delivered and failed attempts. If the database or the queue fails, it finishes running attempts and throws.
- * Unrecorded attempts are sent again under the same id.
+ * Delivers the due webhooks of the programs in the messages, four requests at once, and records attempts as they end. A slow request does
+ * not block later ones. Returns the numbers of delivered and failed attempts. If the database or the queue fails, finishes running attempts
+ * and throws. Unrecorded attempts are sent again under the same id.
  */
 export async function deliverWebhooks(
   consumer: WebhookConsumer,
@@ -101,13 +101,13 @@ export async function deliverWebhooks(
 
   async function receive(): Promise<void> {
     const isIdle = running.size === 0
-    // Take only as many as can start immediately. Other consumers take the rest.
+    // This claims only as many as can start at once. Other consumers claim the rest.
     const messages = await wakes.receive(free, waits && isIdle ? idleWaitSeconds : 1)
     isEmpty = messages.length === 0 && isIdle
     const later: { wake: WebhookWake; message: Woken }[] = []
     for (const message of messages) {
       const { wake } = message
-      // The queue repeats a foreign message until it drops it.
+      // The queue repeats messages from others until it drops them.
       if (!wake) continue
       if (wake.due_at * 1000 > Date.now()) later.push({ wake, message })
       else look(wake.program_id, { messages: [message] })
@@ -126,12 +126,12 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // If the claim had room for more, the workspaces of the remaining programs have reached their limits. Check them again later.
+    // If the claim had room for more, the workspaces of the remaining programs have reached their limits. They are checked again later.
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
       await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))
-    // After a full claim there may be more. The next claim prefers endpoints that respond, because a slow endpoint doesn't get a second
-    // request.
+    // After a full claim, there may be more deliveries. The next claim prefers endpoints that respond, because a slow endpoint doesn't
+    // get a second request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }
@@ -167,7 +167,7 @@ export async function deliverWebhooks(
     if (notifications.length > 0) await channels.send(notifications)
   }
 
-  /** Returns waiting programs to the queue for another consumer if no connection gets free soon. */
+  /** Returns waiting programs to the queue for another consumer if no connection becomes free soon. */
   async function giveBack(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, patienceMilliseconds))
     if (free > 0) return
@@ -225,7 +225,7 @@ async function attemptDelivery({ env }: WebhookConsumer, delivery: Claimed) {
   return await sendWebhook({ url, method: 'POST', headers, body }, env)
 }
 
-/** Claims due deliveries. Also returns the programs with an idle endpoint for which the claim had no room. */
+/** Claims due deliveries. Also returns programs with an idle endpoint that didn't fit into the claim. */
 async function claimDue(
   db: Database,
   programIds: number[],

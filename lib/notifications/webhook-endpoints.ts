@@ -16,12 +16,12 @@ export interface EndpointOwner {
 }
 export const programOwner = (programId: number): EndpointOwner => ({ programId, partnerId: null })
 
-/** The settings of an endpoint. Its deliveries stay unsent if `url` is null: `svc listen` fetches them. */
+/** The settings of an endpoint. If `url` is null, deliveries aren't sent, because `svc listen` fetches them. */
 export interface EndpointSettings {
   url: string | null
   description: string
   types: EventType[]
-  /** A partner may also get a GET of `url`, a template with placeholders. */
+  /** A partner can also choose a GET request to `url`, which is a template with placeholders. */
   method?: 'POST' | 'GET'
 }
 type EventType = WebhookType | PostbackEvent
@@ -42,7 +42,7 @@ const endpointColumns = [
   'url',
   'method',
   'description',
-  // The driver reads an array of a domain as text.
+  // The driver returns an array of a domain as text.
   sql<EventType[]>`types::text[]`.as('types'),
   'webhook_endpoints.created_at',
   'failing_since',
@@ -100,7 +100,7 @@ export async function findEndpoint(db: Database, owner: EndpointOwner, endpointI
   return endpoint
 }
 
-/** Throws if webhooks cannot go to an address. The error names the field `url`. */
+/** Throws if webhooks can't be sent to an address. The error names the field `url`. */
 function requireAddress(url: string | null, method: 'POST' | 'GET', env: LoopbackEnv): void {
   const refusalOf = method === 'GET' ? refusalOfTemplate : refusalOfAddress
   const wrong = url === null ? undefined : refusalOf(url, env)
@@ -108,10 +108,10 @@ function requireAddress(url: string | null, method: 'POST' | 'GET', env: Loopbac
   throw new ApiError('invalid_request', `url ${wrong}.`, { details: [{ field: 'url', message: wrong }] })
 }
 
-/** An endpoint with its secret, as it was when the secret was created. */
+/** An endpoint with its secret, in its state when the secret was created. */
 export type EndpointWithSecret = Created<WebhookEndpoint> & { secret: string }
 
-/** Runs a creation: directly, or through `createOnce` of lib/idempotency.ts if the request may be repeated. */
+/** Creates something, through `createOnce` of lib/idempotency.ts if the request may be repeated. */
 type Making = <Result>(make: () => Promise<Result>) => Promise<Result>
 const atOnce: Making = (make) => make()
 
@@ -139,7 +139,7 @@ async function insertEndpoint(
   const { programId, partnerId } = owner
   const most = partnerId === null ? maxEndpoints : maxPostbacks
   const [, added, [endpoint]] = await db.batch([
-    // Wait for concurrent creations, so that the limit counts them.
+    // Waits for concurrent creations, so that they count toward the limit.
     kysely.selectFrom('programs').select('id').where('id', '=', programId).forNoKeyUpdate(),
     kysely
       .insertInto('webhook_endpoints')
@@ -169,7 +169,7 @@ async function insertEndpoint(
           ),
       )
       .returning('id'),
-    // The program is locked, so an endpoint created at this moment is the new one.
+    // The program is locked, so an endpoint that was created at this moment is the new one.
     storeCreated(endpointsOf(owner).where('created_at', '=', now).orderBy('id', 'desc').limit(1)),
   ])
   if (added.length === 0 || !endpoint?.created) {
@@ -190,7 +190,7 @@ async function secretOf(
   return await webhookSecret(env, { program_id: programId, endpoint_id: id, secret_number })
 }
 
-/** Changes the given settings. Enabling an endpoint or changing its address resets its failures. */
+/** Changes the given settings. Enabling an endpoint or changing its address clears its failures. */
 export async function changeEndpoint(
   db: Database,
   env: LoopbackEnv,
@@ -213,7 +213,7 @@ export async function changeEndpoint(
         }),
         ...(enabled === true && { disabled_at: null, disabled_because: null }),
         ...((enabled === true || url !== undefined) && { failing_since: null, failures: 0, rests_until: null }),
-        // An empty change must also update the row.
+        // A request without changes must also update the row.
         ...(Object.values(changes).every((value) => value === undefined) && {
           secret_number: sql<number>`secret_number`,
         }),
@@ -222,7 +222,7 @@ export async function changeEndpoint(
       .where(ownedBy(owner))
       .where('id', '=', endpointId)
       .where('deleted_at', 'is', null)
-      // An endpoint without an address never gets one, and an endpoint with an address keeps having one.
+      // An endpoint without an address never gets one, and an endpoint with an address always has one.
       .$if(url !== undefined, (query) => query.where('url', url === null ? 'is' : 'is not', null))
       .returning(endpointColumns),
     endpointsOf(owner).where('id', '=', endpointId),
@@ -240,8 +240,8 @@ export async function changeEndpoint(
 }
 
 /**
- * Deletes an endpoint, so that it receives nothing more. Past deliveries stay for their retention period, but lists don't show them.
- * Deleting it again changes nothing.
+ * Deletes an endpoint, so that it doesn't receive anything else. Past deliveries are kept for their retention period, but lists
+ * don't show them. Deleting it again changes nothing.
  */
 export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<void> {
   const [endpoint] = await db.query(

@@ -7,8 +7,8 @@ import { lookAheadSeconds } from './webhook-delivery.ts'
 const maxWakes = 10_000
 
 /**
- * Wakes the webhooks' consumer for attempts that are due until shortly after the next run, and for earlier attempts without a wake-up.
- * Sends one message for each program and minute, due at the end of the minute. Returns the number of sent messages.
+ * Wakes the webhook consumer for attempts that become due before or shortly after the next run, and for earlier attempts that have no
+ * wake-up. Sends one message for each program and minute, which is due at the end of the minute. Returns the number of sent messages.
  */
 export async function relayWebhooks(db: Database, wakes: Wakes): Promise<number> {
   const due = await db.query(

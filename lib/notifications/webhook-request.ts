@@ -13,7 +13,7 @@ export interface WebhookAnswer {
 const answerWithinMilliseconds = 10_000
 const maxAnswerBytes = 4096
 
-/** A webhook is a POST with a body. A partner's template is a GET without one. */
+/** A webhook is a POST request with a body. A partner's template is a GET request without one. */
 export interface WebhookRequest {
   url: string
   method: 'POST' | 'GET'
@@ -60,7 +60,7 @@ async function beginningOf(response: Response): Promise<string> {
     bytes.set(part, length)
     length += part.length
   }
-  // Ignore the rest of the body, and errors from the other side.
+  // The rest of the body is ignored, and so are errors from the other side.
   void reader.cancel().catch(() => undefined)
   return new TextDecoder().decode(bytes.subarray(0, length)).replaceAll('\0', '\uFFFD')
 }

@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import { hmac } from '../hmac.ts'
 
-/** The secret that all endpoint secrets derive from. */
+/** The secret from which all endpoint secrets are derived. */
 export interface WebhookSecretEnv {
   WEBHOOK_SECRET: string
 }
@@ -15,7 +15,7 @@ export interface SecretOf {
 }
 
 /**
- * Returns the secret of an endpoint, `whsec_` and 32 bytes in base 64. It is derived from the deployment's secret and the endpoint's
+ * Returns the secret of an endpoint: `whsec_` and 32 bytes in base64. It is derived from the deployment's secret and the endpoint's
  * number. So nobody can sign with a copy of the database.
  */
 export async function webhookSecret(

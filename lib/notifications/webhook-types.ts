@@ -32,7 +32,7 @@ export interface WebhookMessage {
   created_at: Date
 }
 
-/** The id of a message, the same in every attempt and at every endpoint. */
+/** Returns the id of a message, which is the same in every attempt and at every endpoint. */
 export const webhookId = (messageId: number) => `evt_${messageId}`
 
 /** Returns the message number of an id, or undefined if the id is invalid. */
@@ -41,7 +41,7 @@ export function messageOfWebhookId(id: string): number | undefined {
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-/** The payload of a message. Of two messages about one sale, the one with the larger `sequence` came later. */
+/** Returns the payload of a message. Of two messages about one sale, the later one has the larger `sequence`. */
 export const webhookPayload = ({ message_id, type, data, created_at }: WebhookMessage) => ({
   id: webhookId(message_id),
   type,
@@ -50,5 +50,5 @@ export const webhookPayload = ({ message_id, type, data, created_at }: WebhookMe
   data,
 })
 
-/** The body of a message: the same bytes in every attempt. */
+/** Returns the body of a message, with the same bytes in every attempt. */
 export const webhookBody = (message: WebhookMessage) => JSON.stringify(webhookPayload(message))

@@ -3,21 +3,21 @@ import * as z from 'zod/mini'
 import type { WebhookWake } from './outbox.ts'
 import { inCalls, sendToQueue } from './queue.ts'
 
-/** A received wake. `wake` is undefined if the message is not from this service. `receipt` is the queue's handle of the message. */
+/** A received wake-up. `wake` is undefined if the message isn't from this service. `receipt` is the queue's handle for the message. */
 export interface Woken {
   wake: WebhookWake | undefined
   receipt?: string | undefined
 }
 
-/** Holds wakes until approximately their due time. */
+/** Holds wake-ups until about their due time. */
 export interface Wakes {
-  /** Returns the accepted wakes. */
+  /** Returns the wake-ups that were accepted. */
   send(wakes: WebhookWake[]): Promise<WebhookWake[]>
-  /** Returns up to ten received wakes, after waiting up to `waitSeconds`. */
+  /** Returns up to ten received wake-ups, after waiting up to `waitSeconds`. */
   receive(atMost: number, waitSeconds: number): Promise<Woken[]>
-  /** Removes finished wakes. The queue repeats the remaining wakes if their receiver dies. */
+  /** Removes finished wake-ups. The queue repeats the others if their receiver dies. */
   remove(woken: Woken[]): Promise<void>
-  /** Returns true while the process shuts down: running work is finished and no new work starts. */
+  /** Returns true while the process is shutting down. Running work is finished, but no new work starts. */
   isOver?(): boolean
 }
 
@@ -32,12 +32,12 @@ function parseWake(body: string | undefined): WebhookWake | undefined {
   }
 }
 
-/** SQS holds a message back for up to 15 minutes. A later wake is sent again when it arrives. */
+/** SQS can hold a message back for up to 15 minutes. A wake-up for a later time is sent again when it arrives. */
 const longestDelaySeconds = 900
-/** Longer than a claim, so that the next receiver of the message can claim the unfinished deliveries of a dead consumer. */
+/** This is longer than a claim, so that the next receiver of the message can claim the unfinished deliveries of a dead consumer. */
 const visibilitySeconds = 60
 
-/** Wakes in a queue of SQS. */
+/** Wake-ups in an SQS queue. */
 export function wakesOf(queue: SQSClient, queueUrl: string): Wakes {
   return {
     async send(wakes) {
@@ -54,7 +54,7 @@ export function wakesOf(queue: SQSClient, queueUrl: string): Wakes {
           VisibilityTimeout: visibilitySeconds,
           WaitTimeSeconds: waitSeconds,
         }),
-        // The client must not give up on a long poll, because the queue is not silent then.
+        // The client must not give up during a long poll, because then the queue is silent on purpose.
         { requestTimeout: (waitSeconds + 3) * 1000 },
       )
       return messages.map(({ Body, ReceiptHandle: receipt }) => ({ wake: parseWake(Body), receipt }))

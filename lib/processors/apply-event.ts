@@ -16,14 +16,14 @@ export interface AppliedEvent {
 
 /** The processor's answers to questions that the events leave open. */
 export interface ProcessorAnswer {
-  /** The individual refunds of a charge, or the event's reversals in each currency to which the processor converted them. */
+  /** The individual refunds of a charge, or the event's reversals in each currency to which the processor has converted them. */
   reversals?: Reversal[]
   is_converted?: boolean
-  /** The reason of the first refund in the list that the service cannot store. */
+  /** The reason for the first refund in the list that the service can't store. */
   excluded?: string | undefined
-  /** The invoice that the payment intent paid. Null if it paid none. */
+  /** The invoice that the payment intent paid. Null if it didn't pay an invoice. */
   invoice_id?: string | null
-  /** The promotion codes of its discounts. */
+  /** The promotion codes of the discounts. */
   promotion_code_ids?: string[]
 }
 
@@ -46,7 +46,7 @@ export async function applyEvent(db: Database, ask: Ask, event: WebhookEvent): P
 }
 
 /**
- * Runs `apply_event`. If the processor must answer a question first, it changes nothing. The outcome is then null and the reason is the
+ * Runs `apply_event`. If the processor must answer a question first, nothing changes, the outcome is null, and the reason is the
  * question.
  */
 async function apply(db: Database, event: WebhookEvent, answer: ProcessorAnswer) {

@@ -22,13 +22,13 @@ export const processorSecret = z
 
 export interface NewConnection {
   processor: ProcessorName
-  /** True if it belongs to the processor's live mode, false for its sandbox. */
+  /** True if the connection belongs to the processor's live mode, and false for its sandbox. */
   livemode: boolean
 }
 
 /**
  * Creates a connection of a program and returns its id, which is part of its webhook address. Processors show the webhook secret only after
- * they get this address. So the connection works once `changeSecret` has stored the secret.
+ * they get this address. So the connection only works once `changeSecret` has stored the secret.
  */
 export async function createConnection(db: Database, programId: number, connection: NewConnection): Promise<string> {
   const accountId = `conn_${newToken()}`
@@ -62,7 +62,7 @@ export async function changeSecret(
   if (changed.length === 0) throw new ApiError('not_found', 'This program has no such connection.')
 }
 
-/** Disconnects a connection. Its later events wait until it is connected again. */
+/** Disconnects a connection. Later events wait until it is connected again. */
 export async function disconnectConnection(db: Database, programId: number, accountId: string): Promise<void> {
   await db.query(
     kysely

@@ -2,8 +2,8 @@ import { maxAmountCents } from '../money.ts'
 
 /**
  * The facts of one webhook event, in the same form for all API versions. They are sufficient to apply the event now or later. The log
- * stores them under the same column names. They contain no e-mail address, only its keyed hash. The functions of
- * migrations/functions/6_processor/ read it.
+ * stores them under the same column names. They don't contain the e-mail address, but only its keyed hash. The functions in
+ * migrations/functions/6_processor/ read them.
  */
 export interface WebhookEvent {
   event_id: string
@@ -38,28 +38,31 @@ export interface Purchase {
   email_hash: string | null
   mailbox_hash?: string
   processor_customer_id: string | null
-  /** The subscription, if its processor may omit the metadata in renewals. The service then finds the buyer by the subscription. */
+  /**
+   * The subscription, if the processor may omit the metadata in renewals. In that case, the service finds the buyer through the
+   * subscription.
+   */
   subscription_id?: string | null
   session_id: string | null
-  /** The time when the buyer started to buy, ISO 8601. The click must be valid at that time. */
+  /** The time when the buyer started the purchase, in ISO 8601. The click must be valid at that time. */
   started_at: string
-  /** A checkout settles a provisional lead, an invoice does not. */
+  /** Checkouts settle provisional leads, but invoices don't. */
   settles_lead: boolean
   /** The payment comes later, so the service must store the session's buyer until then. */
   awaits_payment: boolean
-  /** The amount of a session that awaits its payment, and the amount without tax, in the processor's unit. The captured amount can be lower. */
+  /** The amount of a session without its payment, and the amount without tax, in the processor's unit. The captured amount can be lower. */
   requested: { total: number; untaxed: number } | null
   /** All ids of the payment in the payload: session, charges, intents and invoice. */
   payment_ids: string[]
   /** True if no other event identifies the buyer. If this event doesn't either, the service notifies the advertiser. */
   reported_alone: boolean
-  /** The payment intent to ask the processor about if no other event says whether it paid an invoice. */
+  /** If no other event says whether this payment intent paid an invoice, the service asks the processor. */
   asks_invoice_of: string | null
-  /** The promotion codes that discounted it, if the payload contains any. */
+  /** The promotion codes that discounted the purchase, if the payload contains any. */
   promotion_code_ids?: string[]
   /**
-   * The session or invoice to ask the processor about if the payload has discounts without their codes. Undefined if no program of the
-   * account has codes.
+   * The session or invoice about which the service asks the processor, because the payload has discounts without their codes.
+   * Undefined if no program of the account has codes.
    */
   asks_discounts_of?: string
   sale: PurchaseSale | null
@@ -67,9 +70,9 @@ export interface Purchase {
 
 /** The columns of `sales` that the payload fills. */
 export interface PurchaseSale {
-  /** The id of the invoice, or else of the payment intent, else of the session. */
+  /** The id of the invoice, or else of the payment intent, or else of the session. */
   transaction_id: string
-  /** Only an invoice can have 0, and then it doesn't create a sale. */
+  /** Only an invoice can have 0. In that case, it doesn't create a sale. */
   amount_cents: number
   /** The source of the amounts. `amount_source` in migrations/0004_money.sql says which source wins. */
   amount_source: 'charge' | 'intent' | 'session' | 'invoice'
@@ -107,13 +110,13 @@ export interface Reversal {
   reason: 'refund' | 'chargeback'
   reason_text: string | null
   amount_cents: number
-  /** The amount without tax, if its share of the payment's tax can differ from its share of the payment. */
+  /** The amount without tax, if the reversal's share of the tax can differ from its share of the payment. */
   untaxed_cents?: number | null
   currency: string
   /** The refund failed or was canceled, or the dispute's money came back. */
   returned: boolean
   /**
-   * Whether this is a chargeback or its return. Only set if the processor gives the return its own id without a reference to the
+   * Whether this is a chargeback or its return. Set only if the return has its own id at the processor and doesn't refer to the
    * chargeback.
    */
   pairs?: 'chargeback' | 'return'
@@ -134,7 +137,7 @@ export interface PaymentFee {
   fee_cents: number
 }
 
-/** A charge. Its payload only has the sum of its refunds, so the processor must list them. */
+/** A charge. The payload contains only the sum of its refunds, so the processor must list them. */
 export interface ChargeRefunds {
   kind: 'charge_refunds'
   payment_intent_id: string | null
@@ -149,7 +152,7 @@ export interface InvoicePayment {
   invoice_id: string | null
 }
 
-/** The metadata of a customer at some moment. It attributes the customer's payments without metadata. */
+/** The metadata of a customer at a given moment. It attributes the customer's payments without metadata. */
 export interface CustomerMetadata {
   kind: 'customer'
   processor_customer_id: string

@@ -1,7 +1,7 @@
 import { call, type Database } from '../database.ts'
 
 /**
- * Counts the excluded payments of the last 90 days. These payments don't identify a buyer, and the program does not attribute payments from
+ * Counts the excluded payments of the last 90 days. These payments don't identify a buyer, and the program doesn't attribute payments from
  * known customers. A payment that several events report counts once.
  */
 export async function countExcludedPayments(db: Database, programId: number): Promise<number> {

@@ -9,9 +9,9 @@ import { type LoggedEvent, loggedEventColumns } from './webhook-events.ts'
 
 /**
  * Applies due parked events, longest waiting first, optionally only for `accountId`. An event is due if its account is connected again, if
- * its customer is now known, or if the processor must convert its refund or dispute to another currency. A payment is also due if no
- * session arrives within an hour, or nothing explains it within a day. Each event has its own transaction, and applying it twice is safe. A
- * failed event stays for the next run. Returns the number of events that no longer wait, and the notifications to send.
+ * its customer is now known, or if the processor must convert its refund or dispute to another currency. A payment is also due after an
+ * hour without a session, or after a day without an explanation. Each event has its own transaction, and applying it twice is safe. A
+ * failed event waits for the next run. Returns the number of events that are no longer waiting, and the notifications to send.
  */
 export async function applyParkedEvents(
   db: Database,
@@ -64,8 +64,8 @@ function dueEvents(limit: number, accountId: string | undefined) {
 export type WaitingEvents = InferResult<ReturnType<typeof waitingEvents>>[number]
 
 /**
- * Counts the events that wait until a program's account is connected again, and returns the time of the oldest. Events of the connected
- * account wait only until the next run of `applyParkedEvents`.
+ * Counts the events that wait until a program's account is connected again, and returns the time of the oldest. Events of a connected
+ * account only wait until the next run of `applyParkedEvents`.
  */
 export function waitingEvents(programId: number) {
   return kysely

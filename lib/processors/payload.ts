@@ -3,14 +3,14 @@ import * as z from 'zod/mini'
 /** Hashes an e-mail address. See `emailHash`. */
 export type HashEmail = (email: string) => Promise<string>
 
-/** An id or another word from the processor. The database can store it, and a key can contain it. */
+/** An id or another word from the processor that the database can store and that fits into a key. */
 export const id = z.string().check(
   z.minLength(1),
   z.maxLength(255),
   z.refine((text: string) => text.isWellFormed() && !text.includes('\0')),
 )
 
-/** An id, the expanded object that has it, or neither. */
+/** An id, the expanded object with this id, or neither. */
 export const reference = z.pipe(
   z.nullish(z.union([id, z.looseObject({ id })])),
   z.transform((value) => (typeof value === 'object' ? (value?.id ?? null) : (value ?? null))),
@@ -22,7 +22,7 @@ export const looseReference = z.pipe(
   z.transform((value) => z.safeParse(reference, value).data ?? null),
 )
 
-/** Unix seconds as ISO 8601. */
+/** Converts Unix seconds to ISO 8601. */
 export const unixTime = z.pipe(
   z.int().check(z.gte(0), z.lte(8_640_000_000_000)),
   z.transform((seconds) => new Date(seconds * 1000).toISOString()),
@@ -32,7 +32,7 @@ export const unixTime = z.pipe(
 export const amount = z.int().check(z.gte(0))
 export const currency = z.string().check(z.regex(/^[a-z]{3}$/))
 
-/** Text that people enter. Text that the database cannot store counts as missing. */
+/** Text that people enter. If the database can't store it, it counts as missing. */
 export function freeText(length: number) {
   return z.pipe(
     z.optional(z.unknown()),
@@ -71,12 +71,14 @@ export type Names = NonNullable<z.output<typeof metadata>>
 
 const clickId = /^cust_\d+_\d+$/
 
-/** Whether a reference is a click id. Pages can add a reference to a payment link, and other sites use it for orders or customers. */
+/**
+ * Returns whether a reference is a click id. Pages can add a reference to a payment link, and some sites use it for orders or customers.
+ */
 export const isClickId = (text: string) => clickId.test(text)
 
 /**
- * Reads the keys in metadata with arbitrary values. Numbers count as text, because processors keep the types of custom data and nobody
- * expects `program_id: 7` to differ from `"7"`.
+ * Reads the keys from metadata with arbitrary values. Numbers count as text, because processors keep the types of custom data, and
+ * nobody expects a difference between `program_id: 7` and `"7"`.
  */
 export function namesIn(custom: unknown): Names {
   if (typeof custom !== 'object' || custom === null) return noMetadata
@@ -105,7 +107,7 @@ export const numericId = z.pipe(
 const firstTime = Date.parse('0001-01-01T00:00:00Z')
 const endOfTime = Date.UTC(10_000, 0)
 
-/** A time with its zone as ISO 8601 in milliseconds. The database reads years of four digits from 0001 on. */
+/** A time with its zone, as ISO 8601 in milliseconds. The database can read years with four digits, starting at 0001. */
 export const time = z.pipe(
   z.string().check(z.refine((text: string) => Date.parse(text) >= firstTime && Date.parse(text) < endOfTime)),
   z.transform((text) => new Date(text).toISOString()),

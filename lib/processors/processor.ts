@@ -2,13 +2,13 @@ import type { Fact } from './facts.ts'
 import type { HashEmail } from './payload.ts'
 
 /**
- * A processor with a webhook address for each connection. Its folder in lib/processors/ implements the fields below. The readers convert
- * the objects of its events to facts. Shared code applies the facts.
+ * A processor with a webhook address for each connection. The processor's folder in lib/processors/ implements the fields below. Readers
+ * convert the objects in its events to facts, which shared code applies.
  */
 export interface Processor {
   /** The processor's display name. */
   title: string
-  /** Whether the advertiser invents the webhook secret. Otherwise the processor shows it. */
+  /** Whether the advertiser makes up the webhook secret. Otherwise, the processor shows it. */
   hasInventedSecret: boolean
   /** Checks whether this secret signed the delivery. A signed time must be within five minutes of now. */
   isSigned: (delivery: Delivery, secret: string) => Promise<boolean>
@@ -16,7 +16,7 @@ export interface Processor {
   eventOf: (body: unknown, deliveryId: string | undefined) => ProcessorEvent | undefined
   /** The fields of an object that can contain the id of its payment. The service reads them if no reader can read the object. */
   paymentIdFields: readonly string[]
-  /** The readers of the used event types. A reader throws a ZodError if the object has an unknown form. */
+  /** The readers for the event types that the service uses. A reader throws a ZodError if the object has an unknown format. */
   readers: Readonly<Record<string, Reader>>
 }
 
@@ -67,7 +67,7 @@ export async function isHmac(
   return await crypto.subtle.verify(algorithm, imported, signature, utf8.encode(text))
 }
 
-/** The bytes of a hexadecimal text. Empty if it is not valid. */
+/** Returns the bytes of a hexadecimal text. Returns no bytes if the text isn't valid. */
 export function hexBytesOf(text: string): Uint8Array<ArrayBuffer> {
   if (!/^(?:[0-9a-f]{2})+$/i.test(text)) return new Uint8Array()
   return Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16))

@@ -1,4 +1,4 @@
-// `z.core` would bundle all of zod.
+// Using `z.core` would bundle all of zod.
 import { $ZodError } from 'zod/v4/core'
 import { ApiError } from '../errors.ts'
 import { type Fact, ignored, isTooLarge, type Unread, type WebhookEvent } from './facts.ts'
@@ -15,8 +15,8 @@ export interface Receiver {
 }
 
 /**
- * Reads the body of a verified delivery. Unused events, and objects in a form that the processor does not document, become `ignored` with
- * the reason, because sending them again would not help. Refuses only bodies that are not events, with `invalid_request`.
+ * Reads the body of a verified delivery. Unused events, and objects in an undocumented format, become `ignored` with the reason, because
+ * sending them again wouldn't help. Throws `invalid_request` only for bodies that aren't events.
  */
 export async function readDelivery(
   receiver: Receiver,

@@ -49,7 +49,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** Doesn't ask anything: the only possible question is about conversions, and these processors don't convert currencies. */
+/** No questions are asked, because the only possible question is about conversions, and these processors don't convert currencies. */
 export const askNobody: Ask = async (_event, question, answer) => {
   if (question !== 'conversion' || answer.is_converted) throw new Error('an event was not applied')
   answer.is_converted = true

@@ -15,8 +15,8 @@ async function keyFor(secret: string, purpose: Purpose): Promise<CryptoKey> {
 }
 
 /**
- * Encrypts a text for the database: AES-256-GCM under a key derived from `secret` (EMAIL_HASH_KEY), tied to the id of its row. Returns the
- * random nonce (12 bytes) and the ciphertext in Postgres's text format for bytes, `\x…`.
+ * Encrypts a text for the database: AES-256-GCM under a key derived from `secret` (EMAIL_HASH_KEY), and bound to the id of its row.
+ * Returns the random nonce (12 bytes) and the ciphertext in Postgres' text format for bytes, `\x…`.
  */
 export async function seal(secret: string, purpose: Purpose, rowId: string, text: string): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(12))
@@ -25,7 +25,7 @@ export async function seal(secret: string, purpose: Purpose, rowId: string, text
   return `\\x${[...iv, ...new Uint8Array(sealed)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
 }
 
-/** Decrypts the text that `seal` encrypted. Returns undefined if the secret has changed since. */
+/** Decrypts the text that `seal` encrypted. Returns undefined if the secret has changed since then. */
 export async function unseal(
   secret: string,
   purpose: Purpose,

@@ -32,7 +32,7 @@ export const loggedEventColumns = [
 
 /**
  * Selects the events of this program, and the events of its account and its connections that have no program. For a former account, selects
- * only the events that wait for its connection.
+ * only the events that are waiting until it is connected again.
  */
 function webhookEventsOf(programId: number) {
   const connections = kysely
@@ -49,7 +49,7 @@ function webhookEventsOf(programId: number) {
             eb('e.program_id', 'is', null),
             eb.or([
               eb('p.processor_account_id', '=', eb.ref('e.account_id')),
-              // The subquery runs once, so that Postgres can use the index to find the events.
+              // The subquery runs only once, so that Postgres can use the index to find the events.
               eb('e.account_id', '=', sql<string>`any (array(${connections}))`),
               eb.and([
                 eb('p.processor_former_account_id', '=', eb.ref('e.account_id')),
@@ -90,7 +90,7 @@ function webhookEventsStatement(programId: number, { livemode, ...part }: Events
       'e.event_created_at',
       'e.received_at',
       'e.last_received_at',
-      /** True if it reports a purchase, a refund or a dispute. These have an explanation. */
+      /** True if the event reports a purchase, a refund or a dispute. These have an explanation. */
       sql<boolean>`e.fact->>'kind' in ('purchase', 'reversals')`.as('is_explained'),
     ])
   const order = { ascending: false, value: { by: sql.ref('e.received_at'), of: receivedOf } }
@@ -118,10 +118,10 @@ const paymentOfReversal = sql<
   string | null
 >`coalesce(e.fact->>'payment_intent_id', e.fact->>'charge_id', e.fact->>'invoice_id')`
 
-/** Returns whether it is the id of an event: Stripe's own, or one from the backfill. */
+/** Returns whether an id is that of an event, either from Stripe or from a backfill. */
 export const isEventId = (id: string) => /^(evt|backfill)_/.test(id)
 
-/** Selects all ids of the payment with `ids` (text[]) in the last accounts of the program. */
+/** Selects all ids of the payment that has `ids` (text[]) in the program's last accounts. */
 export const idsOfPayment = (programId: number, ids: Expression<unknown>) =>
   kysely
     .selectFrom('programs as a')
@@ -179,7 +179,7 @@ export async function replayWebhookEvent(
   }
 }
 
-/** Parses an event again with the current schemas if no schema could read it before. */
+/** Parses an event again with the current schemas if no schema could parse it before. */
 async function readAgain(db: Database, event: WebhookEvent, secret: string): Promise<WebhookEvent> {
   if (event.payload === null) return event
   const text = await unseal(secret, 'unread webhook payload', event.event_id, event.payload)
@@ -265,7 +265,7 @@ export async function deleteOldWebhookEvents(
       .where('received_at', '<', keptSince('unread_payloads')),
     kysely.deleteFrom('processor_connect_states').where('expires_at', '<', now),
     kysely.deleteFrom('own_account_codes').where('expires_at', '<', now),
-    // Earlier events can no longer arrive after the deletion of the customer or the metadata.
+    // Earlier events can no longer arrive so long after the customer or the metadata was deleted.
     kysely
       .deleteFrom('processor_customer_metadata')
       .where('reported_at', '<', end)

@@ -9,7 +9,7 @@ import { mails } from '../texts/messages/mails.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
 import { readHost } from './hosts.ts'
 
-/** Mails to applicants, in their language. Their wording is fixed, except for the program's name. */
+/** Mails to applicants, in their language. The wording is fixed, except for the program's name. */
 
 export type ApplicationMailEnv = MailEnv & { BASE_URL: string }
 
@@ -36,7 +36,9 @@ async function mailText(
   await sendMail(db, env, { to, subject, text: body, sender, language, button: t('Open the page') })
 }
 
-/** Mails the link that confirms an application within `confirmDays`. It leads to the program's own host if it has a verified one. */
+/**
+ * Mails the link that confirms an application within `confirmDays`. The link leads to the program's own host if there is a verified one.
+ */
 export async function mailConfirmation(db: Database, env: ApplicationMailEnv, recipient: Recipient, token: string) {
   const { to, programId, programName: name } = recipient
   const host = await readHost(db, programId)
@@ -61,7 +63,7 @@ export async function mailConfirmation(db: Database, env: ApplicationMailEnv, re
 /** The number of days within which an application must be confirmed. */
 const confirmDays = Number.parseInt(terms.unconfirmed_applications)
 
-/** Mails the reason why an application was not accepted. The page itself must not reveal to strangers who is a partner. */
+/** Mails the reason why an application wasn't accepted. The page itself must not show strangers who is a partner. */
 export async function mailOutcome(
   db: Database,
   env: ApplicationMailEnv,
@@ -106,8 +108,8 @@ interface Decided {
 }
 
 /**
- * Mails newly approved applicants, with their invitation link. A failed mail doesn't stop the other mails, because the program can invite
- * again.
+ * Sends newly approved applicants a mail with their invitation link. A failed mail doesn't stop the others, because the program can
+ * invite people again.
  */
 export async function mailApprovals(db: Database, env: ApplicationMailEnv, approved: Decided[]): Promise<void> {
   const news = approved.filter(({ isFirst }) => isFirst)
@@ -147,7 +149,7 @@ async function mailApproval(db: Database, env: ApplicationMailEnv, { application
   await mailText(db, env, texts, { to, programId, subject: t('You are a partner of {name}', { name }), text })
 }
 
-/** Mails a rejection. The reason stays with the program. */
+/** Mails a rejection, without the program's reason. */
 export async function mailRejection(db: Database, env: ApplicationMailEnv, application: Decided['application']) {
   const { program_id: programId, email: to, program_name: name } = application
   if (to === null || !(await mailable(db, [application])).has(application.id)) return

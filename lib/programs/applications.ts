@@ -15,8 +15,8 @@ import { type Answered, termsOf } from './join-page.ts'
 import { randomDigits } from './links.ts'
 
 /**
- * Statuses of an application. It counts once its sender has confirmed their address. Then a person decides, or the program approves it
- * immediately. A rejected person may apply again after thirty days.
+ * The statuses of an application. It counts once the sender has confirmed their address. After that, a person decides, or the program
+ * approves it at once. A rejected person may apply again after thirty days.
  */
 export const applicationStatuses = ['unverified', 'waiting', 'approved', 'rejected'] as const
 type ApplicationStatus = (typeof applicationStatuses)[number]
@@ -93,9 +93,9 @@ interface NewApplication {
 }
 
 /**
- * The outcome of an application: `applied` if the mailed `token` must confirm it, or `waiting` or `approved` at once for applicants with an
- * account. Refusals are `closed`, `changed` since the applicant saw the page, `partner`, `waiting`, and `rejected` until `againAt`.
- * `recipient` and `program` mean that the day's mail limit of the recipient or the program is reached.
+ * The outcome of an application: `applied` if it must be confirmed with the mailed `token`, or else `waiting` or `approved` for applicants
+ * with an account. Refusals are `closed`, `changed` since the applicant saw the page, `partner`, `waiting`, and `rejected` until `againAt`.
+ * `recipient` and `program` mean that the daily mail limit of the recipient or the program is reached.
  */
 export interface Applied {
   outcome: string
@@ -139,7 +139,7 @@ function applyStatement(application: NewApplication, tokenHash: Uint8Array | nul
   })
 }
 
-/** Retries with random digits at the end of the code, one digit longer after each collision. */
+/** After each collision, tries again with one more random digit at the end of the code. */
 async function withCode<Result>(act: (digits: string) => Promise<Result>): Promise<Result> {
   for (let length = 4; ; length++) {
     try {
@@ -183,8 +183,9 @@ const refusals: Record<string, ApiError> = {
 }
 
 /**
- * Records an application from the program's own form, sent with its API key. `token` confirms it. Returns it with the hash of its token,
- * which differs from `token` if the request is a repeat. Throws `conflict`, `invalid_request` or `rate_limited`.
+ * Records an application from the program's own form, sent with the program's API key. `token` confirms the application. Returns the
+ * application and the hash of its token, which isn't the hash of `token` if the request is a repeat. Throws `conflict`,
+ * `invalid_request` or `rate_limited`.
  */
 export async function applyByKey(
   db: Database,
@@ -225,7 +226,7 @@ export async function hexHash(token: string): Promise<string> {
   return [...(await hashToken(token))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Reads an application by its mailed link. Undefined if the link is too old or used up. */
+/** Reads the application for a mailed link. Returns undefined if the link is too old or used up. */
 export async function findApplication(db: Database, token: string) {
   const [application] = await db.query(
     kysely
@@ -251,8 +252,8 @@ export async function findApplication(db: Database, token: string) {
 export type ConfirmableApplication = NonNullable<Awaited<ReturnType<typeof findApplication>>>
 
 /**
- * Confirms an application by its mailed link. `invitation` is the token of an invitation if the program approves at once. Confirming again changes
- * nothing. `isFirst` is true for the first confirmation.
+ * Confirms an application through its mailed link. `invitation` is the token of an invitation if the program approves at once. Confirming
+ * again changes nothing. `isFirst` is true for the first confirmation.
  */
 export async function confirmApplication(db: Database, { program_id: programId, id }: ConfirmableApplication) {
   const invitation = newToken()
@@ -277,7 +278,7 @@ export async function confirmApplication(db: Database, { program_id: programId, 
   }
 }
 
-/** Withdraws an undecided application by its mailed link and deletes it. */
+/** Withdraws an undecided application through its mailed link, and deletes it. */
 export async function withdrawApplication(db: Database, token: string): Promise<void> {
   await db.query(
     kysely
@@ -296,8 +297,9 @@ export interface Approved {
 }
 
 /**
- * Approves applications of a program, optionally into a group, all or none. Decided ones stay unchanged. Throws `conflict` for an unknown group,
- * or if an applicant's address belongs to a partner with another account. Returns the applications and the messages to send. Sends no mail.
+ * Approves applications of a program, optionally into a group, either all of them or none. Doesn't change decided applications. Throws
+ * `conflict` for an unknown group, or if an applicant's address belongs to a partner with another account. Returns the applications and the
+ * messages to send. Sends no mail.
  */
 export async function approveApplications(
   db: Database,
@@ -370,7 +372,7 @@ export async function rejectApplication(
   return { application, isFirst: row?.is_first ?? false }
 }
 
-/** Rejects those of the given applications that are waiting, and returns their number. Sends no mail. */
+/** Rejects the waiting applications among the given ones, and returns their number. Sends no mail. */
 export async function rejectApplications(
   db: Database,
   programId: number,

@@ -9,7 +9,7 @@ import type { LogoImage } from './logo-image.ts'
 
 const colorRule = 'Enter a color such as #3049d8: a number sign and six hexadecimal digits.'
 
-/** The settings of a brand in a form. Empty ones are removed. */
+/** The settings of a brand in a form. Empty settings are removed. */
 export const brandSettings = z.object({
   portal_name: optionalName,
   sender_name: optionalName,
@@ -17,7 +17,7 @@ export const brandSettings = z.object({
 })
 export type BrandSettings = z.output<typeof brandSettings>
 
-/** Reads the stored settings of a brand. Undefined before they are first saved. */
+/** Reads the stored settings of a brand. Returns undefined before they are first saved. */
 export async function readBrand(db: Database, programId: number) {
   const [brand] = await db.query(
     kysely
@@ -28,7 +28,7 @@ export async function readBrand(db: Database, programId: number) {
   return brand
 }
 
-/** Saves the settings of a brand. The logo stays. */
+/** Saves the settings of a brand. Doesn't change the logo. */
 export async function saveBrand(db: Database, programId: number, settings: BrandSettings): Promise<void> {
   const { portal_name: portalName, sender_name: senderName, color } = settings
   const values = { portal_name: portalName || null, sender_name: senderName || null, color: color || null }
@@ -53,10 +53,10 @@ export async function saveLogo(db: Database, programId: number, image: LogoImage
 
 const logoFile = /^logo-([1-9]\d{0,14})-([0-9a-f]{64})\.(png|jpeg|webp)$/
 
-/** Whether the last part of an address is the one of a logo. */
+/** Returns whether the last part of an address can be that of a logo. */
 export const isLogoFile = (file: string): boolean => logoFile.test(file)
 
-/** Reads a logo by the last part of its address. Undefined if the program has another one now. */
+/** Reads a logo by the last part of its address. Returns undefined if the program has another logo by now. */
 export async function findLogo(db: Database, file: string): Promise<LogoImage | undefined> {
   const [, programId, hash, extension] = logoFile.exec(file) ?? []
   if (programId === undefined || hash === undefined) return undefined

@@ -63,8 +63,8 @@ export async function readBulkJob(db: Database, programId: number, jobId: number
 }
 
 /**
- * Starts a job on `rows` rows with ids up to `newestId`, and returns its id. Throws `rate_limited` if the program has already sent its
- * messages of the day.
+ * Starts a job on `rows` rows with ids up to `newestId`, and returns its id. Throws `rate_limited` if the program has reached its
+ * daily limit of messages.
  */
 export async function startBulkJob(
   db: Database,
@@ -89,7 +89,7 @@ export async function startBulkJob(
   return found(row?.start_bulk_job, 'bulk action')
 }
 
-/** Stores the position after a part of a job. Without a position, the job is finished. */
+/** Stores a job's position after one of its parts. Without a position, the job is finished. */
 export async function advanceBulkJob(db: Database, programId: number, jobId: number, position?: number): Promise<void> {
   const progress = kysely.updateTable('bulk_jobs').where('program_id', '=', programId).where('id', '=', jobId)
   await db.query(
@@ -99,7 +99,7 @@ export async function advanceBulkJob(db: Database, programId: number, jobId: num
   )
 }
 
-/** Rows per request of an undo. An approval takes the longest, about 2 ms. */
+/** The number of rows that one request undoes. Approvals take the longest, about 2 ms each. */
 const undoPartSize = 500
 
 /** Undoes a part of a job, and returns whether changes are left. Throws `conflict` if the job is too old or belongs to another program. */

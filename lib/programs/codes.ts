@@ -80,7 +80,7 @@ export const codeFiguresStatement = (programId: number, list: CodeList) =>
 
 const figures = [totalOf('sales').as('sales'), totalOf('commission_cents').as('commission_cents')] as const
 
-/** Sums a metric of the code `k` over all days. Only counts money in the program's currency. */
+/** Sums a metric of the code `k` over all days. Counts only money in the program's currency. */
 function totalOf(metric: 'sales' | 'commission_cents') {
   const currency = sql` and t.currency = (select p.currency from programs p where p.id = k.program_id)`
   return sql<number>`(
@@ -116,7 +116,7 @@ interface NewCode {
 
 /**
  * Gives a partner a code, or restores a revoked one. Throws `not_found` if the program has no such partner. Throws `conflict`
- * if another partner has or had the code, because in late reports and in the books a code must identify one person.
+ * if another partner has or had the code, because a code must identify one person in late reports and in the books.
  */
 export async function createCode(db: Database, programId: number, code: NewCode): Promise<Created<PartnerCode>> {
   const [[answer], [created]] = await db.batch([

@@ -23,8 +23,8 @@ const saveRulesStatement = (programId: number, holder: RuleHolder, rules: Commis
   call('save_rules', { of_program_id: programId, ...holderOf(holder), rules: JSON.stringify(rules) })
 
 /**
- * Replaces the current rules in its own transaction. Returns whether anything changed. The database refuses a group or a partner of
- * another program.
+ * Replaces the current rules in its own transaction. Returns whether anything changed. The database refuses groups and partners of
+ * other programs.
  */
 export async function saveRules(
   db: Database,
@@ -37,8 +37,8 @@ export async function saveRules(
 }
 
 /**
- * Ends a rule, or starts a rule that replaces the existing one for the same product or sale type, or does both. The other rules stay.
- * Refuses more than 50 rules with `conflict`, and an unknown group or partner with `not_found`.
+ * Ends a rule, or starts a rule that replaces the existing one for the same product or sale type, or does both. Doesn't change other
+ * rules. Throws `conflict` for more than 50 rules, and `not_found` for an unknown group or partner.
  */
 export async function changeRule(
   db: Database,
@@ -85,8 +85,8 @@ interface PreviewedAmounts {
 }
 
 /**
- * Computes the commissions of a month's sales and leads with changed rules. It uses each partner's current group, and the functions that
- * compute real commissions. It changes nothing. Throws `not_found` if the program does not have the group or partner.
+ * Computes the commissions of a month's sales and leads with changed rules. It uses each partner's current group, and the same functions
+ * as real commissions. Changes nothing. Throws `not_found` if the program does not have the group or partner.
  */
 export async function previewRules(
   db: Database,
@@ -129,7 +129,7 @@ export async function defaultTermsNow(db: Database, programId: number): Promise<
   return await db.query(defaultTermsStatement(programId))
 }
 
-/** Replaces the rules for all partners from now on, and returns them. */
+/** Replaces the rules for all partners from now on, and returns the new rules. */
 export async function changeRules(db: Database, programId: number, rules: CommissionRule[]): Promise<StoredRule[]> {
   const [, saved] = await db.batch([
     saveRulesStatement(programId, 'everybody', rules),
@@ -248,7 +248,9 @@ export function ruleText(rule: Terms, currency: string): string {
 
 const whatOf = (terms: Pick<Terms, 'product_id' | 'sale_type'>) => `${terms.product_id ?? ''} ${terms.sale_type ?? ''}`
 
-/** Describes a partner's current terms, for the products with their own rule and for all others. `rules` comes from `rulesForPartner`. */
+/**
+ * Describes a partner's current terms, for products with their own rule and for all other products. `rules` comes from `rulesForPartner`.
+ */
 export function termsOfPartner(
   program: {
     currency: string
@@ -273,7 +275,7 @@ export function termsOfPartner(
   ]
 }
 
-/** Column: the current rules of a group or of a partner, in the order of `rulesStatement`. */
+/** Column: the current rules of a group or a partner, in the order of `rulesStatement`. */
 export const rulesOf = (programId: number, holder: 'c.group_id' | 'c.partner_id', id: Expression<number>) =>
   jsonArrayFrom(rulesStatement(programId).where(holder, '=', id))
 

@@ -79,7 +79,7 @@ function ruleSchema(texts: Texts) {
 const commissionRule = ruleSchema(apiTexts)
 export type CommissionRule = z.output<typeof commissionRule>
 
-/** A rule in the dashboard's form. */
+/** A rule in the form of the dashboard. */
 export const typedRule = ruleSchema(formTexts)
 
 /** The rules of one group or partner, or of everybody. */

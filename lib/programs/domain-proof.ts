@@ -3,8 +3,8 @@ import { kysely } from '../kysely.ts'
 import { type AddressEnv, resolve } from '../notifications/public-address.ts'
 
 /**
- * The TXT record that proves that a domain belongs to a program. It is on a name with a prefix, because a domain with a CNAME can't have
- * other records.
+ * The TXT record that proves that a domain belongs to a program. Its name has a prefix, because a domain with a CNAME can't have other
+ * records.
  */
 export const proofOf = (programId: number, domain: string) => ({
   name: `_svc.${hostOf(domain)}`,
@@ -15,7 +15,7 @@ const hostOf = (domain: string) => domain.split(':', 1)[0] ?? ''
 
 const longestMilliseconds = 5000
 
-/** Looks for the TXT record of a program's domain. Returns whether it is there. Throws if the name service does not respond. */
+/** Looks for the TXT record of a program's domain. Returns whether the record exists. Throws if the name service does not respond. */
 export async function findsProof(env: AddressEnv, programId: number, domain: string): Promise<boolean> {
   const { name, value } = proofOf(programId, domain)
   const records = await resolve(name, 'TXT', env, AbortSignal.timeout(longestMilliseconds))
@@ -24,8 +24,8 @@ export async function findsProof(env: AddressEnv, programId: number, domain: str
 }
 
 /**
- * Looks for the TXT record of a program's domain, and stores the proof if the record belongs to the program. Returns whether it does.
- * Throws if the name service does not respond.
+ * Looks for the TXT record of a program's domain, and stores the proof if the record belongs to the program. Returns whether it
+ * belongs to the program. Throws if the name service does not respond.
  */
 export async function proveDomain(
   db: Database,

@@ -47,7 +47,7 @@ export async function readEmbedFrame(
   return program ?? { origins: [], color: null }
 }
 
-/** A partner by id, or a described partner, who is created if they are missing. */
+/** A partner's id, or the description of a partner, who is created if they don't exist. */
 export interface NamedPartner {
   partner_id?: number | undefined
   external_id?: string | undefined
@@ -62,8 +62,8 @@ export interface NamedPartner {
 }
 
 /**
- * Finds the partner for an embedded portal and returns the id. Creates a described partner who is missing. Throws `not_found` for an
- * unknown partner, and `conflict` if the program has no origins.
+ * Finds the partner for an embedded portal and returns their id. Creates a described partner if they don't exist. Throws `not_found`
+ * for an unknown partner, and `conflict` if the program has no origins.
  */
 export async function findOrAddPartner(db: Database, programId: number, named: NamedPartner): Promise<number> {
   const known = await findPartner(db, programId, named)
@@ -81,8 +81,8 @@ export async function findOrAddPartner(db: Database, programId: number, named: N
 }
 
 /**
- * Finds a partner by `external_id`, or else by the address. Refuses an address of a partner with another `external_id`, because that
- * person's portal would be shown to somebody else.
+ * Finds a partner by `external_id`, or else by the address. Refuses the address of a partner with another `external_id`, because
+ * somebody else would see that person's portal.
  */
 async function findPartner(db: Database, programId: number, named: NamedPartner): Promise<number | undefined> {
   const externalId = named.external_id ?? named.partner?.external_id ?? null
@@ -124,7 +124,7 @@ export type EmbeddedPortal = NonNullable<Awaited<ReturnType<typeof readEmbeddedP
 
 const commissionsShown = 20
 
-/** Reads the embedded portal of a partner, with the newest commissions or those before an id. Undefined for an unknown partner. */
+/** Reads the embedded portal of a partner, with the newest commissions or those before an id. Returns undefined for an unknown partner. */
 export async function readEmbeddedPortal(db: Database, programId: number, partnerId: number, before?: number) {
   const [[portal], commissions] = await db.batch([
     partnershipsStatement()

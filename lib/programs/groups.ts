@@ -10,7 +10,7 @@ import { type CommissionRule } from './commission-terms.ts'
 
 export type PartnerGroup = InferResult<ReturnType<typeof groupsStatement>>[number]
 
-/** Lists the groups of a program with their number of partners and their current rules, newest first. */
+/** Lists the groups of a program, newest first, with the number of their partners and their current rules. */
 export function groupsStatement(programId: number, list: Part & { groupId?: number | undefined; name?: string }) {
   const { groupId, name, ...part } = list
   let query = kysely
@@ -95,7 +95,7 @@ export async function changeGroup(
   return found(group, 'group')
 }
 
-/** Removes a group. Its rules end and its partners leave it. Returns their number. Throws `not_found`. */
+/** Removes a group. Its rules end and its partners leave it. Returns the number of these partners. Throws `not_found`. */
 export async function removeGroup(db: Database, programId: number, groupId: number): Promise<number> {
   const [removed] = await db.query(call('remove_group', { of_program_id: programId, of_group_id: groupId }))
   return found(removed?.remove_group, 'group')

@@ -11,13 +11,13 @@ import { programSettings } from './programs.ts'
 
 const hostRule = 'Enter a host of your domain, for example partners.example.com.'
 
-/** Accepts names with at least two parts. The last part of an IP address is a number. */
+/** Accepts names with at least two parts, but no IP addresses, whose last part is a number. */
 export const programHost = z.pipe(
   programSettings.shape.domain,
   z.string().check(z.maxLength(253, hostRule), z.regex(/^([a-z0-9-]+\.)+[a-z][a-z0-9-]*$/, hostRule)),
 )
 
-/** Checks whether a host is the service's own, or above or below it in the DNS. A program can't have such a host. */
+/** Returns whether a host is the service's own, or above or below it in the DNS. Programs can't use such hosts. */
 export function isNearService(host: string, baseUrl: string): boolean {
   const own = new URL(baseUrl).hostname
   return host === own || host.endsWith(`.${own}`) || own.endsWith(`.${host}`)
@@ -34,7 +34,7 @@ export async function readHost(db: Database, programId: number) {
   return row
 }
 
-/** Sets a program's host. A new one starts unverified. */
+/** Sets a program's host. A new host is unverified at first. */
 export async function setHost(db: Database, programId: number, host: string): Promise<void> {
   await db.query(
     kysely
@@ -54,8 +54,8 @@ export async function removeHost(db: Database, programId: number): Promise<void>
 }
 
 /**
- * Looks for the DNS record of a program's host, and verifies the host if the record belongs to the program. Returns whether it does. Throws
- * `conflict` if another program has verified the host, and an error if the name service does not respond.
+ * Looks for the DNS record of a program's host, and verifies the host if the record belongs to the program. Returns whether it belongs to
+ * the program. Throws `conflict` if another program has verified the host, and an error if the name service does not respond.
  */
 export async function verifyHost(db: Database, env: AddressEnv, programId: number, host: string): Promise<boolean> {
   if (!(await findsProof(env, programId, host))) return false
@@ -87,7 +87,7 @@ export async function findProgramOfHost(db: Database, host: string) {
 }
 export type ProgramOfHost = NonNullable<Awaited<ReturnType<typeof findProgramOfHost>>>
 
-/** The number of hosts that one run checks. A Worker can send 1000 requests. */
+/** The number of hosts that one run checks. A Worker can send 1,000 requests. */
 const hostsOfRun = 500
 const concurrentChecks = 10
 

@@ -7,7 +7,7 @@ import { type MailEnv, sendMail } from '../mail.ts'
 import { mails } from '../texts/messages/mails.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
 
-/** The sender of an invitation. Their names are the only user-written text in the mail. */
+/** The sender of an invitation. These names are the only user-written text in the mail. */
 export interface InvitationSender {
   workspaceId: string
   user: { id: string; name: string; email: string; emailVerified: boolean }
@@ -38,7 +38,7 @@ export async function countInvitationMail(db: Database, sender: InvitationSender
     throw new ApiError('forbidden', 'No owner of this workspace has a confirmed e-mail address. Ask one to confirm it.')
 }
 
-/** Counts an invitation in one statement and returns the exceeded bound, or null. */
+/** Counts an invitation in one statement and returns the limit that it would exceed, or null. */
 export async function countMail(
   db: Database,
   mail: { of_workspace_id: string; of_user_id: string; to_recipient: string },

@@ -102,7 +102,7 @@ export async function inviteMember(
   return token
 }
 
-/** Revokes an open invitation, so that its link stops working. Only an owner (`byOwner`) may revoke an invitation of an owner. */
+/** Revokes an open invitation, so that its link stops working. Only an owner (`byOwner`) may revoke an owner's invitation. */
 export async function revokeInvitation(
   db: Database,
   of: { workspaceId: string; invitationId: string; byOwner: boolean },
@@ -121,7 +121,7 @@ export async function revokeInvitation(
     throw new ApiError('not_found', 'There is no such open invitation, or only an owner can revoke it.')
 }
 
-/** Returns the workspace, address and role of an invitation by its link. Returns undefined if the link is used, revoked or expired. */
+/** Returns the workspace, address and role of the invitation for a link. Returns undefined if the link is used, revoked or expired. */
 export async function findInvitation(db: Database, token: string) {
   const [invitation] = await db.query(
     kysely

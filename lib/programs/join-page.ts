@@ -20,14 +20,14 @@ export const answerLengths: Record<(typeof questionTypes)[number], number> = { s
 
 const marksOfDirection = /[\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u
 
-/** Checks that a text has no control characters except line ends, and no characters that change the direction of text. */
+/** Checks that a text has no control characters except line breaks, and no characters that change the direction of text. */
 function isPlainText(text: string): boolean {
   return text.isWellFormed() && !marksOfDirection.test(text) && !/\p{Cc}/u.test(text.replaceAll(/[\n\t]/g, ''))
 }
 
 const plainRule = 'must be plain text, without control characters or characters that change the direction of text'
 
-/** A trimmed text of several lines and up to `length` characters, with uniform line ends. */
+/** A trimmed text of several lines and up to `length` characters, with uniform line breaks. */
 function plainText(length: number) {
   return z.string().check(
     z.overwrite((text) => text.replaceAll(/\r\n?/g, '\n').trim()),
@@ -57,7 +57,7 @@ const joinAnswer = z.strictObject({
 })
 type JoinAnswer = z.output<typeof joinAnswer>
 
-/** The settings of the page. Missing ones stay unchanged. */
+/** The settings of the page. Missing settings don't change. */
 export const joinPageChanges = z.strictObject({
   slug: z.optional(z.string().check(z.regex(/^(?=.{3,60}$)[a-z0-9]+(-[a-z0-9]+)*$/, slugRule))),
   is_open: z.optional(z.boolean()),
@@ -147,13 +147,13 @@ export async function readJoinPage(db: Database, programId: number): Promise<Joi
   return page
 }
 
-/** Returns the public address of a page: `/` on the program's own host. Null before the page is first saved. */
+/** Returns the public address of a page, which is `/` on the program's own host. Returns null before the page is first saved. */
 export function addressOfPage({ host, slug }: Pick<JoinPage, 'host' | 'slug'>, baseUrl: string): string | null {
   if (slug === null) return null
   return host === null ? `${baseUrl}/join/${slug}` : `https://${host}/`
 }
 
-/** Finds an open page by its current address or a former one. */
+/** Finds an open page by its current address or by a former one. */
 export async function findJoinPage(db: Database, slug: string): Promise<(JoinPage & { slug: string }) | undefined> {
   const [page] = await db.query(
     pagesStatement()
@@ -213,7 +213,7 @@ export interface Answered {
   answer: string
 }
 
-/** Returns the non-empty answers. `errors` lists missing, too long and invalid answers by the index of their question. */
+/** Returns the answers that aren't empty. `errors` lists missing, too long and invalid answers by the index of their question. */
 export function checkAnswers(questions: JoinQuestion[], answerOf: (question: JoinQuestion, index: number) => string) {
   const answers: Answered[] = []
   const errors: { index: number; message: string }[] = []

@@ -9,7 +9,7 @@ import { containing, kysely, lower, now } from '../kysely.ts'
 import type { DB, Json } from '../schema.ts'
 import { mergedMetadata, type Metadata, type MetadataChanges } from './metadata.ts'
 
-/** Suggests a code: the name's letters and `digits` random digits, 4 to 9. */
+/** Suggests a code from the name's letters and `digits` (4 to 9) random digits. */
 export function suggestCode(name: string, digits: number): string {
   const letters = name
     .normalize('NFKD')
@@ -26,11 +26,11 @@ export function randomDigits(digits: number): string {
   return String(first + (random % (9 * first)))
 }
 
-/** The maximum number of links of a partner in a program, disabled ones included. */
+/** The maximum number of a partner's links in a program, including disabled ones. */
 export const maxLinks = 500
 
 /**
- * Adds a link to an active partner of a program. Its address opens `pageUrl`, or the program's domain if `pageUrl` is null. If `code` is
+ * Adds a link to an active partner of a program. The link opens `pageUrl`, or the program's domain if `pageUrl` is null. If `code` is
  * null, it is generated from the partner's id. Throws `conflict` for a taken code or `external_id`, for an inactive partner or if the
  * partner has 500 links. Throws `not_found` for an unknown partner.
  */
@@ -64,7 +64,7 @@ export async function addLink(
               .where('is_active', '=', true)
               .where(linkCountOf(programId, partnerId), '<', maxLinks),
           ),
-        // If the statement added no link, another partner may have the code.
+        // If the statement didn't add a link, another partner may have the code.
         storeCreated(linksStatement(programId, { limit: 1, code }).where('l.created_at', '=', now)),
         kysely
           .selectFrom('partners')
@@ -220,7 +220,7 @@ export const clicksOfLink = (eb: ExpressionBuilder<DB & { l: DB['referral_links'
     .limit(sql.lit(1))
     .as('k')
 
-/** Enables or disables all links of partners together with the partners, in the same transaction. */
+/** Enables or disables all links of some partners, in the same transaction as the partners themselves. */
 export function linksFollow(of: { programId: number; partnerIds: number[] } | { programId: number; userId: string }) {
   return kysely
     .updateTable('referral_links as l')
@@ -286,7 +286,7 @@ export function linkFiguresOf(programId: Expression<number>, partnerId: Expressi
 
 const ownCurrency = sql<string>`(select g.currency from programs g where g.id = l.program_id)`
 
-/** The all-time total of the link `l`. It includes only money in `currency`. */
+/** The all-time total of the link `l`. Includes only money in `currency`. */
 function totalOf(metric: 'leads' | 'sales' | 'commission_cents', currency?: Expression<string>) {
   return sql<number>`(
     select coalesce(sum(t.${sql.ref(metric)}), 0)::bigint from grouped_totals t

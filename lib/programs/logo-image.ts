@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.ts'
 
-/** Uploaded logos. They are copied without metadata, so an image contains nothing but its pixels. */
+/** Uploaded logos. They are copied without metadata, so that an image contains nothing but its pixels. */
 
 export const maxLogoBytes = 512 * 1024
 const [minPixels, maxPixels] = [16, 2000]
@@ -21,8 +21,8 @@ interface Parsed {
 const damaged = 'The file is damaged. Save the image again, and then upload it.'
 
 /**
- * Reads a PNG, JPEG or WebP image and returns it without metadata, comments and anything after its end. The type is the one of its content,
- * not of its name. Throws `invalid_request` with a sentence for its owner.
+ * Reads a PNG, JPEG or WebP image and returns it without metadata, comments, and anything after its end. The type is that of the content,
+ * no matter what the file's name says. Throws `invalid_request` with a sentence for the uploader.
  */
 export function readLogo(file: Uint8Array): LogoImage {
   if (file.length > maxLogoBytes) throw refusal(`The image can have ${maxLogoBytes / 1024} KiB at most.`)
@@ -61,7 +61,7 @@ function joined(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** Reads big-endian or little-endian integers of a file. Throws if the file is too short. */
+/** Reads big-endian or little-endian integers from a file. Throws if the file is too short. */
 function numbersOf(file: Uint8Array) {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength)
   const read = (at: number, bytes: number, isLittle = false): number => {
@@ -92,7 +92,7 @@ function readPng(file: Uint8Array): Parsed {
 }
 
 const isJpegData = (next: number) => next === 0 || (next >= 0xd0 && next <= 0xd7)
-/** JFIF and Adobe say how to read the colors. All other application segments and comments are metadata. */
+/** JFIF and Adobe segments say how to read the colors. All other application segments and comments are metadata. */
 const isJpegMetadata = (marker: number) => (marker >= 0xe1 && marker <= 0xef && marker !== 0xee) || marker === 0xfe
 /** The start of a frame, without the tables and extensions in the same range. */
 const isJpegFrame = (marker: number) => marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)
@@ -138,7 +138,7 @@ function readWebp(file: Uint8Array): Parsed {
     if (name === 'VP8X') {
       ;[width, height] = [read(at + 12, 3, true) + 1, read(at + 15, 3, true) + 1]
       const header = file.slice(at, next)
-      // Keeps the flag of transparency. The other flags announce metadata.
+      // Keeps the transparency flag. The other flags announce metadata.
       header[8] = (header[8] ?? 0) & 0x10
       parts.push(header)
     }

@@ -7,7 +7,7 @@ import { endPartnerInvitations } from './partner-invitations.ts'
 
 export type Member = Awaited<ReturnType<typeof listMembers>>['members'][number]
 
-/** Lists current and former members (`removed_at` is null for current ones), current ones first, and the open invitations. */
+/** Lists current members, then former ones (with `removed_at`), and the open invitations. */
 export async function listMembers(db: Database, workspaceId: string) {
   const [members, invitations] = await db.batch([
     kysely
@@ -32,8 +32,9 @@ export async function listMembers(db: Database, workspaceId: string) {
 
 /**
  * Changes the role of an active member, or removes them if `role` is null. Only an owner (`byOwner`) may change owners, and the last owner
- * stays. An invitation ends if its sender may no longer invite. Locks the workspace's row first, so that two owners cannot remove each
- * other. API keys stay, because the programs' servers use them. Returns the number of active API keys that the member created.
+ * can't be removed. An invitation ends if its sender may no longer invite. Locks the workspace's row first, so that two owners cannot
+ * remove each other. The member's API keys stay valid, because the programs' servers use them. Returns the number of active API keys that
+ * the member created.
  */
 export async function changeMember(
   db: Database,

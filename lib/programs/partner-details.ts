@@ -15,7 +15,7 @@ import { groupNamesStatement } from './groups.ts'
 import { linkFiguresOf } from './links.ts'
 import { partnersStatement } from './partners.ts'
 
-/** The length of each list. */
+/** The maximum length of each list. */
 export const newest = 10
 
 /** The period for which named campaigns are counted. */

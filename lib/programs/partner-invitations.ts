@@ -64,8 +64,8 @@ export function openInvitationOf(programId: Expression<number>, partnerId: Expre
 }
 
 /**
- * Creates the token of a link with which a person takes over a partner, and replaces the partner's open invitation. Returns undefined if
- * the partner has no address, or already has an account and has not ended the partnership.
+ * Creates the token for a link with which a person takes over a partner, and replaces the partner's open invitation. Returns undefined
+ * if the partner has no address, or if they already have an account and the partnership hasn't ended.
  */
 export async function invitePartner(
   db: Database,
@@ -121,7 +121,7 @@ export async function invitePartner(
   return invited && { token, ...invited }
 }
 
-/** Returns the program and the address of an invitation's link. Undefined if the link no longer works. */
+/** Returns the program and the address of the invitation for a link, or undefined if the link no longer works. */
 export async function findPartnerInvitation(db: Database, token: string) {
   const [found] = await db.query(
     kysely
@@ -156,10 +156,10 @@ export async function listPartnerInvitations(db: Database, email: string, part: 
 type NamedInvitation = { token: string } | { programId: number; id: number }
 
 /**
- * Ties a program's partner to the person with the invited address: through the link, which proves the address, or through the list, which
- * needs a verified address. From then on, the program gets their own name and payout address. An ended partnership continues. Returns the
- * messages to send. Throws `forbidden` if the invitation has expired or belongs to somebody else, and `conflict` if the person is already a
- * partner of the program.
+ * Connects a program's partner to the person with the invited address: through the link, which proves the address, or through the list,
+ * which requires a verified address. From then on, the program sees the person's own name and payout address. An ended partnership
+ * continues. Returns the messages to send. Throws `forbidden` if the invitation has expired or belongs to somebody else, and `conflict` if
+ * the person is already a partner of the program.
  */
 export async function acceptPartnerInvitation(
   db: Database,
@@ -225,7 +225,7 @@ export async function acceptPartnerInvitation(
   return messagesAbout({ ...joined, ...written })
 }
 
-/** Declines an invitation from the list for the person's verified address. Does nothing if the invitation is no longer open. */
+/** Declines an invitation in the list for the person's verified address. Does nothing if the invitation is no longer open. */
 export async function declinePartnerInvitation(
   db: Database,
   { programId, id }: { programId: number; id: number },

@@ -13,11 +13,11 @@ import { type CommissionRule } from './commission-terms.ts'
 import { openInvitationOf } from './partner-invitations.ts'
 import { queuedInvitationOf } from './queued-invitations.ts'
 
-/** The program's data about a partner, except for the name. */
+/** The program's data about a partner, without the name. */
 interface Details {
   email?: string | null | undefined
   external_id?: string | null | undefined
-  /** Null if there is none. */
+  /** Null if the partner has no address. */
   group_id?: number | null | undefined
 }
 
@@ -54,9 +54,9 @@ export async function addPartner(
 
 interface PartnerChanges extends Details {
   name?: string | undefined
-  /** This also enables or disables all their links. Clicks on disabled links are refused. */
+  /** Also enables or disables all their links. Clicks on disabled links are refused. */
   is_active?: boolean | undefined
-  /** Their payout address. If null, it is their e-mail address. */
+  /** Their payout address. If null, payouts go to their e-mail address. */
   payout_email?: string | null | undefined
   /** The program's private note about them, up to 2,000 characters, or null. */
   note?: string | null | undefined
@@ -67,8 +67,8 @@ interface PartnerChanges extends Details {
 
 /**
  * Changes the given fields of a partner and returns them. An ended partner without an account can be activated again. An ended partner with
- * an account needs a new invitation. A person with an account changes their name and addresses themselves. Changing the address ends an
- * open invitation to the previous one. Throws `conflict`, and `not_found` for an unknown partner.
+ * an account needs a new invitation. People with an account change their name and addresses themselves. If the address changes, an open
+ * invitation to the previous address ends. Throws `conflict`, and `not_found` for an unknown partner.
  */
 export async function updatePartner(
   db: Database,
@@ -120,13 +120,16 @@ export async function updatePartner(
   throw new ApiError('conflict', 'This partner has an account. Only they can change their name and addresses.')
 }
 
-/** Deactivates the given partners who are active, with their links, and returns their number. */
+/** Deactivates the active partners among the given ones, with their links, and returns their number. */
 export async function deactivatePartners(db: Database, programId: number, partnerIds: number[]): Promise<number> {
   const [row] = await db.query(call('deactivate_partners', { of_program_id: programId, partner_ids: partnerIds }))
   return row?.deactivate_partners ?? 0
 }
 
-/** Sets the commission rate of partners from now on, in basis points. Their other terms stay. Returns the number of changed partners. */
+/**
+ * Sets the commission rate of partners from now on, in basis points. Doesn't change their other terms. Returns the number of changed
+ * partners.
+ */
 export async function ratePartners(db: Database, programId: number, partnerIds: number[], rate_bp: number) {
   const [row] = await db
     .query(call('rate_partners', { of_program_id: programId, partner_ids: partnerIds, to_bp: rate_bp }))
@@ -177,8 +180,8 @@ interface PartnerList extends Part {
 }
 
 /**
- * Lists partners of a program with their figures. `has_account` is true once a person signs in as the partner. `invited` is true while an
- * invitation is open. `sales` counts all paid sales in any currency.
+ * Lists partners of a program with their figures. `has_account` is true once a person has signed in as the partner. `invited` is true
+ * while an invitation is open. `sales` counts all paid sales in any currency.
  */
 export async function listPartners(db: Database, programId: number, list: PartnerList): Promise<PartnerOfProgram[]> {
   return await db.query(partnersStatement(programId, list))
@@ -381,7 +384,7 @@ const ofTotals = sql`grouped_totals t where t.program_id = p.program_id and t.gr
 
 /**
  * Columns: the revenue and the commission of the partner `p` in the program's currency, and the revenue of each of the
- * last 30 days, oldest first. They are up to a minute old.
+ * last 30 days, oldest first. These totals are up to a minute old.
  */
 const earningsOf = [
   ...(['revenue_cents', 'commission_cents'] as const).map((metric) =>

@@ -10,14 +10,13 @@ import { codesOf } from './codes.ts'
 import { linkFiguresOf, linksFollow } from './links.ts'
 
 /**
- * The programs that a person accepted. Each program has its own partner for them. The account that accepted the invitations shows them in one
- * place.
+ * The programs that a person joined. Each program has its own partner for the person. Their account shows all of them in one place.
  */
 export type ProgramOfPartner = Awaited<ReturnType<typeof listProgramsOfPartner>>[number]
 
 /**
- * Lists the current and former programs of a partner with their links and money there, last joined first. Pages by partner id. `programId` selects
- * one program.
+ * Lists the current and former programs of a partner, with the links and the money in each, last joined first. Pages by partner id.
+ * `programId` selects one program.
  */
 export async function listProgramsOfPartner(
   db: Database,
@@ -60,9 +59,9 @@ export async function listProgramNames(db: Database, userId: string) {
 }
 
 /**
- * Ends a partnership, by the program or by the person. Disables the links, and revokes the codes (in Stripe through `disableRevoked`) and
- * the open invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this changes
- * nothing.
+ * Ends a partnership for the program or for the person. Disables the links, and revokes the codes (in Stripe through `disableRevoked`)
+ * and the open invitation. Earlier earnings stay payable. A new invitation continues the partnership without codes. Repeating this
+ * changes nothing.
  */
 export async function endPartnership(
   db: Database,
@@ -98,7 +97,7 @@ export async function endPartnership(
   ])
 }
 
-/** Sets a person's name in every program that they accepted and that has not ended. Programs that they join later also get it. */
+/** Sets a person's name in every program that they joined and haven't left. Programs that they join later also get the name. */
 export async function setPartnerName(db: Database, userId: string, name: string): Promise<void> {
   await db.batch([
     profileWith(userId, { name }),
@@ -107,8 +106,8 @@ export async function setPartnerName(db: Database, userId: string, name: string)
 }
 
 /**
- * Sets a person's payout address in every program that they accepted. `before` lists the replaced addresses. After an earlier payout or request the
- * new address waits 24 hours, until `waitsUntil` (migrations/functions/2_ledger/payout-runs.sql).
+ * Sets a person's payout address in every program that they joined. `before` lists the replaced addresses. After an earlier payout or
+ * request, the new address isn't used for 24 hours, until `waitsUntil` (migrations/functions/2_ledger/payout-runs.sql).
  */
 export async function setPayoutAddress(
   db: Database,

@@ -9,7 +9,7 @@ import { createTexts } from '../texts/texts.ts'
 
 const { perAccount, perChange, perRecipient } = mailBounds.payoutAddress
 
-/** Counts a change of a person's payout address. Returns false if the person has used up today's changes. */
+/** Counts a change to a person's payout address. Returns false if the person has used up today's changes. */
 export async function mayChangePayoutAddress(db: Database, userId: string): Promise<boolean> {
   return await mayMailToday(db, [`payout address of ${userId}`], perAccount)
 }

@@ -21,7 +21,7 @@ function days(minimum: number, maximum: number) {
   return z.int(message).check(z.gte(minimum, message), z.lte(maximum, message))
 }
 
-/** The settings of a program. The table `programs` has the same bounds. */
+/** The settings of a program. The table `programs` has the same limits. */
 export const programSettings = z.object({
   name: nameField('Give the program a name.'),
   /** The site's host, such as `example.com`. Extracts the host from a pasted address, and converts `münchen.de` to `xn--mnchen-3ya.de`. */
@@ -38,7 +38,7 @@ export const programSettings = z.object({
       }),
       z.string().check(
         z.regex(hostname, noDomain),
-        // `99999999999` matches the pattern, but no address can have it as a host.
+        // `99999999999` matches the pattern, but it can't be the host of an address.
         z.refine((host) => URL.canParse(`https://${host}`), noDomain),
       ),
     ),
@@ -48,7 +48,7 @@ export const programSettings = z.object({
   lead_commission_cents: typedTerms.amount(),
   cookie_window_days: days(1, 730),
   hold_days: days(0, 365),
-  /** If it is null, sales earn forever. */
+  /** Null if sales earn commission without a time limit. */
   commission_duration_months: z.nullable(typedTerms.months()),
   lead_auth_policy: z.enum(['server_verified', 'browser_allowed']),
   attribution_model: z.enum(['last_click', 'first_click']),
@@ -58,7 +58,7 @@ export const programSettings = z.object({
   commission_base: z.optional(z.enum(['net', 'net_of_fees'])),
   /** If true, a payment without metadata belongs to the partner of the customer's earlier payments. */
   attribute_known_customers: z.boolean(),
-  /** The language of partners who chose none. If it is null, they get their browser's language. */
+  /** The language for partners who haven't chosen one. If null, partners get their browser's language. */
   language: z.optional(z.nullable(z.enum(languageCodes))),
   /** The reasons to hold commissions. `paid_ads` means that the program forbids paid ads. */
   review_rules: z.optional(z.array(z.enum(reviewRules))),
@@ -82,7 +82,7 @@ export const programDefaults: Omit<ProgramSettings, 'name' | 'domain'> = {
   review_rules: reviewRules.filter((rule) => rule !== 'paid_ads'),
 }
 
-/** Creates a program in a workspace and returns its id. In shadow mode, it credits nothing. */
+/** Creates a program in a workspace and returns its id. In shadow mode, the program credits nothing. */
 export async function createProgram(
   db: Database,
   workspaceId: string,
@@ -101,7 +101,10 @@ export async function createProgram(
 
 const mostNewPerDay = 20
 
-/** Counts a program that a person creates. Many limits are per program or workspace. Throws `rate_limited` after 20 programs in a day. */
+/**
+ * Counts the programs that a person creates, because many limits are per program or workspace. Throws `rate_limited` after 20 programs in a
+ * day.
+ */
 export async function countNewProgram(db: Database, userId: string): Promise<void> {
   const key = `new programs of ${userId}`
   if (((await countAttempts(db, [key], daySeconds)).get(key) ?? 0) <= mostNewPerDay) return
@@ -132,7 +135,7 @@ export async function readProgramOfKey(db: Database, programId: number) {
   return program
 }
 
-/** Changes the settings that the program API can change. Later payments use the new base. */
+/** Changes the settings that the program API can change. A new commission base applies to later payments. */
 export async function changeProgramOfKey(
   db: Database,
   programId: number,

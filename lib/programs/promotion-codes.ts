@@ -19,10 +19,10 @@ export type Promotion =
       duration_in_months?: number | undefined
     }
 
-/** A requested code. With a promotion, Stripe gets it too. */
+/** A requested code. With a promotion, the code also exists in Stripe. */
 interface AskedCode {
   partner_id: number
-  /** An existing promotion code has Stripe's own text. */
+  /** For an existing promotion code, the text comes from Stripe. */
   code?: string | undefined
   stripe?: Promotion | undefined
 }
@@ -33,9 +33,9 @@ interface Account {
 }
 
 /**
- * Gives a partner a code like `createCode`, optionally with a promotion code of the connected account. Creates it in Stripe first, because
- * a code that the account refuses must not exist here. If it cannot be stored here, disables it in Stripe again. Throws `conflict` if
- * Stripe refuses or the service may only read the account.
+ * Gives a partner a code like `createCode`, optionally with a promotion code of the connected account. Creates the code in Stripe first,
+ * because a code that the account refuses must not exist here. If the code can't be stored here, disables it in Stripe again. Throws
+ * `conflict` if Stripe refuses or the service may only read the account.
  */
 export async function createPartnerCode(
   db: Database,
@@ -63,7 +63,7 @@ export async function createPartnerCode(
 
 /**
  * Revokes a code like `revokeCode` and disables its promotion code in Stripe, even after a failed attempt. Throws Stripe's errors, but
- * revokes the code here anyway. `disableRevoked` repeats calls without a response.
+ * revokes the code here in any case. `disableRevoked` repeats calls that got no response.
  */
 export async function revokePartnerCode(
   db: Database,
@@ -83,8 +83,8 @@ export async function revokePartnerCode(
 
 /**
  * Disables up to `limit` revoked codes in Stripe. Codes are also revoked when a partnership ends, an account is erased or a workspace is
- * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, the next call repeats calls
- * without a response from Stripe, but not calls that Stripe refused. Returns the number of settled codes.
+ * deleted. Without `accountIds`, covers the accounts of connected and deleted programs. For thirty days, calls to Stripe that got no
+ * response are repeated, but not calls that Stripe refused. Returns the number of settled codes.
  */
 export async function disableRevoked(
   db: Database,
@@ -116,7 +116,7 @@ export async function disableRevoked(
       await tried(() => switchTo(stripe, accountId, promotionCodeId, false))
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      // Continue with the other accounts.
+      // The other accounts continue.
       if (error.code === 'unavailable') continue
       console.error(
         JSON.stringify({ error: 'promotion_code_left_active', program_id: code.program_id, code_id: code.id }),
@@ -124,7 +124,7 @@ export async function disableRevoked(
     }
     const [kept] = await db.query(disabledCode({ ...code, promotion_code_id: promotionCodeId }))
     if (kept) settled += 1
-    // The code was given to its partner again in the meantime.
+    // The code has been given to its partner again in the meantime.
     else await tried(() => switchTo(stripe, accountId, promotionCodeId, true))
   }
   return settled
@@ -206,7 +206,7 @@ async function switchTo(stripe: Stripe, accountId: string, promotionCodeId: stri
   await stripe.promotionCodes.update(promotionCodeId, { active }, onAccount(accountId))
 }
 
-/** Turns a refusal by Stripe into `conflict` with Stripe's own words, and a missing response into `unavailable`. */
+/** Converts a refusal by Stripe to `conflict` with Stripe's own words, and a missing response to `unavailable`. */
 async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
   try {
     return await call()

@@ -1,8 +1,8 @@
 const consonants = 'bcdfghjklmnpqrstvwxz'
 
 /**
- * Returns the path at which a program's site serves the tracker. It never changes. It has eight letters, so that no block list contains it,
- * and no vowels, so that it contains no word.
+ * Returns the path at which a program's site serves the tracker. It never changes. It has eight letters, so that it isn't on any block
+ * list, and no vowels, so that it doesn't contain a word.
  */
 export async function proxyPath({ id, domain }: { id: number; domain: string }): Promise<string> {
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(`${id} ${domain}`))

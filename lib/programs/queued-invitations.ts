@@ -10,7 +10,7 @@ import { invitePartner } from './partner-invitations.ts'
 
 /** Invitations that wait until their workspace may send mail again. */
 
-/** Column: whether an invitation of a partner waits. */
+/** Column: whether a partner's invitation is queued. */
 export function queuedInvitationOf(programId: Expression<number>, partnerId: Expression<number>) {
   const eb = expressionBuilder<DB>()
   return eb.exists(
@@ -30,8 +30,8 @@ export async function queueInvitations(db: Database, programId: number, partnerI
 const dayMs = 86_400_000
 
 /**
- * Computes how many of `count` new invitations go today (UTC), and the day of the last one. Earlier queued invitations of the workspace or
- * the sender go first, and today's other mails count toward the daily limit.
+ * Computes how many of `count` new invitations can be sent today (UTC), and the day on which the last one is sent. Invitations that the
+ * workspace or the sender queued earlier are sent first, and today's other mails count toward the daily limit.
  */
 export async function planInvitations(db: Database, sender: { workspaceId: string; userId: string }, count: number) {
   const { workspaceId, userId } = sender
@@ -57,12 +57,13 @@ export async function planInvitations(db: Database, sender: { workspaceId: strin
   }
 }
 
-/** Invitations per claim. Each takes three requests to the database and one mail. */
+/** The number of invitations per claim. Each one takes three database requests and one mail. */
 const claimed = 20
 
 /**
- * Sends queued invitations until none may go today or `deadline` (ms since 1970) has passed. Returns the number of sent mails. Drops
- * invitations whose sender may no longer invite and partners who joined. A failed mail is sent again after ten minutes.
+ * Sends queued invitations until no more may be sent today, or until `deadline` (ms since 1970) has passed. Returns the number of
+ * sent mails. Drops an invitation if its sender may no longer invite people, or if the partner has joined. A failed mail is sent
+ * again after ten minutes.
  */
 export async function sendQueuedInvitations(
   db: Database,
@@ -82,7 +83,7 @@ export async function sendQueuedInvitations(
   return sent
 }
 
-/** Sends an invitation and removes it from the queue. Returns false if it stays there or was dropped. */
+/** Sends an invitation and removes it from the queue. Returns false if it stays in the queue or was dropped. */
 async function sendOne(
   db: Database,
   env: MailEnv & { BASE_URL: string },

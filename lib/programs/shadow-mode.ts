@@ -6,14 +6,14 @@ import { kysely } from '../kysely.ts'
 
 export type ShadowMode = InferResult<ReturnType<typeof shadowModeStatement>>[number]
 
-/** Reads whether a program is in shadow mode, and what leaving it means for its commissions. */
+/** Reads whether a program is in shadow mode, and how leaving it affects its commissions. */
 export async function readShadowMode(db: Database, programId: number): Promise<ShadowMode> {
   return found(await db.query(shadowModeStatement(programId)))
 }
 
 /**
- * Enters shadow mode: the program computes everything but credits and pays nothing. Partners neither see it nor get notifications.
- * Repeating this changes nothing. Throws `conflict` once the program has a payout.
+ * Enters shadow mode: the program computes everything but credits and pays nothing. Partners don't see these commissions and don't
+ * get notifications. Repeating this changes nothing. Throws `conflict` once the program has a payout.
  */
 export async function enterShadowMode(db: Database, programId: number): Promise<ShadowMode> {
   const [[entered], rows] = await retryOnce(() =>

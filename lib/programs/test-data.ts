@@ -5,10 +5,10 @@ import { kysely } from '../kysely.ts'
 export type TestFigures = Awaited<ReturnType<typeof readTestFigures>>
 
 /**
- * Sums a program's test data since it was last cleared: test clicks, leads and sales, the latest test event from the processor, and money
- * per currency in its smallest unit. `commission_cents` assumes that a partner referred each buyer. It uses the terms of an attributed
- * sale, or else the program's current terms, and deducts refunds. `lead_commission_cents` counts each customer key once, in the program's
- * currency. None of it is ever paid.
+ * Sums a program's test data since the data was last cleared: test clicks, leads and sales, the latest test event from the processor, and
+ * money per currency in its smallest unit. `commission_cents` assumes that a partner referred each buyer. It uses the terms of an
+ * attributed sale, or else the program's current terms, and deducts refunds. `lead_commission_cents` counts each customer key once, in
+ * the program's currency. Test data is never paid.
  */
 export async function readTestFigures(db: Database, programId: number) {
   const [[counts], money] = await db.batch([countsStatement(programId), moneyStatement(programId)])
@@ -95,12 +95,12 @@ function paidSum(expression: string) {
 export type TestMoney = InferResult<ReturnType<typeof moneyStatement>>[number]
 
 const batchRows = 500
-/** Bounds the time of one request. */
+/** Limits the duration of one request. */
 const maxBatches = 20
 
 /**
- * Deletes a program's test data and no live data. The ids of its test sales become free. Works in batches, up to ten thousand rows of each kind.
- * Returns the number of deleted rows and whether more are left.
+ * Deletes a program's test data, but no live data. The ids of its test sales can be used again. Works in batches, up to ten thousand rows
+ * of each kind. Returns the number of deleted rows and whether more are left.
  */
 export async function clearTestData(db: Database, programId: number): Promise<{ deleted: number; more: boolean }> {
   let deleted = 0

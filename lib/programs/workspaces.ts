@@ -9,8 +9,8 @@ import { disableRevoked } from './promotion-codes.ts'
 const mostDisabled = 100
 
 /**
- * Requires two-factor codes from all members of a workspace, or stops requiring them. Throws `conflict` if the person has no codes and would lock
- * themselves out.
+ * Requires two-factor codes from all members of a workspace, or stops requiring them. Throws `conflict` if the person has no codes, because
+ * they would lock themselves out.
  */
 export async function demandTwoFactor(
   db: Database,
@@ -45,8 +45,8 @@ export async function createWorkspace(db: Database, workspace: { name: string; o
 }
 
 /**
- * Deletes a workspace. Removes its members, revokes its keys and invitations, ends its partnerships, deletes its programs, and gives up its
- * access to Stripe. Paid amounts stay in the books. Throws `conflict` with the names of unsettled partners.
+ * Deletes a workspace. Removes its members, revokes its keys, its invitations and its access to Stripe, ends its partnerships, and deletes
+ * its programs. Paid amounts stay in the books. Throws `conflict` with the names of unsettled partners.
  */
 export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId: string): Promise<void> {
   const [done] = await db.query(call('close_workspace', { of_workspace_id: workspaceId }))
@@ -56,7 +56,7 @@ export async function deleteWorkspace(db: Database, env: ConnectEnv, workspaceId
     throw new ApiError('conflict', `Settle these first: ${nameSome(names)}. Pay or refuse open payouts.`)
   }
   const accountIds = done?.account_ids ?? []
-  // Do this while the service still has access to Stripe. A scheduled function retries failed calls.
+  // This comes first, while the service still has access to Stripe. A scheduled function retries failed calls.
   if (accountIds.length > 0) await disableRevoked(db, env, { limit: mostDisabled, accountIds })
   for (const accountId of accountIds) await giveAccountBack(env, accountId)
 }

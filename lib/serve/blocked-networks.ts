@@ -10,7 +10,10 @@ export interface BlockedNetworks {
   stop(): void
 }
 
-/** Keeps the networks that the operator blocks (`npm run block`). Reads them every five seconds; if this fails, the last ones remain. */
+/**
+ * Keeps a list of the networks that the operator blocks (`npm run block`). Reads the list every five seconds. If this fails, the last list
+ * is used.
+ */
 export function watchBlockedNetworks(db: Database): BlockedNetworks {
   let blocked = new BlockList()
   const read = async () => {

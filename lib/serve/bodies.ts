@@ -4,7 +4,7 @@ const limits = {
   /** The memory limit for all bodies that are being read. */
   bytes: 64 * 1024 * 1024,
   bodies: 1000,
-  /** A client that sends nothing for this long has disappeared or intentionally blocks the connection. */
+  /** A client that sends nothing for this long has disappeared, or is blocking the connection on purpose. */
   idleMilliseconds: 10_000,
 }
 
@@ -37,7 +37,7 @@ export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilli
 
   return async (incoming, most) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // Grows one buffer by doubling it, because a chunk can be a single byte.
+    // One buffer grows by doubling, because a chunk can be a single byte.
     let body = Buffer.alloc(0)
     let length = 0
     count(incoming, 0)
@@ -57,7 +57,7 @@ export function openBodyReader({ bytes: mostBytes, bodies: mostBodies, idleMilli
     })
     incoming.on('end', resolve)
     incoming.on('error', reject)
-    // A destroyed body may have no error.
+    // A destroyed body doesn't always have an error.
     incoming.on('close', () => reject(new Error('The body ended early.')))
     try {
       await promise

@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('../../', import.meta.url))
 const packages = path.join(root, 'node_modules')
-/** Has the same depth as this file, so that `../../` is the root for built files too. */
+/** The folder is as deep as this file's, so that `../../` is the root for built files too. */
 const folder = path.join(packages, '.svc')
 /** The inputs of a build. The last one is npm's list of installed packages. */
 const sources = ['functions', 'lib', 'tracker/src', 'tracker/dist', 'wrangler.toml', 'node_modules/.package-lock.json']
@@ -28,14 +28,14 @@ interface Built {
 }
 
 /**
- * Returns the file that `build` creates from the sources. Builds it and the files next to it once for each state of the sources. Returns
- * undefined if the file cannot be stored, for example in another user's folder or on a full disk.
+ * Returns the file that `build` creates from the sources. This file and the files next to it are built once for each state of the
+ * sources. Returns undefined if the file cannot be stored, for example in another user's folder or on a full disk.
  */
 export async function buildOnce(name: string, build: (file: string) => Promise<Built[]>): Promise<string | undefined> {
   try {
     const before = hashOfSources()
     const file = path.join(folder, `${before}-${name}`)
-    // If node_modules links to another place, `../../` is another checkout.
+    // If node_modules is a link to another place, `../../` is another checkout.
     if (realpathSync(packages) !== packages) return undefined
     if (existsSync(file)) return file
     // A source may change while the build reads it.
@@ -82,7 +82,7 @@ async function write(
   return true
 }
 
-/** Removes files of older sources. Newer ones stay, because another process may be about to read them. */
+/** Removes files of older sources. Newer files stay, because another process may be about to read them. */
 function removeOld(): void {
   for (const name of readdirSync(folder)) {
     const file = path.join(folder, name)

@@ -3,13 +3,13 @@ import type { Channels } from '../notifications/channels.ts'
 import type { OutboxMessage, WebhookWake } from '../notifications/outbox.ts'
 import type { Wakes } from '../notifications/webhook-wake-ups.ts'
 
-/** The consumer of notifications, with a queue's interface. It returns the failed messages. */
+/** The consumer of notifications, with a queue's interface. Returns the messages that failed. */
 type Consumer = (event: {
   Records: { messageId: string; body: string }[]
 }) => Promise<{ batchItemFailures: { itemIdentifier: string }[] }>
 
 export interface OwnChannels extends Channels {
-  /** The number of programs that wait for a webhook delivery, now or later. */
+  /** The number of programs with a webhook delivery that is due now or later. */
   waiting(): number
   /** Resolves when a delivery is due. */
   due(): Promise<void>
@@ -18,8 +18,8 @@ export interface OwnChannels extends Channels {
 }
 
 /**
- * Replaces the queues in a process that runs the consumers itself. The database holds all of its content, so the next run of
- * `relay-outbox` finds the messages of a lost process.
+ * Replaces the queues in a process that runs the consumers itself. Everything in it is also in the database, so the next run
+ * of `relay-outbox` finds the messages of a lost process.
  */
 export function openChannels(consume: Consumer): OwnChannels {
   const send = gathering(consume)

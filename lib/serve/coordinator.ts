@@ -15,7 +15,7 @@ export interface Coordinator {
 
 /**
  * Opens a connection that coordinates the processes on one database. One of them holds the leader's lock, which Postgres releases
- * when its connection ends. The processes also exchange messages. It replaces a broken connection.
+ * when the leader's connection ends. The processes also exchange messages. A broken connection is replaced.
  */
 export function coordinate(options: {
   connectionString: string
@@ -44,7 +44,7 @@ export function coordinate(options: {
       ])
       lead(rows[0]?.locked ?? false)
     }
-    // An empty message only shows that the connection still works.
+    // An empty message only tests whether the connection still works.
     const messages = options.takeMessages()
     for (const message of messages) await client.query('select pg_notify($1, $2)', [channel, message])
     if (isLeader && messages.length === 0) await client.query('select 1')

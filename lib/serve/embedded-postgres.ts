@@ -16,7 +16,7 @@ export interface Postgres {
   pid: number
   /** Returns a connection string of the superuser for one of the server's databases. */
   urlOf(database: string): string
-  /** Stops fast: rolls back running transactions and keeps the data. */
+  /** Stops quickly: rolls back running transactions and keeps the data. */
   stop(): Promise<void>
 }
 
@@ -26,11 +26,11 @@ export interface PostgresOptions {
   /** More settings, as `name=value`. */
   settings?: string[]
   /**
-   * Receives a message if the server stopped on its own and does not restart. Without this callback, the server only restarts after
-   * a full disk.
+   * Called with a message if the server stopped on its own and can't be restarted. Without this callback, the server only restarts
+   * after a full disk.
    */
   onExit?: (message: string) => void
-  /** Receives a sentence for the operator, for example about a full disk. Default: the console. */
+  /** Called with a sentence for the operator, for example about a full disk. Default: the console. */
   onProblem?: (sentence: string) => void
   /** Uses the PostgreSQL of the operating system if there is one, and otherwise prints a warning. */
   prefersSystem?: boolean
@@ -50,7 +50,7 @@ const oldLibraries =
 
 /**
  * Starts a PostgreSQL server on a free port of the loopback interface, and creates the data folder on first use. Its programs come from npm
- * or, with `prefersSystem`, from the operating system. Postgres refuses to run as root, so as root this uses the user `postgres` or
+ * or, with `prefersSystem`, from the operating system. Postgres refuses to run as root, so root starts it as the user `postgres` or
  * `nobody`. The server shuts down if this process dies, even by SIGKILL.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
@@ -88,14 +88,14 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
         String(port),
         ...settings.flatMap((setting) => ['-c', setting]),
       ],
-      // Its own process group, so that Ctrl-C in a terminal reaches only the stack, which stops everything in
-      // order.
+      // The server has its own process group, so that Ctrl-C in a terminal reaches only the stack, which
+      // stops everything in order.
       { ...identity, cwd: dataFolder, detached: true, stdio: ['ignore', 'ignore', 'pipe'], env: serverEnvironment },
     )
     server = launched
     const log = openLog(logFile, onProblem)
     let lastLines = ''
-    // Read the pipe even if the log can't be written, because a full pipe blocks the server.
+    // The pipe is read even if the log can't be written, because a full pipe blocks the server.
     launched.stderr.on('data', (chunk: Buffer) => {
       log.write(chunk.toString())
       lastLines = (lastLines + chunk.toString()).slice(-4000)
@@ -113,7 +113,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   }
   const meanwhile = 'Calls answer 503, and no acknowledged data is lost.'
   const fullDisk = `The disk of ${dataFolder} is full, so Postgres stopped. ${meanwhile} Free some space there, and Postgres restarts automatically.`
-  /** When it starts, Postgres recovers all committed data after a kill or a full disk. */
+  /** After a kill or a full disk, Postgres recovers all committed data when it starts. */
   async function relaunch(problem: string, attempts: number): Promise<void> {
     onProblem(problem)
     for (let attempt = 1; ; attempt++) {
@@ -157,8 +157,8 @@ const serverEnvironment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'U
 const isInitialised = (dataFolder: string) => fs.existsSync(path.join(dataFolder, 'PG_VERSION'))
 
 /**
- * Creates the data folder next to its final place and then moves it there. So a killed process doesn't leave a partial folder, and only one
- * of two processes creates it.
+ * Creates the data folder next to its final place, and then moves it. So a killed process doesn't leave a partial folder, and only one of
+ * two processes creates it.
  */
 async function initialise(
   binaries: string,
@@ -214,7 +214,7 @@ function removeLeftovers(dataFolder: string): void {
       fs.rmSync(path.join(parent, name), { recursive: true, force: true })
 }
 
-/** Postgres and initdb refuse root and need a user from /etc/passwd. */
+/** Postgres and initdb refuse to run as root, and need a user from /etc/passwd. */
 function serverIdentity(): Identity {
   if (process.getuid?.() !== 0) return {}
   const users = fs.readFileSync('/etc/passwd', 'utf8').split('\n')
@@ -279,8 +279,8 @@ function chownTo(target: string, { uid, gid }: Identity): void {
 }
 
 /**
- * Waits for a server that is still shutting down after its stack was killed. Refuses if one keeps running. Removes the pid file if another
- * program has its process id. Otherwise Postgres would never start again.
+ * Waits for a server that is still shutting down after its stack was killed. Throws if it keeps running. Removes the pid file if another
+ * program has that process id now, because otherwise Postgres would never start again.
  */
 async function waitUntilUnused(dataFolder: string): Promise<void> {
   const pidFile = path.join(dataFolder, 'postmaster.pid')

@@ -17,7 +17,7 @@ export interface Context {
 
 type Fetch = (request: Request, env: object, context: Context) => Response | Promise<Response>
 
-/** The used exports of a function's file. */
+/** The exports of a function's file that are used. */
 export interface FunctionModule {
   default: { fetch?: Fetch; scheduled?: (event: { cron?: string }, env: object, context: object) => Promise<void> }
   soon?: { fetch?: Fetch }
@@ -80,7 +80,7 @@ export async function loadFunctions(options: {
     return await module.handler(event, undefined, env)
   })
 
-  /** Returns an export of a function in the form of a binding or of `context.exports`. */
+  /** Returns a function's export as a binding, or as in `context.exports`. */
   const entrypointOf = (name: string, exported = 'default') => ({
     fetch: async (input: string | Request, init?: { method?: string; body?: string }) => {
       const { module, env } = find(name)
@@ -96,7 +96,7 @@ export async function loadFunctions(options: {
   })
 
   for (const entry of functions) {
-    // The leader counts continuously, so no call needs to request a count.
+    // The leader counts continuously, so calls don't need to request a count.
     const { COUNT: _, ...services } = entry.services
     const env = {
       ...valuesFor(entry, environment),
@@ -122,7 +122,7 @@ export async function loadFunctions(options: {
 
   const ownOrigin = environment['BASE_URL'] && new URL(environment['BASE_URL']).origin
 
-  /** A program's own host only serves pages. The `dashboard` function decides which ones. */
+  /** A program's own host serves only pages. The `dashboard` function decides which pages. */
   function routeOf(url: string) {
     if (ownOrigin && new URL(url).origin !== ownOrigin) return routes.find(({ path }) => path === '/*')
     const address = url.slice(url.indexOf('/', 'https://'.length))
@@ -166,7 +166,7 @@ export async function loadFunctions(options: {
   }
 }
 
-/** The variables and secrets of the function's entry. Missing ones are empty, such as the queues. */
+/** The variables and secrets of the function's entry. Missing ones, such as the queues, are empty. */
 function valuesFor(entry: FunctionEntry, environment: Record<string, string>): Record<string, string> {
   const names = new Set([
     ...Object.keys(entry.vars),

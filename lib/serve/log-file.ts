@@ -10,7 +10,7 @@ export interface LogFile {
 
 /**
  * Appends to a log file and never throws. On a full disk it drops lines, and calls `onProblem` once until writing works again. At
- * 20 MB the file becomes `<file>.1` and replaces the older one.
+ * 20 MB, the file is renamed to `<file>.1`, which replaces the older one.
  */
 export function openLog(file: string, onProblem: (sentence: string) => void, mostBytes = maxBytes): LogFile {
   let descriptor: number | undefined

@@ -22,12 +22,12 @@ export interface ProcessMetrics {
 const certificateEveryMilliseconds = 3_600_000
 
 /**
- * Measures this process: requests, schedules, mails, database connections, memory, CPU time and event loop. Also the certificate of an
- * `https:` address, the disk of `dataFolder` and the newest file in `backupFolder`, if they are given.
+ * Measures this process: requests, schedules, mails, database connections, memory, CPU time and event loop. Also measures the
+ * certificate of an `https:` address, the disk of `dataFolder` and the newest file in `backupFolder`, if they are given.
  */
 export function openMetrics(options: {
   readConnections: PostgresPool['readConnections']
-  /** `readLags` from lib/serve/schedules.ts. */
+  /** Pass `readLags` from lib/serve/schedules.ts. */
   readLags: () => Record<string, number>
   baseUrl: string
   dataFolder?: string | undefined
@@ -74,7 +74,7 @@ export function openMetrics(options: {
     labelNames: ['result'],
     registers,
   })
-  // Prometheus doesn't see an increase if a counter starts with 1.
+  // Prometheus doesn't see an increase if a counter starts at 1.
   for (const result of ['ok', 'failed']) mails.inc({ result }, 0)
   const certificateEnds = new Gauge({
     name: 'svc_certificate_end_timestamp_seconds',
@@ -97,7 +97,8 @@ export function openMetrics(options: {
   let certificateReadAt = -Infinity
 
   /**
-   * Reads the certificate in the background, so that the next request for the metrics returns it. An unreadable one keeps its last value.
+   * Reads the certificate in the background, so that the next request for the metrics returns it. If the certificate can't be read, the
+   * last value is kept.
    */
   function measureCertificate(): void {
     const now = performance.now()

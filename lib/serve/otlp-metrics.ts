@@ -43,7 +43,7 @@ const hrTime = (milliseconds: number): HrTime => [
   Math.trunc((milliseconds % 1000) * 1_000_000),
 ]
 
-/** Groups the values of a histogram by their labels. Prometheus counts cumulatively, and its last bucket has no bound. */
+/** Groups the values of a histogram by their labels. Prometheus counts cumulatively, and its last bucket has no upper limit. */
 function histograms(values: Value[]): { attributes: Value['labels']; value: Histogram }[] {
   const found = new Map<string, { attributes: Value['labels']; value: Histogram }>()
   for (const { metricName = '', labels, value } of values) {

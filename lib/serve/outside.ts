@@ -6,7 +6,7 @@ import type { LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
 import { isPublicAddress, type OutsideRequest } from '../notifications/public-address.ts'
 
-/** Refuses an address of this machine or its network at connection time. */
+/** When connecting, refuses addresses of this machine or its network. */
 const publicLookup: LookupFunction = (host, options, callback) => {
   lookup(host, { ...options, all: true }, (error, addresses) => {
     if (error) return callback(error, [])
@@ -21,12 +21,12 @@ const publicLookup: LookupFunction = (host, options, callback) => {
 }
 
 /**
- * `fetch` for untrusted addresses. It allows only https to the public Internet. Cloudflare's edge already enforces this. On one box, a name
- * could resolve to a private address after an earlier check, so the connection itself checks the address. Plain http is only for trials on
- * this machine (`refusalOfAddress`).
+ * A `fetch` for untrusted addresses that allows only https to the public Internet. Cloudflare's edge already enforces this. On one box, a
+ * name could resolve to a private address after an earlier check, so the address is checked during the connection. Plain http is only for
+ * trials on this machine (`refusalOfAddress`).
  */
 export async function fetchOutside(url: string, outgoing: OutsideRequest): Promise<Response> {
-  // The parser also accepts `HTTPS:` and leading blanks.
+  // Parsing also accepts `HTTPS:` and leading blanks.
   const address = new URL(url)
   if (address.protocol !== 'https:') return await fetch(address, outgoing)
   const { method, headers, body, signal } = outgoing

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto'
 import type { RateLimit } from '../api/rate-limits.ts'
 
-/** Part of the hash of a limiter's key, and the key's counts in a window, by process. */
+/** A part of the hash of a limiter's key, and the key's counts in a window by process. */
 type Shared = [limiter: string, key: string, window: number, times: number]
 
 /** A process sends a key's count to the other processes once it reaches this share of its limit. Lower counts don't matter. */
 const sharedFrom = 0.1
-/** This many counts fit into one Postgres notification of 8,000 bytes. */
+/** The number of counts that fit into one Postgres notification of 8,000 bytes. */
 const mostPerMessage = 100
 const mostKeys = 200_000
 
 /**
  * Counts requests in this process in fixed windows. Once a second it sends counts near a limit to the other processes. A single process
- * sends nothing. Several processes can exceed a limit by up to one second of requests.
+ * sends nothing. Several processes can exceed a limit by up to one second's requests.
  */
 export function openRateLimits(now = Date.now): RateLimits {
   const counters = new Map<string, Counter>()
@@ -60,7 +60,7 @@ interface Counter {
   period_ms: number
   window: number
   own: Map<string, number>
-  /** By the hash of the key: the counts of the other processes, and the part of this process's count that they know. */
+  /** For each hash of a key: the counts of the other processes, and the part of this process's count that they know. */
   others: Map<string, number>
   shared: Map<string, number>
 }

@@ -3,8 +3,8 @@ import type { Service } from './functions.ts'
 import { logFailure } from './server.ts'
 
 /**
- * Schedules that differ from wrangler.toml. Here the database never suspends, so the service finds missed work within a minute. Consumers
- * have no schedule and run when there is work.
+ * Schedules that differ from wrangler.toml. Here, the database is never suspended, so the service finds missed work within a minute.
+ * Consumers have no schedule and run when there is work.
  */
 const schedules: Record<string, string[]> = {
   'relay-outbox': ['* * * * *'],
@@ -18,7 +18,7 @@ export interface Schedules {
   /** Runs every schedule once to catch up, and then at its scheduled times. */
   lead(): void
   follow(): void
-  /** On the leader, the seconds since each schedule should have run successfully; 0 if it is on time. */
+  /** On the leader, the number of seconds since each schedule should have run successfully, or 0 if it is on time. */
   readLags(): Record<string, number>
   /** Stops after the current runs. */
   stop(): Promise<void>
@@ -26,7 +26,7 @@ export interface Schedules {
 
 const stopWithinMilliseconds = 20_000
 
-/** Runs scheduled functions in UTC, one run of each at a time, and delivers due webhooks. */
+/** Runs scheduled functions in UTC, each only once at a time, and delivers due webhooks. */
 export function startSchedules(service: Service): Schedules {
   const { functions, channels } = service
   const running = new Set<Promise<void>>()

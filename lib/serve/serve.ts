@@ -1,13 +1,13 @@
 import { pathToFileURL } from 'node:url'
 import { builtService } from './build.ts'
 
-// Functions see the same time zone as on Cloudflare.
+// Functions have the same time zone as on Cloudflare.
 process.env['TZ'] = 'UTC'
 process.env['NODE_ENV'] ??= 'production'
 
 const built = await builtService()
 if (built) {
-  // Stack traces then refer to the source files.
+  // This makes stack traces refer to the source files.
   process.setSourceMapsEnabled(true)
   await import(pathToFileURL(built).href)
 } else {

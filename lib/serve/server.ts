@@ -24,11 +24,11 @@ const notForFunctions =
 
 export interface RunningServer {
   port: number
-  /** Stops accepting, then waits for open requests and their background work until a deadline. */
+  /** Stops accepting connections, then waits for open requests and their background work until a deadline. */
   stop(): Promise<void>
 }
 
-/** Shorter than the timeouts of systemd and the compose file. */
+/** This is shorter than the timeouts of systemd and the compose file. */
 const stopWithinMilliseconds = 25_000
 const backgroundWithinMilliseconds = 10_000
 
@@ -43,7 +43,7 @@ export async function startServer(options: {
   port: number
   trusted: BlockList
   placeOf: (address: string) => Place
-  /** Whether the operator blocks this address. */
+  /** Returns whether the operator blocks this address. */
   isBlocked: (address: string) => boolean
 }): Promise<RunningServer> {
   const { service, baseUrl, trusted, placeOf, isBlocked } = options
@@ -86,11 +86,11 @@ export async function startServer(options: {
     const listener = getRequestListener(
       async (request) => {
         const response = await answer(request).catch((error: unknown) => {
-          // An interrupted body is the client's fault.
+          // If a body is interrupted, it is the client's fault.
           if (incoming.complete && !outgoing.destroyed) logFailure('request', error)
           return internalError()
         })
-        // A client can't reuse a connection with an unread body, and must not reuse a connection to a stopping process.
+        // A client can't reuse a connection with an unread body, and must not reuse a connection to a process that is stopping.
         if (stopping || !incoming.complete) outgoing.setHeader('connection', 'close')
         if (!incoming.complete) outgoing.on('finish', () => incoming.destroy())
         return response
@@ -100,7 +100,7 @@ export async function startServer(options: {
     void listener(incoming, outgoing).finally(() => open.delete(incoming))
   })
   server.on('connection', () => connections++)
-  // Longer than a proxy's timeout, so that a proxy never sends into a connection that just closed.
+  // This is longer than a proxy's timeout, so that a proxy never sends a request into a connection that has just been closed.
   server.keepAliveTimeout = 75_000
   server.requestTimeout = 60_000
   server.maxConnections = mostConnections
@@ -116,13 +116,13 @@ export async function startServer(options: {
     port,
     async stop() {
       const end = Date.now() + stopWithinMilliseconds
-      // The system resets connections that wait to be accepted, so stop listening at a moment when none are waiting.
+      // The system resets connections that are waiting to be accepted, so the server stops listening when none are waiting.
       await quiet(() => connections, 5, Date.now() + 1000)
       const closed = once(server, 'close')
-      // Only stops listening. `server.close()` also ends idle connections, into which a proxy may be sending a request.
+      // This only stops listening. `server.close()` also closes idle connections, on which a proxy may be sending a request.
       NetServer.prototype.close.call(server)
       stopping = true
-      // Each response now closes its connection. Connections without a request for a second are idle.
+      // From now on, each response closes its connection. Connections without a request for a second are idle.
       await quiet(() => (open.size > 0 ? NaN : requests), 50, end)
       server.closeAllConnections()
       await closed
@@ -147,8 +147,8 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
 }
 
 /**
- * Resolves when a value has not changed for this many rounds of 20 ms, or at a deadline. It counts rounds, because the event loop reads
- * sockets between them. After a stall, the clock would wrongly suggest a quiet time.
+ * Resolves when a value hasn't changed for this many rounds of 20 ms, or at a deadline. It counts rounds instead of time, because the
+ * event loop reads sockets between the rounds, but may have been blocked for some time.
  */
 async function quiet(read: () => number, rounds: number, until: number): Promise<void> {
   let [last, same] = [read(), 0]
@@ -173,8 +173,8 @@ const badRequest = () =>
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /**
- * Returns the request's URL, or undefined if functions can't take the request. Its origin is the service's own, or the program's host on
- * which a trusted proxy received the request.
+ * Returns the request's URL, or undefined if functions can't handle the request. Its origin is the service's own, or the program's host
+ * on which a trusted proxy received the request.
  */
 function addressOf(incoming: IncomingMessage, baseUrl: string, trusted: BlockList): string | undefined {
   const { method = 'GET', url = '/', headers, socket } = incoming
@@ -185,10 +185,10 @@ function addressOf(incoming: IncomingMessage, baseUrl: string, trusted: BlockLis
   return address ? address.origin + address.pathname + address.search : undefined
 }
 
-/** Caddy asks here whether it may get a certificate for `?domain=`. */
+/** Caddy calls this path to ask whether it may get a certificate for `?domain=`. */
 const askPath = '/internal/program-host'
 
-/** Returns the host that the proxy itself asks about. Requests of visitors carry the proxy's `X-Forwarded-For`. */
+/** Returns the host that the proxy itself asks about. Visitors' requests contain the proxy's `X-Forwarded-For`. */
 function hostAskedBy(
   { headers, socket }: IncomingMessage,
   { pathname, searchParams }: URL,
@@ -207,7 +207,7 @@ function largestBody(pathname: string): number {
   return pathname.startsWith(eventPaths) ? maxEventBytes : maxBodyBytes
 }
 
-/** Returns a request in the form that the budget counts. A body of unknown length counts as the largest allowed one. */
+/** Returns a request in the format that the budget counts. A body of unknown length counts as the largest allowed one. */
 function useOf({ headers, method = 'GET' }: IncomingMessage, url: string): Use {
   const { pathname } = new URL(url)
   const most = largestBody(pathname)
@@ -234,7 +234,7 @@ async function prepare(
   const { headers, rawHeaders, method } = incoming
   const from = incoming.socket.remoteAddress ?? ''
   const address = visitorAddress(from, headers, trusted)
-  // If TRUST_PROXY lacks the proxy, all visitors have an address of this machine, so count it like any other.
+  // If the proxy is missing in TRUST_PROXY, all visitors have an address of this machine, so that address is counted like any other.
   const isOfThisMachine = address === '::1' || address.startsWith('127.')
   const own: Record<string, string> = {
     'cf-connecting-ip': isOfThisMachine ? `::ffff:${address === '::1' ? '127.0.0.1' : address}` : address,
@@ -244,7 +244,7 @@ async function prepare(
   const most = largestBody(use.pathname)
   const declared = Number(headers['content-length'] ?? 0)
   if (method !== 'GET' && method !== 'HEAD') {
-    // The function refuses it because of its declared length.
+    // The function refuses the body because of its declared length.
     const rawBody = declared > most ? Buffer.alloc(0) : await readBody(incoming, most)
     own['content-length'] = String(Math.max(declared, rawBody.length))
     Object.assign(incoming, { rawBody })

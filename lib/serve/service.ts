@@ -35,7 +35,7 @@ npm run serve -- --embedded   starts PostgreSQL itself, with data and secrets in
 It needs BASE_URL, TRUST_PROXY, MAIL_API_URL, MAIL_API_KEY and MAIL_FROM, and without --embedded also the secrets. It reports missing ones.
 It listens on HOST and PORT, by default 127.0.0.1 and 8787. See lib/serve/README.md.`
 
-/** The started parts. Parts stop in the reverse order. */
+/** The started parts. They are stopped in reverse order. */
 const running: { name: string; stop: () => unknown }[] = []
 let stopping: Promise<void> | undefined
 
@@ -116,12 +116,12 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   console.log(
     JSON.stringify({ serving: settings.environment['BASE_URL'], version, host: settings.host, port: server.port }),
   )
-  // systemd waits for this notification, and Node can't send its datagram.
+  // systemd waits for this notification, and Node itself can't send datagrams to it.
   if (process.env['NOTIFY_SOCKET'])
     execFile('systemd-notify', ['--ready'], (error) => error && logFailure('systemd-notify', error))
 }
 
-/** Callers wait at the proxy during a short migration. During a longer one they get a 503, which they retry. */
+/** During a short migration, callers wait at the proxy. During a longer one, they get a 503 and retry. */
 const silentMilliseconds = 5000
 
 async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => Promise<Result>): Promise<Result> {
@@ -131,7 +131,7 @@ async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => 
     outgoing.writeHead(503, { 'retry-after': '10', 'content-type': 'application/json', connection: 'close' })
     outgoing.end(JSON.stringify({ success: false, error }))
   })
-  // If the port is taken, the service reports this when it starts to listen.
+  // If the port is taken, the service reports that when it starts to listen.
   server.on('error', () => {})
   const timer = setTimeout(() => server.listen(port, host), silentMilliseconds)
   try {
@@ -143,7 +143,7 @@ async function answeringMeanwhile<Result>({ host, port }: Settings, work: () => 
   }
 }
 
-/** Runs the schedules of the leader and the webhook deliveries of every process. */
+/** Runs the schedules on the leader, and webhook deliveries in every process. */
 function coordinateSchedules(databaseUrl: string, schedules: Schedules, rateLimits: RateLimits): void {
   const coordinator = coordinate({
     connectionString: databaseUrl,

@@ -33,11 +33,11 @@ export interface Options {
   migrates: boolean
 }
 
-/** Random and permanent. The runbook lists the effects of a new one. */
+/** Secrets that are random and permanent. The runbook lists the effects of replacing them. */
 const secretNames = ['AUTH_SECRET', 'EMAIL_HASH_KEY', 'PROXY_SECRET', 'WEBHOOK_SECRET', 'METRICS_TOKEN'] as const
 const leastSecretLength = 24
 const stripeNames = ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET'] as const
-/** Variables that need another variable. */
+/** Variables that require another variable. */
 const beside = {
   GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
   GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
@@ -142,14 +142,14 @@ export function readSettings(
     ...secrets,
     BASE_URL: baseUrl,
     API_BASE_URL: baseUrl,
-    // Random values, so that no signature and no key is valid without Stripe.
+    // These are random values, so that no signature and no key is valid without Stripe.
     STRIPE_WEBHOOK_SECRET: value('STRIPE_WEBHOOK_SECRET') ?? `whsec_${secret()}`,
     STRIPE_SECRET_KEY: value('STRIPE_SECRET_KEY') ?? 'sk_test_none',
     ...(loggedPart !== undefined && { LOGGED_PART: loggedPart }),
   }
   const databasePassword = kept['DATABASE_PASSWORD'] ?? secret()
   if (options.embedded && problems.length === 0)
-    // If a variable is set, it takes precedence. The stored secret stays.
+    // If a variable is set, it takes precedence. The stored secret is kept.
     keep(dataFolder, { ...secrets, ...kept, DATABASE_PASSWORD: databasePassword }, problems)
   const settings = {
     environment,
@@ -199,7 +199,7 @@ const fileOf = (dataFolder: string) => path.join(dataFolder, 'secrets.json')
 function readKept(dataFolder: string, problems: string[]): Record<string, string> {
   const file = fileOf(dataFolder)
   if (!existsSync(file)) {
-    // New secrets would not match the existing data.
+    // New secrets wouldn't match the existing data.
     if (existsSync(path.join(dataFolder, 'postgres')))
       problems.push(`${file} is missing, but the database next to it needs it. Restore your copy.`)
     return {}

@@ -11,7 +11,7 @@ const mostTogether = 16
 const { text: one, names } = functionCalls.track_click
 const existingClickId = names.indexOf('existing_click_id')
 
-/** Statements by their number of clicks. Each calls `track_click` once for each click and returns one row. */
+/** The statements by their number of clicks. Each calls `track_click` once for each click and returns one row. */
 const statements = Array.from({ length: mostTogether + 1 }, (_, count) => {
   const calls = Array.from({ length: count }, (__, index) => {
     const call = one.slice('select '.length).replaceAll(/\$(\d+)/g, (___, n) => `$${index * names.length + Number(n)}`)
@@ -22,18 +22,18 @@ const statements = Array.from({ length: mostTogether + 1 }, (_, count) => {
 
 interface Waiting {
   statement: SentStatement
-  /** The deadline, by `performance.now()`. */
+  /** The deadline, in the time of `performance.now()`. */
   until: number
   answer: (result: StatementResult) => void
   refuse: (error: unknown) => void
 }
 
 /**
- * Wraps a pool so that waiting clicks share one statement: one round trip and one commit. If few statements are running, it sends a click
- * immediately and on its own.
+ * Wraps a pool so that waiting clicks share one statement: one round trip and one commit. If few statements are running, a click is sent
+ * at once, in its own statement.
  *
- * If Postgres refuses the statement, nothing was written, and it sends each click alone. If the outcome is unknown, each click fails like a
- * single one. The retry finds recorded clicks by their keys.
+ * If Postgres refuses a statement, nothing was written, and each click is sent alone. If the outcome is unknown, each click fails as it
+ * would alone. The retry finds recorded clicks by their keys.
  *
  * Only clicks of new customers share a statement. They don't lock shared rows, so statements never wait for each other. The click of an
  * existing customer locks that customer's row.

@@ -17,7 +17,7 @@ import { asMetricData, type MeasuredMetric } from './otlp-metrics.ts'
 
 /** Exports traces and metrics of this process over OTLP. */
 export interface Telemetry {
-  /** Traces a request of a function. The trace continues the caller's trace. */
+  /** Traces a request to a function, as a part of the caller's trace. */
   request(name: string, request: Request, answer: () => Promise<Response>): Promise<Response>
   /** Traces a run of a schedule. */
   run(name: string, work: () => Promise<void>): Promise<void>
@@ -30,18 +30,18 @@ export interface Telemetry {
 }
 
 const stopWithinMilliseconds = 5000
-/** Statements contain no values, but some are long. */
+/** Statements don't contain values, but some are long. */
 const maxStatementCharacters = 1000
-/** An unreachable collector would otherwise fill the log. */
+/** Otherwise, an unreachable collector would fill the log. */
 const problemEveryMilliseconds = 60_000
 
 const ignore = () => {}
 const silent = { error: ignore, warn: ignore, info: ignore, debug: ignore, verbose: ignore }
 
 /**
- * Opens the exporters if `OTEL_EXPORTER_OTLP_ENDPOINT` is set. They read `OTEL_EXPORTER_OTLP_*`, `OTEL_SERVICE_NAME` and
- * `OTEL_RESOURCE_ATTRIBUTES` themselves. Otherwise nothing is loaded. `OTEL_TRACES_SAMPLER_ARG` is the share of traces, 1 by default.
- * A caller can't change it with the flags of its trace.
+ * Opens the exporters if `OTEL_EXPORTER_OTLP_ENDPOINT` is set, and otherwise loads nothing. The exporters read
+ * `OTEL_EXPORTER_OTLP_*`, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` themselves. `OTEL_TRACES_SAMPLER_ARG` is the share of
+ * traces, 1 by default. A caller can't change this with the flags of its trace.
  *
  * Spans contain no addresses, because an address can contain a secret or an id.
  */

@@ -3,7 +3,7 @@ import { type BlockList, isIP } from 'node:net'
 
 /**
  * Returns the visitor's address: the connection's, or the last untrusted one in X-Forwarded-For if the connection comes from a
- * trusted proxy. The visitor can invent all earlier entries.
+ * trusted proxy. Visitors can invent all earlier entries.
  */
 export function visitorAddress(from: string, headers: IncomingHttpHeaders, trusted: BlockList): string {
   let address = plain(from)

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { countedAddress } from '../access/counted-address.ts'
 
 /**
- * The CPU time, service and Postgres, that the requests of one address may take in a window: 2% of a core. With the limits of clicks and
- * leads it stays below 5%. A window is as long as that of sign-ins, so that an office can open many pages at once.
+ * The CPU time of the service and of Postgres that the requests from one address may take in a window: 2% of a core. Together with the
+ * limits for clicks and leads, an address stays below 5%. The window is as long as the one for sign-ins, so that an office can open many
+ * pages at once.
  */
 const most_ms = 17_500
 const windowMinutes = 15
@@ -12,8 +13,8 @@ const windowMilliseconds = windowMinutes * 60_000
 export const perMinute = most_ms / windowMinutes
 
 /**
- * The CPU time of a request in milliseconds, by its path. The first match applies. `npm run bench -- abuse` compares them with measured
- * ones.
+ * The CPU time of a request in milliseconds, by its path. The first match applies. `npm run bench -- abuse` compares these numbers with
+ * measured ones.
  */
 const costs: [path: RegExp, milliseconds: number][] = [
   [/^\/healthz/, 0.3],
@@ -35,7 +36,7 @@ const keyed = /^\/api\/(v1\/(?!webhooks\/|reference|openapi|track\/click)|tracki
 /** With many invented addresses and keys, the process drops counts so that its memory doesn't grow. */
 const mostKept = 100_000
 
-/** A request as the budget counts it. `bodyBytes` is the longest possible body. */
+/** A request as the budget counts it. `bodyBytes` is the maximum length of its body. */
 export interface Use {
   method: string
   pathname: string
@@ -50,22 +51,22 @@ export function costOf({ method, pathname, bodyBytes }: Use): number {
   return base + hashing + (bodyBytes / 1024 / 1024) * millisecondsOfMegabyte
 }
 
-/** Returns the hash of the key or session in a call, if its route needs one. */
+/** Returns the hash of the key or session in a call, if its route requires one. */
 function keyOf({ pathname, authorization }: Use): string | undefined {
   if (authorization === undefined || !keyed.test(pathname)) return undefined
   return createHash('sha256').update(authorization).digest('base64')
 }
 
 /**
- * A budget per address for everything that a stranger can request from one box, except clicks and leads. Calls with a key or session that
- * has worked before do not count. On Cloudflare, the edge limits strangers.
+ * A budget for each address, for everything that a stranger can request from one box, except clicks and leads. Calls with a key or
+ * session that has worked before don't count. On Cloudflare, the edge limits strangers.
  */
 export function openVisitorBudget(now = Date.now) {
   let window = 0
   let used = new Map<string, number>()
   const knownKeys = new Set<string>()
   return {
-    /** Counts a request. Returns whether the budget of its address was sufficient. */
+    /** Counts a request. Returns whether its address had enough budget left. */
     take(address: string, use: Use): boolean {
       const counted = countedAddress(address)
       if (counted === undefined || (tracking.test(use.pathname) && use.authorization === undefined)) return true

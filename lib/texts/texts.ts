@@ -15,7 +15,7 @@ export type ValueNames<Key extends string> = Key extends `${string}{${infer Name
   ? Name | ValueNames<Rest>
   : never
 
-/** The values of a message. A message without values doesn't take a second parameter. */
+/** The values of a message. Messages without values don't take a second parameter. */
 type Values<Key extends string> = [ValueNames<Key>] extends [never]
   ? []
   : [values: Record<ValueNames<Key>, string | number>]

@@ -11,7 +11,7 @@ export function textBudget(): (text: string | null | undefined) => string | null
   let left = maxBytes
   return (text) => {
     if (text === null || text === undefined) return null
-    // Never cuts inside a character.
+    // This never cuts inside a character.
     const { read, written } = encoder.encodeInto(text, new Uint8Array(Math.ceil(left / 2)))
     left -= written
     return text.slice(0, read)

@@ -27,7 +27,10 @@ export function campaignIn(stored: unknown): Campaign | null {
 
 const maxLength = 200
 
-/** Returns the campaign values of a landing address, the first of each parameter, each shortened by `cut`. Null if there are none. */
+/**
+ * Returns the campaign values of a landing address: the first value of each parameter, shortened with `cut`. Returns null if there are
+ * none.
+ */
 export function campaignOf(parameters: URLSearchParams, cut: (text: string) => string | null): Campaign | null {
   const campaign: Campaign = {}
   for (const name of campaignNames) {

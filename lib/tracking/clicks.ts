@@ -23,7 +23,7 @@ export interface Click {
   device_os: string | null
   browser_name: string | null
   additional_data: Record<string, unknown> | null
-  /** The link's `utm_*` and `sub1` to `sub3` parameters. Null if it has none. */
+  /** The link's `utm_*` and `sub1` to `sub3` parameters, or null if there are none. */
   campaign: Campaign | null
   /** The keyed hash of the visitor's address for this month. See `visitorHash`. */
   visitor?: number | null
@@ -50,7 +50,7 @@ export function programOfClickId(clickId: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
-/** Returns the text if it can be a click id, or else null. Other text can't match a customer, so it is not looked up. */
+/** Returns the text if it can be a click id, or else null. Other text can't match a customer, so it isn't looked up. */
 export function clickIdOrNull(text: string | null | undefined): string | null {
   return text && programOfClickId(text) !== undefined ? text : null
 }
@@ -83,8 +83,8 @@ function hostOf(address: string): string | null {
 }
 
 /**
- * Separates the tag's program from the other data. The database checks it but does not store it again, because the click's row has its
- * program.
+ * Separates the tag's program from the other data. The database checks the program but doesn't store it again, because the click's row
+ * already contains it.
  */
 function splitProgram({ additional_data, ...click }: Click): { click: Click; named_program_id: number | null } {
   const { program_id, ...rest } = additional_data ?? {}
@@ -108,9 +108,9 @@ const refusalOf = (code: keyof typeof refusals) => new ApiError(code, refusals[c
 
 /**
  * Records a click on the link of `click.partner_code`: its customer, the click event, and a row for `countClicks`. The link belongs to the
- * program in `additional_data.program_id`. Without it, the link must be the only one with the code, or belong to the program that verified
- * the page's domain. The customer is new unless `existingClickId` belongs to the link's program. A repeated statement records nothing and
- * returns the first response. Refuses with a code of `refusals` after writing nothing.
+ * program in `additional_data.program_id`. Without this field, the link must be the only one with the code, or belong to the program that
+ * verified the page's domain. The customer is new unless `existingClickId` belongs to the link's program. A repeated statement records
+ * nothing and returns the first response. Throws one of the codes in `refusals` without writing anything.
  */
 export async function recordClick(
   db: Database,
@@ -162,7 +162,7 @@ function readAnswer(answer: JsonValue | undefined): RecordedClick {
 /**
  * Moves up to `limit` uncounted clicks into the counters of their links, of their programs' hours and of their groupings
  * (migrations/functions/reads/counting.sql), and returns their number. Two calls may run at once. `link_click_counts` and the performance
- * endpoint add the remaining clicks, but the groupings do not.
+ * endpoint include uncounted clicks, but the groupings don't.
  */
 export async function countClicks(db: Database, limit: number): Promise<number> {
   const [row] = await db.query(call('count_clicks', { max_rows: limit }))

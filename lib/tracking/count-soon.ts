@@ -6,12 +6,12 @@ export interface CountEnv {
 /** A Worker may run for thirty seconds after its response. */
 const countAfterMilliseconds = 25_000
 
-/** When the next count starts. It includes everything that this isolate recorded earlier. */
+/** When the next count starts. That count includes everything that this isolate recorded before. */
 let askedUntil = 0
 
 /**
- * Requests a count shortly after the response to a click, lead, sale or refund. Sends one request per isolate in 25 seconds, and none if
- * nothing happens. So no schedule needs to poll every minute, and an unused database can suspend.
+ * Requests a count shortly after the response to a click, lead, sale or refund. Sends at most one request per isolate in 25 seconds, and
+ * none if nothing happens. So no schedule has to poll every minute, and an unused database can be suspended.
  */
 export function countSoon({ COUNT: counting }: CountEnv, waitUntil: (work: Promise<unknown>) => void): void {
   const now = Date.now()

@@ -19,7 +19,7 @@ interface CustomerList extends Part {
   updated_since?: Date | undefined
 }
 
-/** Customers with more than a click, including provisional leads from a browser. An index contains them by partner. */
+/** Customers with more than a click, including provisional leads from a browser. There is an index of them by partner. */
 export const isLeadOrBuyer = sql<boolean>`(c.customer_status <> 'click' or c.provisional_lead_at is not null)`
 
 /** Lists a program's customers, newest first, filtered and limited by `list`. */

@@ -5,7 +5,7 @@ import { mailboxOf } from '../access/mailbox.ts'
 
 /**
  * Runs `attempt`, a request that may give a key to a customer, like `retryOnce`. If another call has given the key to another customer in
- * the meantime, runs it once more. The second attempt then finds that customer.
+ * the meantime, runs it once more. The second attempt finds that customer.
  */
 export async function retryBinding<Result>(attempt: () => Promise<Result>): Promise<Result> {
   return await retryOnce(async () => {

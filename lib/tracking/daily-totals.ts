@@ -3,7 +3,8 @@ import { call, type Database } from '../database.ts'
 /**
  * Folds the slots of past hours into slot 0 of their day, which also has the figures by hour. Folds up to `limit` rows each of
  * `daily_totals` and `daily_money`, and returns the number of deleted rows. The sums of a day and its hours don't change. Each table has
- * its own transaction, so runs can overlap each other and writers. The next run also folds late writes, such as a refund of an old sale.
+ * its own transaction, so runs can overlap with each other and with writers. The next run also folds late writes, such as a refund of an
+ * old sale.
  */
 export async function foldDailyTotals(db: Database, limit: number): Promise<number> {
   const [totals] = await db.query(call('fold_daily_totals', { max_rows: limit }))

@@ -11,13 +11,13 @@ type KnownBy = { customer_key: string } | { click_id: string }
 /**
  * Erases the personal data of a program's customer: their key, email hash and processor ids, the visitor's details of their clicks and
  * leads, and free text in payments and webhooks. Replaces the click id, so that the cookie becomes unknown. Amounts, days, partners,
- * statuses and each sale's `transaction_id` stay, so sums don't change and repeats are still recognized. Live events that the service
- * couldn't read stay encrypted, and are deleted after 30 days. Throws `not_found` if the program doesn't know the person. Returns the
- * number of erased customers. It is 0 if there were only test events, unattributed sales, clicks of an expired visitor, or unattributed
- * events and customers from processors.
+ * statuses and each sale's `transaction_id` are kept, so sums don't change and repeats are still recognized. Live events that the
+ * service couldn't read stay encrypted, and are deleted after 30 days. Throws `not_found` if the program doesn't know the person.
+ * Returns the number of erased customers. The number is 0 if there were only test events, unattributed sales, clicks of an expired
+ * visitor, or unattributed events and customers from processors.
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
-  // The new click id lets a repeated call find the erased customer after a lost response.
+  // With the new click id, a repeated call finds the erased customer after a lost response.
   const newClickId = `${newClickIdPrefix(Date.now())}${programId}`
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
@@ -32,7 +32,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
     eraseLeads(programId, known, knownBy),
     eraseWebhookEvents(programId, known),
     eraseMetadata(programId, known, knownBy),
-    // The country and the device describe many people, so they stay.
+    // The country and the device describe many people, so they are kept.
     kysely
       .updateTable('customer_origins')
       .set({
@@ -40,7 +40,7 @@ export async function eraseCustomer(db: Database, programId: number, knownBy: Kn
       })
       .where('program_id', '=', programId)
       .where('customer_id', 'in', known.select('id')),
-    // The copy of the program in an export contains the person too.
+    // The copy of a program in an export contains the person too.
     kysely.deleteFrom('export_rows').where('program_id', '=', programId),
     kysely
       .deleteFrom('processor_customers')

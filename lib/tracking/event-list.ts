@@ -26,7 +26,7 @@ export interface EventChoice {
   /** Exclusive. */
   from?: Date | undefined
   to?: Date | undefined
-  /** A partner's id, or a part of their name. A name selects the partner with the closest match. */
+  /** A partner's id, or a part of their name. A name selects the partner whose name matches best. */
   partner?: string | undefined
   /** A link's code, in upper or lower case. */
   code?: string | undefined
@@ -55,9 +55,9 @@ export function positionIn(text: string | undefined): EventPosition | undefined 
 }
 
 /**
- * Returns one page of a program's events, in the same order at any depth: newest first, equal times by type, then latest id first. With
+ * Returns one page of a program's events. The order is the same on every page: newest first, then by type, then latest id first. With
  * `after`, returns the nearest later events first. `clicksSince` is the start of the kept clicks if earlier ones were dropped. Sends one
- * request, and one before it to look up a link or a partner's name.
+ * request, and another one before it if it has to look up a link or a partner's name.
  */
 export async function listedEvents(
   db: Database,
@@ -93,7 +93,7 @@ type ClickEvent = Selectable<DB['click_events']>
 
 const no = <Type>() => sql<Type | null>`null`
 
-/** Selects a value of the click that the customer counts for. */
+/** Selects a value of the click under which the customer counts. */
 const originOf = (name: 'country' | 'device' | 'browser') => sql<string | null>`o.origin->>${sql.lit(name)}`
 const originColumns = [
   originOf('country').as('geo_country'),
@@ -124,10 +124,10 @@ function customersOf({ programId, search = '', customer_id: id }: NamedChoice) {
 
 const isOfCustomers = ({ search, customer_id: id }: NamedChoice) => search !== undefined || id !== undefined
 
-/** An id that no partner and no link has. */
+/** An id that no partner or link has. */
 const none = 0
 
-/** Looks up names first, so that Postgres can plan with the number of the partner's events. */
+/** Names are looked up first, so that Postgres knows the number of the partner's events when it plans the query. */
 async function withIds(db: Database, { partner, code, ...choice }: EventChoice): Promise<NamedChoice> {
   const { programId } = choice
   const isId = partner !== undefined && /^[1-9]\d{0,14}$/.test(partner)

@@ -9,7 +9,7 @@ type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & 
 
 export type ClickEvent = Answered<Row<typeof clickEvents>>
 type LeadEvent = Answered<Omit<Row<typeof leadEvents>, 'provisional' | 'customer_key'>> & {
-  /** Absent on a provisional lead, which doesn't store the customer key. */
+  /** Absent for provisional leads, which don't store the customer key. */
   customer_key?: string | null
 }
 type ConversionEvent = Answered<Row<typeof conversionEvents>>
@@ -51,8 +51,8 @@ interface EventsQuery extends EventFilter {
 const defaultPageSize = 10
 
 /**
- * The statements for `asEventPage`. They read `3 * pageSize` events of each type, so the pages end there even if older
- * events exist.
+ * The statements for `asEventPage`. They read `3 * pageSize` events of each type, so the pages end after these, even
+ * if older events exist.
  */
 export function eventPageStatements(programId: number, query: EventsQuery) {
   return [...eventsStatements(programId, query, 3 * (query.pageSize ?? defaultPageSize)), clicksKept()]
@@ -60,7 +60,7 @@ export function eventPageStatements(programId: number, query: EventsQuery) {
 
 type ClicksKept = Row<typeof clicksKept>
 
-/** Selects the start of the kept click events. No row if no month was dropped. */
+/** Selects the start of the kept click events. Returns no row if no month has been dropped. */
 export function clicksKept() {
   return kysely.selectFrom('clicks_kept').select('since as clicks_since')
 }
@@ -189,7 +189,7 @@ function clickEvents(programId: number, filter: EventFilter, limit: number) {
         'e.device_type',
         'e.device_os',
         'e.browser_name',
-        /** Whether the customer has bought anything by now. */
+        /** Whether the customer has bought anything so far. */
         eb.fn
           .coalesce(eb('c.customer_status', '=', sql.lit('conversion')), eb.lit(false))
           .$castTo<boolean>()
@@ -216,7 +216,7 @@ function leadEvents(programId: number, filter: EventFilter, limit: number) {
       'e.page_url',
       'e.customer_key',
       'e.provisional',
-      /** Whether the customer has bought anything by now. */
+      /** Whether the customer has bought anything so far. */
       eb('c.customer_status', '=', sql.lit('conversion')).$castTo<boolean>().as('converted'),
       'e.created_at as createdAt',
     ])
@@ -284,7 +284,7 @@ function newestSales(programId: number, filter: EventFilter, limit: number) {
     .limit(limit)
 }
 
-/** The start of a page for one event type: the time and the id to read beyond, and the direction. */
+/** The start of a page for one event type: the time and the id after which it begins, and the direction. */
 export function edgeOf(type: EventType, { before, after }: Omit<Part<EventPosition>, 'limit'>) {
   const place = after ?? before
   const rises = after !== undefined
@@ -294,7 +294,7 @@ export function edgeOf(type: EventType, { before, after }: Omit<Part<EventPositi
   return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
 }
 
-/** Selects the rows of a type in a range of time that excludes its end, and beyond the start of the page. */
+/** Selects the rows of a type after the start of the page and in a range of time that excludes its end. */
 export function within(
   { from, to }: { from?: Date | undefined; to?: Date | undefined },
   time: Expression<Date>,
@@ -320,6 +320,6 @@ function isRequested(
   return within({ from: dateFrom, to }, time, id, edgeOf(type, { before: after }))
 }
 
-/** Selects a time in microseconds. A `Date` would cut off the microseconds. */
+/** Selects a time in microseconds, because a `Date` would cut them off. */
 export const microseconds = (time: Expression<Date>) =>
   sql<number>`(extract(epoch from ${time}) * 1000000)::bigint`.as('at_us')

@@ -17,7 +17,7 @@ export const groupings = [
   ...campaignNames,
 ] as const satisfies GroupingName[]
 
-/** The figures of a group, each with the totals that it needs. */
+/** The figures of a group, each with the totals from which it is computed. */
 const totalsOf = {
   clicks: ['clicks'],
   bot_clicks: ['bot_clicks'],
@@ -47,7 +47,7 @@ export const metrics = [
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 
 export interface GroupsQuery {
-  /** Undefined if the query only requests the whole. */
+  /** Undefined if the query only requests the total. */
   groupBy: (typeof groupings)[number] | undefined
   /** Days in `timeZone` (YYYY-MM-DD), both inclusive. */
   from: string
@@ -89,8 +89,8 @@ export interface Groups {
 type Row = DatabaseFunctions['read_groups']['row']
 
 /**
- * Reads a program's performance by the values of a grouping: the first values by `sort`, and the whole program. Both have intervals if the
- * query requests them. Counts clicks, leads and sales up to about a minute ago.
+ * Reads a program's performance by the values of a grouping: the first values by `sort`, and the total of the program. Both have intervals
+ * if the query requests them. Counts clicks, leads and sales up to about a minute ago.
  */
 export async function readGroups(db: Database, programId: number, query: GroupsQuery): Promise<Groups> {
   const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)
@@ -132,7 +132,7 @@ function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency'> {
   return { total: figuresOf(whole, query, whole), groups }
 }
 
-/** Builds the figures of some rows. With an interval, also one entry for each interval of the total, even if it has no rows. */
+/** Builds the figures of some rows. With an interval, also returns one entry for each interval of the total, even if it has no rows. */
 function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
   if (!query.interval) return sumOf(rows, query.metrics)
   const byStart = Map.groupBy(rows, ({ starts }) => starts?.getTime())
@@ -145,7 +145,7 @@ function figuresOf(rows: Row[], query: GroupsQuery, whole: Row[]) {
 
 const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
 
-/** Formats the interval's first day, or an hour's ISO 8601 time in the time zone. */
+/** Formats an interval's first day, or the time of an hour as ISO 8601 in the time zone. */
 function startOf({ starts, starts_local: local }: Row, isHour: boolean): string {
   if (!starts || !local) return ''
   if (!isHour) return local.slice(0, 10)

@@ -21,7 +21,7 @@ export interface Lead {
 
 export interface RecordedLead {
   lead_id: number
-  /** Null on a test lead without a click id. */
+  /** Null for a test lead without a click id. */
   click_id: string | null
   customer_status: string
   provisional?: true
@@ -59,7 +59,7 @@ function leadEvent({ session_id, page_url, additional_data }: Lead) {
  * Records a lead from the integrator's server and settles it. `customer_key` finds the customer, or else a valid click, whose customer then
  * gets the key. If the click's customer has another key, the lead creates a second customer. If only a browser sent the key before, it
  * moves to the valid click's customer. A repeated lead changes nothing and returns `duplicate`. `programId` is the program id that the
- * caller sent. Throws `no_attribution` after writing nothing.
+ * caller sent. Throws `no_attribution` without writing anything.
  */
 export async function recordServerLead(
   db: Database,
@@ -78,12 +78,12 @@ export async function recordServerLead(
 }
 
 /**
- * Records a lead from the visitor's browser. The lead belongs to the click's program. `programId` is the program id that the caller sent. If
- * the program requires leads from its server, the lead is provisional: it is recorded once, without the customer key, and settles nothing.
- * The response is the same for a settled lead, so that browsers can't find out. If the program allows browsers to settle leads, the lead
- * settles the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has them yet. A repeat is
- * refused with `already_settled`. The response reveals nothing about other customers. Throws `no_attribution` if the click id is not
- * valid.
+ * Records a lead from the visitor's browser. The lead belongs to the click's program. `programId` is the program id that the caller sent.
+ * If the program requires leads from its server, the lead is provisional: it is recorded once, without the customer key, and settles
+ * nothing. The response is the same for a settled lead, so that browsers can't distinguish the two. If the program allows browsers to
+ * settle leads, the lead settles the click's own customer. The customer keeps the key and the e-mail address as unverified if nobody has
+ * them yet. A repeat is refused with `already_settled`. The response reveals nothing about other customers. Throws `no_attribution` if the
+ * click id is not valid.
  */
 export async function recordBrowserLead(
   db: Database,

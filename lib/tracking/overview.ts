@@ -26,12 +26,12 @@ export const isNamedById = (name: BreakdownName): name is NamedById => namedById
 export const chartMetrics = ['clicks', 'leads', 'sales', 'revenue', 'commission', 'conversion'] as const
 export type ChartMetric = (typeof chartMetrics)[number]
 
-/** The chart's intervals with the most days that each can show. More than a hundred points are unreadable. */
+/** The chart's intervals, with the maximum number of days for each. A chart with more than a hundred points is unreadable. */
 const chartIntervals = { hour: 4, day: 100, week: 700, month: Infinity } as const
 export type ChartInterval = keyof typeof chartIntervals
 
 export interface OverviewQuery extends PerformanceQuery {
-  /** If undefined, revenue if there was any, or else clicks. */
+  /** The default is revenue if there was any, or else clicks. */
   metric?: ChartMetric | undefined
   interval?: ChartInterval | undefined
   /** The currency of the money, in lower case. Sales are counted in all currencies. */
@@ -67,7 +67,7 @@ interface Point {
   before: number | undefined
 }
 
-/** One value of a breakdown. Null stands for no value, and empty for values without separate totals. */
+/** One value of a breakdown. Null stands for events without a value, and an empty text for values without separate totals. */
 export interface BreakdownRow {
   value: string | null
   /** The partner's name, the link's code or the partner's code. */
@@ -87,11 +87,11 @@ export interface Overview {
   days: number
   isCompared: boolean
   /**
-   * If filters match too many events, the start of the events that were read. It applies to the breakdowns. With two filters, it applies to
+   * If filters match too many events, this is the time since which events were read. It applies to the breakdowns and, with two filters, to
    * all figures.
    */
   readFrom: Date | undefined
-  /** The start of the kept clicks, if the breakdowns or all figures lack earlier ones. */
+  /** The start of the kept clicks, if earlier clicks are missing from the breakdowns or from all figures. */
   clicksSince: Date | undefined
   points: Point[]
   /** All figures of each point. */

@@ -29,7 +29,7 @@ export interface PartnerCampaigns {
   /** The top values by commission and the number of values, for breakdowns with any value. Null means clicks without a value. */
   breakdowns: {
     name: PartnerBreakdown
-    /** The start of these figures, if they don't cover the whole period. Links without a filter by campaign always do. */
+    /** The start of these figures, if they don't cover the whole period. Figures of links without a filter by campaign always do. */
     from: Date | undefined
     count: number
     rows: (CampaignFigures & { value: string | null; label: string | null })[]

@@ -49,7 +49,7 @@ export interface Performance {
     partnersTrend: Trend
     salesTrend: Trend
     commissionTrend: Trend
-    /** By currency, the money that the figures above exclude because it isn't in the program's currency. */
+    /** The money that the figures above exclude because it isn't in the program's currency, by currency. */
     otherCurrencies: Record<
       string,
       { totalRevenue: number; totalRefunds: number; totalSales: number; totalPartnersCommission: number }
@@ -190,7 +190,7 @@ function add(sum: Figures, row: PerformanceRow, withMoney: boolean): void {
   }
 }
 
-/** The totals of the previous period. They show whether the growth started at zero. Money is in minor units of a currency. */
+/** The totals of the previous period. They show whether a figure started at zero. Money is in minor units of a currency. */
 export function totalsBefore(rows: PerformanceRow[], currency: string): Figures {
   const before = noFigures()
   for (const row of rows) {
@@ -212,7 +212,7 @@ export function averageOf(amountCents: number, count: number, currency: string):
   return ratio(amountCents * 10 ** (decimals - exponent), count * 10 ** decimals, decimals)
 }
 
-/** Returns the change of a figure. A change from zero is a hundred percent. */
+/** Returns the change in a figure. A change from zero is a hundred percent. */
 export function trendOf(current: number, previous: number): Trend {
   const trendDirection = current > previous ? 'up' : current < previous ? 'down' : 'stable'
   const change = Math.abs(current - previous)

@@ -5,7 +5,7 @@ export interface ProxiedVisitor {
   /** The program whose key signed the header, and the number of that key. */
   programId: number
   keyNumber: number
-  /** Empty if the proxy does not know it. */
+  /** Empty if the proxy doesn't know the address. */
   address: string
   country: string | null
   region: string | null
@@ -18,7 +18,7 @@ const toleranceSeconds = 300
 
 /**
  * Reads the visitor from the header, a query string that ends with `&signature=<64 hexadecimal digits>`. Returns undefined if no key of the
- * stated program signed it. The key may be expired. Returns undefined if its time (Unix seconds) is more than five minutes away.
+ * stated program signed it, or if its time (Unix seconds) is more than five minutes away. Doesn't check whether the key has expired.
  */
 export async function readProxiedVisitor(
   header: string | null,
@@ -33,7 +33,7 @@ export async function readProxiedVisitor(
   const age = Math.abs(now / 1000 - Number(field('time') || Number.NaN))
   if (!key || !(age <= toleranceSeconds)) return undefined
   if (!(await isSignedByProxy(env, key, text, signature))) return undefined
-  // Cutting can split a character.
+  // Cutting the text can split a character.
   const kept = (name: string) => field(name).replaceAll('\0', '').slice(0, 255).toWellFormed()
   return {
     ...key,

@@ -1,6 +1,6 @@
 import { testCode } from './test-links.ts'
 
-/** A refused call in `refused_calls`, which stores the latest of each code. */
+/** A refused call in `refused_calls`, which stores the latest one for each code. */
 interface RefusedCall {
   call: string
   code: string
@@ -8,7 +8,7 @@ interface RefusedCall {
   refused_at: Date
 }
 
-/** Explains a refusal and how to fix it. `windowDays` is the validity of a click id. */
+/** Explains a refusal and how to fix it. `windowDays` is the number of days for which a click id is valid. */
 export function explainRefusal({ call, code, detail }: RefusedCall, programId: number, windowDays: number): string {
   const text = detail ?? ''
   switch (code) {

@@ -11,8 +11,9 @@ export async function deleteExpiredCustomers(db: Database, limit: number): Promi
 }
 
 /**
- * Drops the oldest month of click events if it ended `months` months ago and before every program's window. Returns its
- * name, or undefined if none is due or another transaction holds its lock. The totals and the clicks of each link stay.
+ * Drops the oldest month of click events if it ended `months` months ago and before every program's window. Returns the
+ * month's name, or undefined if none is due or if another transaction holds its lock. Totals and the clicks of each
+ * link are kept.
  */
 export async function dropClickMonth(db: Database, months: number): Promise<string | undefined> {
   try {
@@ -27,7 +28,7 @@ export async function dropClickMonth(db: Database, months: number): Promise<stri
 
 /**
  * Rewrites up to `limit` clicks of the oldest past month into shorter rows (migrations/functions/upkeep/rewriting.sql). `more` says
- * whether clicks are waiting. It is false if another transaction holds a lock; the next run continues.
+ * whether clicks are waiting. It is false if another transaction holds a lock. In that case, the next run continues.
  */
 export async function rewriteClicks(db: Database, limit: number): Promise<{ rewritten: number; more: boolean }> {
   try {

@@ -48,7 +48,7 @@ export async function readIntegration(db: Database, programId: number) {
     /** True if the program invited a partner, or if a partner can already sign in. */
     has_invited: row.has_invited,
     active_keys: keys?.active ?? 0,
-    /** Rounded to the hour. */
+    /** When the proxy key was last used, rounded to the hour. */
     key_used_at: keys?.last_used_at ? new Date(keys.last_used_at) : null,
   }
 }
@@ -69,7 +69,7 @@ type OfProgram = ExpressionBuilder<DB & { p: DB['programs'] }, 'p'>
 /** A browser can record any number of provisional leads after a settled one, so the query searches this many leads for a settled one. */
 const leadsLookedThrough = 50
 
-/** A shop with several currencies has at least one sale in the program's currency among this many sales. */
+/** If a shop has several currencies, at least one of this many sales is in the program's currency. */
 const salesLookedThrough = 20
 
 function statusColumns(eb: OfProgram) {
@@ -229,7 +229,7 @@ function asStatus(row: StatusRow) {
       last_webhook: { live: row.live_webhook, test: row.test_webhook },
     },
     /**
-     * Lists the refusals since the last successful event of their kind: the latest of each code, newest first, up to a week old.
+     * Lists the refusals since the last successful event of their kind: the latest one for each code, newest first, up to a week old.
      */
     refusals: openRefusals(row, {
       click: later(click.live, click.test),
@@ -290,7 +290,7 @@ function openRefusals(row: StatusRow, came: Record<'click' | 'lead' | 'sale', Da
 
 /**
  * Checks the currencies of the last live sales, newest first: a client without `currency` sends every sale in US dollars. A shop with
- * several currencies also has sales in the program's.
+ * several currencies also has sales in the program's currency.
  */
 function currencyCheck(program: string, currencies: string[]) {
   const [ofLastSale] = currencies

@@ -1,6 +1,6 @@
 /**
- * A program's test link turns a visit into a test, up to the sale, and no figure counts it. Its code contains the program's id, so the link
- * exists as soon as the program does and belongs to no partner. Its click id belongs to no customer.
+ * A program's test link turns a visit into a test, up to the sale, and no figure counts it. The link's code contains the program's id, so
+ * the link exists as soon as the program does. It doesn't belong to a partner, and its click id doesn't belong to a customer.
  */
 const codePattern = /^svc-test-([1-9]\d{0,14})$/i
 const clickIdPattern = /^cust_\d{13}_\d{20}0([1-9]\d{0,14})$/
@@ -11,10 +11,10 @@ export const testDays = 1
 /** Returns the partner code of a program's test link. */
 export const testCode = (programId: number): string => `svc-test-${programId}`
 
-/** Returns the program whose test link has this code. Undefined for any other link. */
+/** Returns the program whose test link has this code, or undefined for any other link. */
 export const programOfTestCode = (code: string): number | undefined => numberIn(codePattern, code)
 
-/** Returns the program whose test link issued this click id, which begins with `newClickIdPrefix`. Undefined for any other id. */
+/** Returns the program whose test link issued this click id, which begins with `newClickIdPrefix`. Returns undefined for any other id. */
 export const programOfTestClick = (clickId: string): number | undefined => numberIn(clickIdPattern, clickId)
 
 export const testClickId = (prefix: string, programId: number): string => `${prefix}0${programId}`

@@ -27,8 +27,8 @@ export function visitorLocation(request: Request & { cf?: EdgeLocation }, visito
 }
 
 /**
- * Returns the stored form of the visitor's counted address: 48 bits of a hash with a secret key that changes each month. It reveals many
- * signups from one address, but nobody can recover the address from it. Null if the address is not counted.
+ * Returns the stored form of the visitor's counted address: 48 bits of a hash with a secret key that changes each month. The hash
+ * reveals many signups from one address, but nobody can recover the address from it. Returns null if the address isn't counted.
  */
 export function visitorHash(secret: string | undefined, address: string | undefined): number | null {
   if (!secret || !address) return null
@@ -77,7 +77,7 @@ function desktopOf(userAgent: string): Device | undefined {
   }
 }
 
-/** Parses a user agent: `bot` for bots, `desktop` if the agent contains no device. */
+/** Parses a user agent. The device is `bot` for bots, and `desktop` if the agent doesn't contain a device. */
 async function parse(userAgent: string): Promise<Device> {
   const { default: UAParser } = await import('ua-parser-js')
   const parser = new UAParser(userAgent)

@@ -18,7 +18,7 @@ export function partnerRow(
   }: { id: string; names: Text[]; email: Text; payoutEmail?: Text; group?: Text; status?: Text },
 ): ReadRow {
   const address = readEmail(email ?? '')
-  // Rewardful uses this text for a missing name.
+  // The text that Rewardful uses for a missing name.
   const fullName = names.map((part) => (part === 'Unknown' ? '' : (part ?? ''))).join(' ')
   const name = readName(fullName) ?? readName(address?.split('@')[0] ?? '')
   const payout = readEmail(payoutEmail ?? '')
@@ -38,7 +38,7 @@ export function partnerRow(
   )
 }
 
-/** Creates a customer's row. The e-mail address is hashed immediately. */
+/** Creates a customer's row. The e-mail address is hashed at once. */
 export async function customerRow(
   origin: string,
   { hash }: ReadContext,

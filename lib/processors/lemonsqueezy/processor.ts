@@ -22,8 +22,9 @@ const envelope = z.looseObject({
 })
 
 /**
- * Lemon Squeezy. `X-Signature` is the HMAC of the raw body. The signature does not cover a time, and deliveries have no id. So each state
- * of an object is one event, and a repeated delivery changes nothing. Two refunds within a second differ only in their total.
+ * Lemon Squeezy. `X-Signature` is the HMAC of the raw body. The signature doesn't cover a time, and deliveries don't have ids. So
+ * each state of an object is one event, and a repeated delivery changes nothing. Two refunds within a second differ only in their
+ * total.
  *
  * @see https://docs.lemonsqueezy.com/help/webhooks/signing-requests
  */

@@ -21,15 +21,15 @@ const invoice = z.looseObject({
   custom_data: z.optional(z.unknown()),
 })
 
-/** The ids of an invoice's payment. An initial invoice has the payment of its order, according to `subscription_created`. */
+/** The ids of an invoice's payment. For an initial invoice, `subscription_created` says that it is the payment of the order. */
 function paymentIdsOf({ id, subscription_id, billing_reason }: z.output<typeof invoice>): string[] {
   return billing_reason === 'initial' ? [invoiceId(id), subscriptionId(subscription_id)] : [invoiceId(id)]
 }
 
 /**
  * Reads `subscription_payment_success` and `subscription_payment_recovered`. The initial invoice reports the payment of an order, which
- * `order_created` records. After a free order it has no amount either: the first payment after a trial is a renewal. Invoices contain no
- * product.
+ * `order_created` has already recorded. After a free order, the initial invoice has no amount, and the first payment after the trial is
+ * a renewal. Invoices don't contain products.
  */
 export async function readInvoice({ object }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)

@@ -15,8 +15,8 @@ const subscription = z.looseObject({
 })
 
 /**
- * Reads `subscription_created`. It pays nothing, but it contains the order that started the subscription. Its custom data identifies the
- * buyer of renewals without custom data.
+ * Reads `subscription_created`. The event isn't a payment, but it contains the order that started the subscription. Its custom data
+ * identifies the buyer of renewals without custom data.
  */
 export async function readSubscription({ object }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const started = subscription.parse(object)

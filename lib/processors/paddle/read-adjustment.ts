@@ -27,7 +27,7 @@ const withoutMoney: Readonly<Record<string, string>> = {
 
 /**
  * Reads `adjustment.created` and `adjustment.updated`. A refund counts once Paddle approves it, and is undone if Paddle later rejects or
- * reverses it. Paddle credits an invoice only before its payment, so the completed transaction already has the lower amount. A chargeback
+ * reverses it. Paddle credits invoices only before they are paid, so the completed transaction already has the lower amount. A chargeback
  * counts at once. Its reversal is a separate adjustment without a reference to the chargeback. Paddle also marks the chargeback as
  * reversed. Both reports count as one return.
  */
@@ -67,7 +67,7 @@ export function readAdjustment({ object }: ProcessorEvent): Fact {
 
 const withoutTax = ({ total, tax }: z.output<typeof totals>) => total - (tax ?? 0)
 
-/** The refunded amount without tax. An item can refund only its tax. Null if Paddle doesn't report tax. */
+/** Returns the refunded amount without tax, or null if Paddle doesn't report tax. An item can be a refund of its tax alone. */
 function untaxedOf({ items, totals: all }: Pick<z.output<typeof adjustment>, 'items' | 'totals'>): number | null {
   if (all.tax == null) return null
   const taxOnly = (items ?? []).flatMap((item) => (item.type === 'tax' && item.totals ? [item.totals] : []))

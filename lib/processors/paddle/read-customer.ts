@@ -7,7 +7,7 @@ const customer = z.looseObject({ id, custom_data: z.optional(z.unknown()) })
 
 /**
  * Reads `customer.created` and `customer.updated`. Their custom data attributes the customer's payments without custom data. An update
- * without a visitor removes the earlier one, because Paddle does not report the changes.
+ * without a visitor removes the previous visitor, because Paddle doesn't report the changes.
  */
 export function readCustomer({ type, object, createdAt }: ProcessorEvent): Fact {
   const read = customer.parse(object)

@@ -11,7 +11,7 @@ const subscription = z.looseObject({
   created_at: time,
 })
 
-/** Reads `subscription.created`. It pays nothing, but its custom data identifies the buyer of renewals without custom data. */
+/** Reads `subscription.created`. The event isn't a payment, but its custom data identifies the buyer of renewals without custom data. */
 export async function readSubscription({ object }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const started = subscription.parse(object)
   return await purchaseOf(

@@ -34,7 +34,7 @@ const transaction = z.looseObject({
   payments: z.nullish(z.array(z.looseObject({ amount: z.nullish(paddleAmount), status: z.nullish(z.string()) }))),
 })
 
-/** Reads `transaction.completed`, whose totals are final. Trials, and purchases that credit covered completely, have no payment. */
+/** Reads `transaction.completed`, whose totals are final. Trials and purchases that were paid completely with credit have no payment. */
 export async function readTransaction({ object, createdAt }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const paid = transaction.parse(object)
   const { total, tax, grand_total, grand_total_tax, fee } = paid.details.totals
@@ -68,13 +68,13 @@ export async function readTransaction({ object, createdAt }: ProcessorEvent, has
   )
 }
 
-/** The captured amount. Undefined if the payload has no captured payment. */
+/** Returns the captured amount, or undefined if the payload has no captured payment. */
 function capturedOf({ payments }: z.output<typeof transaction>): number | undefined {
   const captured = (payments ?? []).filter(({ status }) => status === 'captured')
   return captured.reduce((sum, { amount }) => sum + (amount ?? 0), 0) || undefined
 }
 
-/** The lines with a product or price, each with its amount without tax. Null if no line has either. */
+/** Returns the lines with a product or price, each with its amount without tax, or null if no line has either. */
 function linesOf(items: z.output<typeof lineItem>[]): PurchaseSale['lines'] {
   const lines = items.map(({ price_id, product, totals }) => ({
     product_ids: [price_id, product?.id].filter((productId) => typeof productId === 'string'),

@@ -57,7 +57,7 @@ export const polar: Processor = {
   },
 }
 
-/** The bytes of a text in base 64. Empty if it is not valid base 64. */
+/** Returns the bytes of a base64 text. Returns no bytes if the text isn't valid base64. */
 function base64BytesOf(text: string): Uint8Array<ArrayBuffer> {
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text) || text.length % 4 !== 0) return new Uint8Array()
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))

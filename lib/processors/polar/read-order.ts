@@ -17,10 +17,10 @@ const order = z.looseObject({
   ...fields,
   created_at: time,
   billing_reason: z.nullish(z.string()),
-  /** Prices that include tax contain it too. An upgrade's credit can exceed its price, so the amounts can be negative. */
+  /** This includes the tax in prices with tax. The credit for an upgrade can exceed its price, so amounts can be negative. */
   tax_amount: z.int(),
   total_amount: z.int(),
-  /** The change of the customer's balance. Negative if the balance pays a part of the order. */
+  /** The change in the customer's balance. Negative if the balance pays a part of the order. */
   applied_balance_amount: z.nullish(z.int()),
   customer_id: z.nullish(id),
   subscription_id: z.nullish(id),
@@ -74,13 +74,13 @@ export function readOrderFee({ object }: ProcessorEvent): Fact {
   return { kind: 'payment_fee', payment_ids: [updated.id], fee_cents: fee }
 }
 
-/** The fee, if it is in the order's currency. */
+/** Returns the fee, if it is in the order's currency. */
 function feeOf(paid: z.output<typeof orderWithFee>): number | null {
   const { platform_fee_amount: fee, platform_fee_currency: feeCurrency, currency } = paid
   return feeCurrency == null || feeCurrency === currency ? (fee ?? null) : null
 }
 
-/** The lines with a product or price, each with its amount without tax. Null if no line has either. */
+/** Returns the lines with a product or price, each with its amount without tax, or null if no line has either. */
 function linesOf({ items, product_id }: Pick<z.output<typeof order>, 'items' | 'product_id'>): PurchaseSale['lines'] {
   const lines = (items ?? []).map((item) => ({
     product_ids: [item.product_price_id, product_id].filter((one) => typeof one === 'string'),

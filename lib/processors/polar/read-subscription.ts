@@ -13,7 +13,7 @@ const subscription = z.looseObject({
   customer: z.nullish(z.looseObject({ email: freeText(320), external_id: freeText(255) })),
 })
 
-/** Reads `subscription.created`. It pays nothing, but its metadata identifies the buyer of its renewals. */
+/** Reads `subscription.created`. The event isn't a payment, but its metadata identifies the buyer of renewals. */
 export async function readSubscription({ object }: ProcessorEvent, hashEmail: HashEmail): Promise<Fact> {
   const started = subscription.parse(object)
   return await purchaseOf(

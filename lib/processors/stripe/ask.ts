@@ -4,7 +4,7 @@ import { askConversions, discountedBy, invoiceOfPaymentIntent, refundsOfCharge }
 import { inEachCurrency } from './conversions.ts'
 import { readListedRefund } from './read-refund.ts'
 
-/** Returns the function that asks Stripe an event's questions. `apply_event` asks each question once. */
+/** Returns the function that asks Stripe the questions about an event. `apply_event` asks each question only once. */
 export function askStripe(stripe: Stripe): Ask {
   return async ({ account_id: accountId, fact }, question, answer) => {
     const intentId =

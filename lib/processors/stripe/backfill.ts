@@ -38,7 +38,7 @@ type List = (stripe: Stripe, page: PageAsked, created: { gte: number }, options:
 
 /** The lists of an account, newest first, in the API version of the library. */
 const lists: Record<Kind, List> = {
-  // Customers and subscriptions of any age, because their invoices may be newer.
+  // Includes customers and subscriptions of any age, because their invoices may be newer.
   customers: (stripe, page, _created, options) => stripe.customers.list(page, options),
   sessions: (stripe, page, created, options) =>
     stripe.checkout.sessions.list({ ...page, created, status: 'complete' }, options),
@@ -82,13 +82,13 @@ function eventTypeOf(kind: Kind, { status, balance_transactions: moves }: z.outp
   return gaveBack ? 'charge.dispute.funds_reinstated' : eventTypes[kind]
 }
 
-/** Returns a past object as an event. Every backfill gives it the same id. */
+/** Returns a past object as an event, which has the same id in every backfill. */
 async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Promise<WebhookEvent | undefined> {
   const { account_id: account, kind } = backfill
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
   const { id: objectId, livemode = true } = about
-  // The customer's metadata is its current metadata, not the metadata at creation.
+  // This is the customer's current metadata, not the metadata at creation.
   const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =
@@ -107,7 +107,7 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
 
 const eventIdOf = (objectId: string) => `backfill_${objectId}`
 
-/** Returns whether the fact itself contains its program or click. */
+/** Returns whether the fact itself contains a program or a click. */
 const isNamed = (fact: Fact) =>
   (fact.kind === 'purchase' || fact.kind === 'customer') && (fact.program_id !== null || fact.click_id !== null)
 
@@ -166,7 +166,7 @@ async function recordedBefore(
 const subscriptionOf = ({ fact }: WebhookEvent) =>
   fact.kind === 'purchase' && !isNamed(fact) ? (fact.sale?.subscription_id ?? null) : null
 
-/** Adds the metadata of their subscription, read earlier, to invoices without metadata. That metadata can be newer than the invoice. */
+/** Adds the subscription's metadata, which was read earlier, to invoices without metadata. That metadata can be newer than the invoice. */
 async function withSubscriptions(db: Database, accountId: string, events: WebhookEvent[]): Promise<WebhookEvent[]> {
   const wanted = events.map(subscriptionOf).filter((one) => one !== null)
   if (wanted.length === 0) return events
@@ -187,16 +187,16 @@ async function withSubscriptions(db: Database, accountId: string, events: Webhoo
   })
 }
 
-/** The result of a step. With `waits`, Stripe or the database did not respond, and a later step does the work. */
+/** The result of a step. If `waits` is true, Stripe or the database didn't respond, and a later step does the work. */
 export interface BackfillStep {
   status: Backfill['status'] | 'waits'
   outbox: RelayMessage[]
 }
 
 /**
- * Reads one page of a program's account and applies it like webhooks. The keys are the same as for webhooks, so repeated and concurrent
- * runs are safe. The progress is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries
- * if Stripe asks for it.
+ * Reads one page of a program's account and applies it like webhooks. It uses the same keys as webhooks, so repeated and concurrent runs
+ * are safe. The progress is stored only after the whole page is applied. `secret` is EMAIL_HASH_KEY. Stripe's library itself retries if
+ * Stripe asks for it.
  */
 export async function stepBackfill(
   db: Database,
@@ -293,7 +293,7 @@ export function backfillOf(programId: number) {
       'b.objects_read',
       'b.events_recorded',
       'b.problem',
-      // In milliseconds, like the precision of a JavaScript date.
+      // Compares milliseconds, because JavaScript dates aren't more precise.
       sql<Date>`date_trunc('milliseconds', ${eb.ref('b.started_at')})`.as('started_at'),
       eb.fn.coalesce(eb('p.processor_account_id', '=', eb.ref('b.account_id')), eb.lit(false)).as('is_connected'),
     ])
@@ -340,7 +340,7 @@ export async function startBackfill(db: Database, programId: number, months: num
   if (begun.length === 0) throw new ApiError('conflict', 'Connect Stripe first.')
 }
 
-/** Stops a program's backfill. Applied events stay. */
+/** Stops a program's backfill. Events that it has applied are kept. */
 export async function stopBackfill(db: Database, programId: number): Promise<void> {
   await turn(db, programId, 'running', 'stopped')
 }
@@ -361,7 +361,7 @@ async function turn(db: Database, programId: number, from: Backfill['status'], t
 }
 
 /**
- * Continues a program's backfill page by page until it ends, waits, or `seconds` have passed. A scheduled function continues the rest.
+ * Continues a program's backfill page by page until it ends, waits, or `seconds` have passed. After that, a scheduled function continues.
  */
 export async function continueBackfill(
   db: Database,

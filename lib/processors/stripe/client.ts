@@ -7,14 +7,14 @@ import { discountsOf } from './read-discounts.ts'
 export interface StripeEnv {
   /** The platform's secret key. Calls for a connected account also pass that account. */
   STRIPE_SECRET_KEY: string
-  /** The origin of an API other than Stripe's own. Tests and the local stack set it. */
+  /** The origin of an API that isn't Stripe's own. Set by tests and by the local stack. */
   STRIPE_API_URL?: string
 }
 
 const timeoutMilliseconds = 5000
 const retries = 2
 
-/** The last opened client. Creating a client sets up about a hundred resources, and most events ask Stripe nothing. */
+/** The last opened client. Creating a client sets up about a hundred resources, and most events don't ask Stripe anything. */
 let opened: { key: string; url: string | undefined; client: Stripe } | undefined
 
 /** Opens a client that gives up after three attempts of five seconds each. */
@@ -48,7 +48,7 @@ export const ownAccount = 'platform'
 /** Returns the request options with the account for a call. */
 export const onAccount = (accountId: string) => (accountId === ownAccount ? {} : { stripeAccount: accountId })
 
-/** Returns the invoice that a payment intent paid, or null if it paid none. */
+/** Returns the invoice that a payment intent paid, or null if it didn't pay an invoice. */
 export async function invoiceOfPaymentIntent(
   stripe: Stripe,
   accountId: string,
@@ -75,7 +75,7 @@ export async function discountedBy(stripe: Stripe, accountId: string, objectId: 
   return object === undefined ? [] : discountsOf(object).promotion_code_ids
 }
 
-/** Returns the refunds of a charge, each as Stripe's API shows it now. */
+/** Returns the refunds of a charge in their current state at Stripe. */
 export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeId: string): Promise<unknown[]> {
   const refunds = await answered(() =>
     stripe.refunds.list({ charge: chargeId, limit: 100 }, onAccount(accountId)).autoPagingToArray({ limit: 1000 }),
@@ -83,7 +83,7 @@ export async function refundsOfCharge(stripe: Stripe, accountId: string, chargeI
   return refunds ?? []
 }
 
-/** Returns Stripe's conversions for a refund and its charge, or for the charge of a dispute. Empty if there are none. */
+/** Returns Stripe's conversions for a refund and its charge, or for the charge of a dispute. Returns an empty list if there are none. */
 export async function askConversions(
   stripe: Stripe,
   accountId: string,
@@ -101,8 +101,8 @@ export async function askConversions(
 }
 
 /**
- * Returns Stripe's response. Returns undefined if Stripe says that the object does not exist for us, because it belongs to the other mode
- * or to a disconnected account. If Stripe cannot respond, throws `unavailable`, so that Stripe delivers the event again.
+ * Returns Stripe's response, or undefined if the object doesn't exist for us, because it belongs to the other mode or to a disconnected
+ * account. If Stripe doesn't respond, throws `unavailable`, so that Stripe delivers the event again.
  */
 async function answered<Result>(call: () => Promise<Result>): Promise<Result | undefined> {
   try {

@@ -16,9 +16,9 @@ export interface ConnectEnv extends StripeEnv {
 const stateMinutes = 15
 
 /**
- * Returns the address of Stripe's consent page, which leads back to `returnAddress` with `code` and `state`. The state is a random secret.
+ * Returns the address of Stripe's consent page, which redirects to `returnAddress` with `code` and `state`. The state is a random secret.
  * It works once, for 15 minutes, in the session that requested it. So nobody can be tricked into connecting someone else's account. The
- * access is read-only unless the service needs to `write` promotion codes.
+ * access is read-only, unless `write` is true because the service creates promotion codes.
  */
 export async function connectAddress(
   db: Database,
@@ -62,7 +62,8 @@ export async function takeConnectState(db: Database, state: string, sessionToken
 }
 
 /**
- * Connects a program to the account that a callback's `code` identifies, and returns that account. A code works once and for five minutes.
+ * Connects a program to the account that a callback's `code` identifies, and returns that account. A code works only once, and for five
+ * minutes.
  */
 export async function connectByCode(db: Database, env: ConnectEnv, programId: number, code: string): Promise<string> {
   let token: Awaited<ReturnType<Stripe['oauth']['token']>>
@@ -80,7 +81,7 @@ export async function connectByCode(db: Database, env: ConnectEnv, programId: nu
 
 /**
  * Connects a program to an account at the payment processor. An account belongs to only one workspace, so that nobody can read another
- * company's payments by entering its account. The deployment's own account belongs to only one program. Otherwise refuses with `conflict`.
+ * company's payments by entering its account. The deployment's own account belongs to only one program. Otherwise, throws `conflict`.
  * `applyParkedEvents` applies the events that arrived while the account was disconnected.
  */
 export async function connectProcessor(
@@ -102,8 +103,8 @@ export async function connectProcessor(
 }
 
 /**
- * Disconnects the payment processor. Its events are parked until the account is connected again. The last program of an account revokes the
- * service's access in Stripe. If Stripe refuses the call, the advertiser can revoke the access in Stripe's dashboard.
+ * Disconnects the payment processor. Its events are parked until the account is connected again. If this was the account's last program,
+ * revokes the service's access in Stripe. If Stripe refuses the call, the advertiser can revoke the access in Stripe's dashboard.
  */
 export async function disconnectProcessor(db: Database, env: ConnectEnv, programId: number): Promise<void> {
   const account = sql<string | null>`old.processor_account_id`

@@ -18,7 +18,7 @@ const withCharge = z.looseObject({ charge: z.unknown() })
 
 /**
  * Returns Stripe's conversions for a charge or a refund, and for the refund's charge. A balance transaction is in the account's currency,
- * and its amount results from the `exchange_rate`. Returns nothing if it is not expanded or has the same currency.
+ * and its amount results from the `exchange_rate`. Returns nothing if the balance transaction isn't expanded or has the same currency.
  */
 export function conversionsOf(object: unknown): Conversion[] {
   const charge = withCharge.safeParse(object)

@@ -14,7 +14,7 @@ export const ownAccountIsTaken =
 export interface OwnAccountState {
   /** The account that the program is connected to. */
   account_id: string | null
-  /** Null if nobody requested a code, or if the code expired or was used. */
+  /** Null if nobody has requested a code, or if the code has expired or was used. */
   code: string | null
   needs_livemode: boolean | null
   expires_at: Date | null

@@ -38,8 +38,8 @@ const isClickId = (text: string) => /^cust_\d+_\d+$/.test(text)
 
 /**
  * Reads `checkout.session.completed` and `.async_payment_succeeded`. `amount_total` is the paid amount after discounts and with tax. The
- * commission is computed without tax. Without a payment there is a lead but no sale. If the payment is pending, only the attribution is
- * stored.
+ * commission is computed without tax. If nothing was paid, there is a lead but no sale. If the payment is pending, only the attribution
+ * is stored.
  */
 export async function readCheckout(
   type: string,

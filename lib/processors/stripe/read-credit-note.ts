@@ -14,7 +14,7 @@ const creditNote = z.looseObject({
 
 /**
  * Reads `credit_note.created`. Reverses only the amount that the seller refunded outside of Stripe. Stripe reports the note's other refunds
- * as refunds. Credit to the customer's balance reduces a later invoice, and a note before the payment has already reduced its invoice.
+ * as refunds. Credit to the customer's balance reduces a later invoice, and a note from before the payment has already reduced its invoice.
  */
 export function readCreditNote(object: unknown): Fact {
   const note = creditNote.parse(object)

@@ -18,13 +18,13 @@ const place = loose(z.union([id, discount]))
 const discounted = z.looseObject({
   /** In invoices before 2025-03-31. */
   discount: place,
-  /** In invoices, ids unless they are expanded. In sessions since 2025-01-27, the source of each discount. */
+  /** In invoices, these are ids unless they are expanded. In sessions since 2025-01-27, they contain the source of each discount. */
   discounts: loose(z.array(place)),
   total_discount_amounts: loose(z.array(z.looseObject({ discount: place }))),
   total_details: loose(
     z.looseObject({
       amount_discount: z.nullish(z.number()),
-      /** Only present if the request expands it. */
+      /** Only present if the request expands the field. */
       breakdown: z.nullish(z.looseObject({ discounts: z.nullish(z.array(z.looseObject({ discount: place }))) })),
     }),
   ),
@@ -32,7 +32,7 @@ const discounted = z.looseObject({
 
 export interface Discounts {
   promotion_code_ids: string[]
-  /** Whether the payload has discounts without their source. */
+  /** Returns whether the payload has discounts without their source. */
   isPartial: boolean
 }
 

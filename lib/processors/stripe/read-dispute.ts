@@ -17,8 +17,8 @@ const dispute = z.looseObject({
 type Dispute = z.output<typeof dispute>
 
 /**
- * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events that move money. Also reads `.closed` of a lost dispute,
- * which only corrects them. An inquiry (a status that begins with `warning_`) doesn't move money.
+ * Reads `charge.dispute.funds_withdrawn` and `.funds_reinstated`, the two events that move money. Also reads the `.closed` event of a
+ * lost dispute, which only corrects them. An inquiry (a status that begins with `warning_`) doesn't move money.
  */
 export function readDispute(type: string, object: unknown): Fact {
   const disputed = dispute.parse(object)
@@ -38,7 +38,7 @@ export function readDispute(type: string, object: unknown): Fact {
   }
 }
 
-/** The amounts that a dispute withdrew and kept, in Stripe's unit. */
+/** The amounts that were withdrawn and kept because of a dispute, in Stripe's unit. */
 interface Move {
   reversal_id: string
   currency: string
@@ -50,7 +50,7 @@ interface Move {
 }
 
 /**
- * Returns the moves of a dispute by its balance transactions. If these are in a currency other than the dispute's, the kept part of the
+ * Returns the amounts of a dispute from its balance transactions. If these aren't in the dispute's currency, the kept part of the
  * dispute's own amount has the same proportion. The function returns both, and the service applies the amount in the sale's currency.
  */
 function movesOf(type: string, { id: disputeId, amount: disputed, currency: unit, ...rest }: Dispute): Move[] {
@@ -90,7 +90,7 @@ function reversalsOf({ reversal_id, currency: unit, taken, kept, isReinstated, s
   })
   const whole = reversal(reversal_id, taken, isReinstated)
   if (!isReinstated) return [whole]
-  // A dispute that is lost again has more steps, and its latest one replaces all earlier ones.
+  // A dispute that is lost again has more steps, and the latest step replaces all earlier ones.
   const earlier = steps > 2 ? ['again', 'kept', ...Array.from({ length: steps - 3 }, (_, n) => `kept${n + 3}`)] : []
   return [
     whole,

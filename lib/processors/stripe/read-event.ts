@@ -1,6 +1,6 @@
 import { Stripe } from 'stripe'
 import * as z from 'zod/mini'
-// `z.core` would bundle all of zod.
+// Using `z.core` would bundle all of zod.
 import { $ZodError } from 'zod/v4/core'
 import { ApiError } from '../../errors.ts'
 import { ownAccount } from './client.ts'
@@ -29,7 +29,7 @@ export async function verifyWebhookEvent(
   now = Date.now(),
 ): Promise<unknown> {
   const timestamp = Number(/(?:^|,)t=(\d+)/.exec(signature ?? '')?.[1])
-  // Stripe's library refuses only old events. An event from the future could be stored and replayed later.
+  // Stripe's library refuses only old events. Somebody could store an event from the future and replay it later.
   if (timestamp > now / 1000 + toleranceSeconds) throw invalidSignature()
   for (const secret of secrets.split(',')) {
     try {
@@ -109,8 +109,8 @@ const readers: Readonly<Record<string, Reader>> = {
 export const handledEventTypes: readonly string[] = Object.keys(readers)
 
 /**
- * Reads a verified webhook event. Unused events and payloads that no known API version sends become `ignored` with the reason, because
- * sending them again would not help. Refuses only bodies that are not events, with `invalid_request`.
+ * Reads a verified webhook event. Unused events, and payloads that no known API version sends, become `ignored` with the reason,
+ * because sending them again wouldn't help. Throws `invalid_request` only for bodies that aren't events.
  */
 export async function readEvent(body: unknown, hashEmail: HashEmail): Promise<WebhookEvent> {
   const parsed = envelope.safeParse(body)

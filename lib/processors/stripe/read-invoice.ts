@@ -75,9 +75,9 @@ const invoice = z.looseObject({
 })
 
 /**
- * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. The invoice's own metadata decides the attribution,
- * or else the subscription's. The subscription's metadata is under `parent` since 2025-03-31, at the top level before, and in the line in
- * even older payloads. The invoice's amounts win over its session's, even if nothing was paid.
+ * Reads `invoice.payment_succeeded` and `invoice.paid`, which report the same payment. The attribution comes from the invoice's own
+ * metadata, or else from the subscription's. The subscription's metadata is under `parent` since 2025-03-31, at the top level before that,
+ * and in the line in even older payloads. The invoice's amounts take precedence over its session's, even if nothing was paid.
  */
 export async function readInvoice(object: unknown, created: string, hashEmail: HashEmail): Promise<Fact> {
   const paid = invoice.parse(object)
@@ -91,7 +91,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     details?.metadata,
     paid.subscription_details?.metadata,
     subscriptionLine?.metadata,
-    // The lines of a changed subscription are not subscription lines.
+    // The lines for a changed subscription aren't subscription lines.
     ...lines.map((other) => other.metadata),
   ].filter((place) => place && Object.values(place).some((value) => value !== null))
   const { program_id, click_id, customer_key } = places.find((place) => place?.program_id) ?? places[0] ?? noMetadata
@@ -116,7 +116,7 @@ export async function readInvoice(object: unknown, created: string, hashEmail: H
     awaits_payment: false,
     requested: null,
     payment_ids: [...new Set(paymentIds.filter((paymentId) => paymentId !== null))],
-    // A session may identify the buyer of a first or a single invoice. But an invoice that is sent to the customer has no session.
+    // A session may identify the buyer of a first or a single invoice. Invoices that are sent to the customer don't have a session.
     reported_alone:
       paid.collection_method === 'send_invoice' ||
       (paid.billing_reason !== 'subscription_create' && paid.billing_reason !== 'manual'),
@@ -177,7 +177,7 @@ const sum = (parts: { amount: number }[]) => parts.reduce((total, { amount: part
 
 const invoicePayment = z.looseObject({ invoice: reference, payment })
 
-/** Reads `invoice_payment.paid`: since 2025-03-31, the only event with the invoice of a payment intent. */
+/** Reads `invoice_payment.paid`, which since 2025-03-31 is the only event with the invoice of a payment intent. */
 export function readInvoicePayment(object: unknown): Fact {
   const { invoice: invoiceId, payment: paidBy } = invoicePayment.parse(object)
   const paymentIds = [paidBy.payment_intent, paidBy.charge].filter((paymentId) => paymentId !== null)

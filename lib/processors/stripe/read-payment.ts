@@ -20,13 +20,13 @@ const intent = z.looseObject({
   amount,
   amount_received: amount,
   currency,
-  /** The tax of the whole amount, if the integrator sent it. */
+  /** The tax on the whole amount, if the integrator sent it. */
   amount_details: z.nullish(z.looseObject({ tax: z.nullish(z.looseObject({ total_tax_amount: z.nullish(amount) })) })),
   metadata,
   customer: reference,
   receipt_email: freeText(320),
   latest_charge: reference,
-  /** Before 2025-03-31, null if the intent paid no invoice. Absent since 2025-03-31. */
+  /** Before 2025-03-31, null if the intent didn't pay an invoice. Absent since 2025-03-31. */
   invoice: reference,
 })
 
@@ -41,7 +41,7 @@ const charge = z.looseObject({
   receipt_email: freeText(320),
   billing_details: z.nullish(z.looseObject({ email: freeText(320) })),
   payment_intent: reference,
-  /** The invoice that it paid, as in an intent. */
+  /** The invoice that the charge paid, as in an intent. */
   invoice: reference,
 })
 
@@ -60,7 +60,7 @@ interface Payment {
   email: string | null
   invoiceId: string | null
   source: 'charge' | 'intent'
-  /** The payload cannot say whether it paid an invoice. */
+  /** The payload doesn't say whether the intent paid an invoice. */
   hidesInvoice: boolean
 }
 

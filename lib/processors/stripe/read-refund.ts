@@ -10,7 +10,7 @@ const refund = z.looseObject({
   id,
   amount,
   currency,
-  // Must be storable text, because the log shows it.
+  // This must be text that the database can store, because the log shows it.
   status: z.nullish(id),
   reason: freeText(1000),
   charge: reference,
@@ -37,7 +37,10 @@ export function reversalsOf(object: unknown): Reversal[] {
   return inEachCurrency(reversal, conversionsOf(object))
 }
 
-/** Reads a refund of a charge's list. If a refund cannot be stored, its result is the code of the reason. The other refunds continue. */
+/**
+ * Reads a refund from a charge's list. If a refund can't be stored, the result is the code of the reason, and the other refunds are still
+ * read.
+ */
 export function readListedRefund(object: unknown): { reversals: Reversal[]; excluded?: string } {
   const { data, error } = refund.safeParse(object)
   if (!data) {
