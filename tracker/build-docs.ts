@@ -13,7 +13,7 @@ export interface DocsPage {
   summary: string
   html: string
   markdown: string
-  /** For the search: sections from one heading to the next. */
+  /** The sections that the search finds, from one heading to the next. */
   sections: { id: string; title: string; text: string }[]
 }
 
@@ -37,7 +37,7 @@ const groups = {
   'For developers': ['program-api', 'agents', 'webhooks', 'walk', 'command', 'errors'],
 }
 
-/** Reads the line before the tag. This line stores a page's calls until the script has loaded. */
+/** Reads the line before the tag, which stores a page's calls until the script has loaded. */
 export function readStub(): string {
   const [stub] = /<script>window\.svc.*<\/script>/.exec(read('templates/AGENTS.md')) ?? []
   if (!stub) throw new Error('AGENTS.md has no stub.')
@@ -51,7 +51,7 @@ ${readStub()}
 <script async src="${src}" data-svc-program-id="{{program_id}}"></script>
 \`\`\``
 
-/** Placeholders for the values that `svc init` fills in. Readers find their values in the dashboard. */
+/** Placeholders for the values that `svc init` fills in. The dashboard shows readers their own values. */
 const examples: Record<string, string> = {
   program_id: 'PROGRAM_ID',
   domain: 'shop.example.com',

@@ -38,7 +38,7 @@ async function bundle(file: string, options: Parameters<typeof build>[0]) {
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
 
-// The script is one block without exports, so it needs no function around it.
+// The script is a single block without exports, so it doesn't need a function around it.
 const browser = (revokes: boolean) => ({
   entryPoints: ['src/browser.ts'],
   target: 'es2021',
@@ -58,7 +58,7 @@ const webhooks = await bundle('webhooks.js', { entryPoints: ['src/webhooks.ts'] 
 const proxy = await bundle('proxy.js', { entryPoints: ['src/proxy.ts'] })
 const react = await bundle('react.js', { entryPoints: ['src/react.tsx'], external: ['react', 'react/jsx-runtime'] })
 const embed = await bundle('embed.js', { entryPoints: ['src/embed.ts'] })
-// The service's own copy reads the address from its own URL.
+// The copy that the service serves reads the address from its own URL.
 const servedEmbed = await build({
   ...common,
   entryPoints: ['src/embed.ts'],
@@ -101,7 +101,7 @@ execFileSync(
   },
 )
 
-/** Writes the licenses of the libraries that are bundled into the command, so that the package needs no dependencies. */
+/** Writes the licenses of the libraries that are bundled into the command, so that the package doesn't need dependencies. */
 function writeLicenses(inputs: string[]) {
   const folders = new Set(inputs.flatMap((input) => input.match(/^.*node_modules\/(?:@[^/]+\/)?[^/]+/)?.[0] ?? []))
   const texts = [...folders].map((folder) => {
@@ -122,7 +122,7 @@ function serve(name: string, exports: Record<string, unknown>, type = 'string'):
   writeFileSync(join(dist, 'served', `${name}.d.ts`), types)
 }
 
-/** A window of 64 KB has a shorter header than the default one. */
+/** A window of 64 KB has a shorter header than the default window. */
 const brotli = (text: string) => brotliCompressSync(text, { params: { [constants.BROTLI_PARAM_LGWIN]: 16 } })
 
 const hash = (content: string | Buffer) => createHash('sha256').update(content).digest('base64url').slice(0, 22)

@@ -5,7 +5,7 @@ interface Call {
   body: Record<string, string | number | boolean>
   /** Whether the call needs the API key. */
   keyed: boolean
-  /** The refusal that is a normal response. */
+  /** A refusal that is a normal response. */
   normal?: string
   /** The same call with the package for servers. */
   typescript: string

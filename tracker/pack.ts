@@ -4,7 +4,7 @@
  */
 import { gunzipSync, gzipSync } from 'fflate'
 
-/** Text of each file by its path within the package. All files of the package are text. */
+/** The text of each file by its path in the package. All files in the package are text. */
 export type Files = Record<string, string>
 
 /** Placeholders for the address of the service and the version until a package is served. */
@@ -41,7 +41,7 @@ function header(path: string, size: number): Buffer {
   bytes.write(octal(0, 8), 108)
   bytes.write(octal(0, 8), 116)
   bytes.write(octal(size, 12), 124)
-  // npm's own date, because some tools refuse dates before 1980.
+  // The date that npm uses too, because some tools refuse dates before 1980.
   bytes.write(octal(499_162_500, 12), 136)
   bytes.write('        0', 148)
   bytes.write('ustar\u000000', 257)

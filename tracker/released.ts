@@ -14,8 +14,8 @@ export function readReleased(folder: URL): Record<string, Buffer> {
 }
 
 /**
- * Returns the version of files with placeholders. Until a release, the version contains a hash of the files, so that different files never
- * share a version. Throws if the version is already released with other content.
+ * Returns the version of files with placeholders. Before a release, the version contains a hash of the files, so that different files
+ * never share a version. Throws if the version is already released with other content.
  */
 export function versionOf(files: Files, version: string, released: Record<string, Buffer>): string {
   const packed = pack(files)

@@ -1,4 +1,4 @@
-/** The address that the package was built for, or empty if the build does not know it. See build.ts. */
+/** The address that the package was built for, or empty if it is unknown. See build.ts. */
 declare const SVC_BASE_URL: string
 
 /** One address for everything, or separate addresses for some routes, such as a function's own URL. */
@@ -16,7 +16,7 @@ const scripts: Partial<Record<Route, string>> = {
 }
 export const pathOf = (route: Route) => scripts[route] ?? `/api/v1/track/${route}`
 
-/** Returns the service's address without a trailing slash. Throws if it is not configured, so that no key goes to a stranger. */
+/** Returns the service's address without a trailing slash. Throws if it isn't configured, so that no key is sent to a stranger. */
 export function baseUrlOf(baseUrl: string | undefined): string {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } }
   const found = baseUrl || process?.env?.['SVC_BASE_URL'] || SVC_BASE_URL

@@ -52,7 +52,7 @@ export interface SvcApiOptions extends Caller {
 }
 
 export interface CreateOptions {
-  /** Repeating the key within a day creates nothing twice. Default: a new key for each call and its own retries. */
+  /** If a key is repeated within a day, nothing is created twice. Default: a new key for each call and its retries. */
   idempotencyKey?: string | undefined
 }
 
@@ -80,7 +80,8 @@ export interface List<Row> extends AsyncIterable<Row> {
 
 /**
  * Calls the program API from your server, with a key of the scopes `read` and `manage`. Calls about one resource never throw. Their
- * `Result` reports success or failure. Read lists with `for await` loops. Repeats a call after no response, 429 or 5xx.
+ * `Result` reports success or failure. Read lists with `for await` loops. A call is repeated if there is no response, or after 429
+ * or 5xx.
  */
 export class SvcApi {
   readonly #options: SvcApiOptions
@@ -96,7 +97,7 @@ export class SvcApi {
     get: (id: number) => this.#one<One<'getPartner'>>('GET', `partners/${id}`),
     create: (partner: Body<'createPartner'>, options?: CreateOptions) =>
       this.#create<One<'createPartner'>>('partners', partner, options),
-    /** Changes the given fields. `status: 'inactive'` disables all their links. */
+    /** Changes the given fields. `status: 'inactive'` also disables all links of the partner. */
     update: (id: number, changes: Body<'updatePartner'>) =>
       this.#one<One<'updatePartner'>>('PATCH', `partners/${id}`, changes),
   }
@@ -108,7 +109,7 @@ export class SvcApi {
       this.#create<PartnerGroup>('groups', group, options),
     /** Changes the given fields. `rules` replaces all rules from now on. */
     update: (id: number, changes: Body<'updateGroup'>) => this.#one<PartnerGroup>('PATCH', `groups/${id}`, changes),
-    /** Returns its id. Its partners are then in no group. */
+    /** Returns its id. After that, its partners aren't in any group. */
     delete: (id: number) => this.#one<number>('DELETE', `groups/${id}`),
     /** Moves up to 100 partners into a group. Returns how many of them the program has. */
     move: (id: number, partnerIds: number[]) =>
@@ -194,7 +195,7 @@ export class SvcApi {
     approve: (id: number) => this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'approved' }),
     reject: (id: number, reason: string) =>
       this.#one<One<'decideCommission'>>('PATCH', `commissions/${id}`, { status: 'rejected', reason }),
-    /** Approves up to 100 at once. Then `data` has all of them, `changed` the number of changes, and `unknown_ids` the unknown ids. */
+    /** Approves up to 100 at once. `data` contains all of them, `changed` is the number of changes, and `unknown_ids` lists unknown ids. */
     approveAll: (ids: number[]) => this.#decideAll({ ids, status: 'approved' }),
     rejectAll: (ids: number[], reason: string) => this.#decideAll({ ids, status: 'rejected', reason }),
   }
@@ -238,7 +239,7 @@ export class SvcApi {
       this.#one<WebhookEndpoint>('PATCH', `${hooks}/${id}`, changes),
     /** Returns its id. */
     delete: (id: number) => this.#one<number>('DELETE', `${hooks}/${id}`),
-    /** Returns the new secret. The previous one also signs for a day. */
+    /** Returns the new secret. The previous secret also signs for a day. */
     rotateSecret: (id: number, options?: CreateOptions) =>
       this.#create<One<'rotateWebhookSecret'>>(`${hooks}/${id}/rotate-secret`, {}, options),
     /** Sends a test event and returns the id of its delivery. */
@@ -248,7 +249,7 @@ export class SvcApi {
     /** Returns one delivery with its attempts. */
     delivery: (id: number, deliveryId: string) =>
       this.#one<WebhookDelivery & One<'getWebhookDelivery'>>('GET', `${hooks}/${id}/deliveries/${deliveryId}`),
-    /** Returns the number of repeated deliveries. */
+    /** Returns the number of deliveries that are sent again. */
     replay: (id: number, which: Body<'replayWebhooks'>) => this.#one<number>('POST', `${hooks}/${id}/replay`, which),
   }
 

@@ -21,7 +21,7 @@ declare const SVC_REVOKES: boolean
 
 /**
  * The result of a signup is the service's response. If the visitor has no click, `error.code` is `no_attribution` and no request is sent.
- * If the service was not reached, `success` is false without an `error`.
+ * If the service couldn't be reached, `success` is false without an `error`.
  */
 export interface SignupResult {
   success: boolean
@@ -37,15 +37,15 @@ export interface Svc {
   /** The click id, or null if the visitor did not come through a partner's link or has not consented. */
   getClickId(): string | null
   /**
-   * Records the signup once the pending click has its response and the visitor has consented. So don't make visitors wait for it. Never
+   * Records the signup after the response to the pending click and the visitor's consent, so don't make visitors wait for it. Never
    * rejects.
    */
   signup(customerKey: string, email?: string): Promise<SignupResult>
-  /** Starts a script that waits because of `data-svc-consent="required"`. */
+  /** Starts a script that is waiting because of `data-svc-consent="required"`. */
   consent(): void
   /**
-   * Withdraws the consent: deletes the cookie, and stores and sends nothing before the next `consent()`. Only
-   * `svc-tracker-consent.js` has it.
+   * Revokes the consent: deletes the cookie, and stores and sends nothing before the next `consent()`. Only
+   * in `svc-tracker-consent.js`.
    */
   revokeConsent(): void
 }
@@ -60,7 +60,7 @@ interface Settle {
   with(result: unknown): void
 }
 
-/** `window.svc` of the stub or the script. The script sets `v`, and `q` holds the stub's calls. */
+/** `window.svc`, from the stub or from the script. The script sets `v`, and `q` contains the stub's calls. */
 export interface StubbedSvc extends Svc {
   v?: number
   q?: StubCall[]
@@ -79,19 +79,19 @@ try {
   // oxlint-disable-next-line no-unsafe-type-assertion -- keeps everything that the page has under this name
   const svc = ((window as unknown as Record<string, object>)[svcName] ??= {}) as StubbedSvc
   if (svcProgramId && !svc.v) {
-    // Sent with clicks and signups, so that the service refuses clicks and signups of another program. JSON has null if the tag has no
-    // number.
+    // Sent with clicks and signups, so that the service refuses clicks and signups of another program. In JSON, it is null if the tag
+    // has no number.
     const program_id = +svcProgramId
     // oxlint-disable-next-line no-non-null-assertion -- `aff` matches
     const names = (['aff', svcParams] + '').match(/[\w-]+/g)!.join('|')
-    // Captures the address up to the end of the query with the code, the address without its query and hash, and the code. Also matches
-    // inside the hash, for routers that keep their query there, and in links that a mail program garbled: `?a=b?aff=c`, `&amp;aff=c`. Runs
-    // in linear time: the anchor allows one start, and the lookahead never backtracks into another part.
+    // Captures the address up to the end of the query with the code, the address without its query and hash, and the code. Also finds the
+    // code inside the hash, because some routers keep their query there, and in links that a mail program garbled: `?a=b?aff=c`,
+    // `&amp;aff=c`. Runs in linear time: the anchor allows one start, and the lookahead never backtracks into another part.
     const codePattern = RegExp(`^(?=([^?#;]*)).*?[&?#;](${names})=([^?#;&]+)[^#]*`)
     let consented: 0 | 1 | undefined,
       unsavedClickId: string | null = null,
       lastCode: string | undefined
-    // Session storage: the click that has no response yet, and the session's id.
+    // In session storage: the click without a response so far, and the session's id.
     const clickKey = svcName + '_click'
     const sessionKey = svcName + '_session'
     let store: Record<string, string> = {}
@@ -112,12 +112,12 @@ try {
       return unsavedClickId
     }
 
-    // The proxy on the page's own domain puts `#` in place of the path, so that all calls go to the script's own address.
+    // The proxy on the page's own domain replaces the path with `#`, so that all calls are sent to the script's own address.
     const post = (path: string, body: object) =>
       fetch(script.src.split('/js/')[0] + '/api/v1/track/' + path, {
         keepalive: true,
         method: 'POST',
-        // Sent as text, which doesn't need a preflight request.
+        // This is sent as text, which doesn't need a preflight request.
         body: JSON.stringify(body),
       })
 
@@ -138,16 +138,16 @@ try {
     const sendClick = async () => {
       if (store[clickKey]) {
         const response = await post('click', {
-          // The service then refuses with 200, so the visitor's console doesn't show an error.
+          // This makes the service refuse with 200, so that the visitor's console doesn't show an error.
           quiet: 1,
           ...JSON.parse(store[clickKey]),
           existing_click_id: getClickId(),
         })
-        // If another server responds, for example with a page of the shop, this throws. The click then stays for the next page.
+        // If another server responds, for example with a page of the shop, this throws. In that case, the click is kept for the next page.
         const { cookie_set, click_id, cookie_window_days } = await response.json()
         // A refusal is final and also has status 200. After 429, 5xx or no response, the next page sends the click again.
         if (response.ok) delete store[clickKey]
-        // The visitor revoked consent while the click was being sent, and the proxy's response set the cookies again.
+        // The visitor has revoked consent while the click was being sent, and the proxy's response has set the cookies again.
         if (SVC_REVOKES && !consented) return svc.revokeConsent()
         // A proxy on the page's own domain sets the cookie itself. That cookie lasts longer, so the script keeps it.
         if (click_id)
@@ -193,7 +193,7 @@ try {
         look()
       }
     }
-    // A new hash also fires `popstate`.
+    // A change of the hash also fires `popstate`.
     for (const event of ['online', 'popstate']) addEventListener(event, look)
     try {
       store = sessionStorage
@@ -237,7 +237,7 @@ try {
         delete store[clickKey]
         delete store[sessionKey]
         consented = 0
-        // Calls without consent stay in the queue and wait for it.
+        // Calls without consent stay in the queue until there is consent.
         if (wasConsented) queue = new Promise((resolve) => (consent = resolve))
       }
 
@@ -245,7 +245,7 @@ try {
     if (document.referrer.split('/')[2] == location.host) look(document.referrer, 1)
     // The router may have changed the address before this script loaded. The navigation entry still has the original.
     look(performance.getEntriesByType('navigation')[0]?.name)
-    // Comes after the click, because a signup from the stub needs the click.
+    // This comes after the click, because a signup from the stub needs the click.
     q?.map(run)
     if (!SVC_REVOKES && svcConsent != 'required') svc.consent()
   }

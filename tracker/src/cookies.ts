@@ -1,4 +1,4 @@
-/** The cookie of a program by its name on the page, and its copy that scripts cannot read. See `createTrackerProxy`. */
+/** A program's cookie, by the program's name on the page, and the copy that scripts can't read. See `createTrackerProxy`. */
 export const cookieOf = (name = 'svc') => `${name}_click_id`
 export const keptOf = (name?: string) => `${cookieOf(name)}_kept`
 

@@ -7,13 +7,13 @@ export type GetToken = () => Promise<string>
 /** The tokens of the portal's style. The page sets them as CSS variables, such as `--svc-accent`. */
 const colors = ['page', 'surface', 'sunken', 'line', 'text', 'muted', 'accent', 'on-accent']
 
-// Servers render pages without a DOM.
+// On servers, there is no DOM.
 const Base = globalThis.HTMLElement ?? Object
 
 /**
  * The element `<svc-portal program-id="7">`: the portal of the signed-in partner in a frame. `getToken` is called at the start and whenever
- * a token has expired. The token reaches the frame by message only, and the frame sets its own height. The element dispatches `svc-error`
- * if `getToken` fails.
+ * a token has expired. The token is passed to the frame in a message, and the frame reports its own height. The element dispatches
+ * `svc-error` if `getToken` fails.
  */
 export class SvcPortal extends Base {
   static observedAttributes = ['theme']
@@ -33,7 +33,7 @@ export class SvcPortal extends Base {
   }
 
   connectedCallback(): void {
-    // A page may set the property before this script has loaded. The property then hides the setter.
+    // If a page sets the property before this script has loaded, the property hides the setter.
     if (Object.hasOwn(this, 'getToken')) {
       const { getToken } = this
       Reflect.deleteProperty(this, 'getToken')
@@ -69,7 +69,7 @@ export class SvcPortal extends Base {
     return new URL(this.getAttribute('base-url') ?? SVC_BASE_URL, location.href).origin
   }
 
-  /** Only the service's origin receives the message, even if the frame shows another page by now. */
+  /** Only the service's origin receives the message, even if the frame is showing another page by now. */
   #send(message: object): void {
     this.#frame?.contentWindow?.postMessage(message, this.#origin())
   }
@@ -107,7 +107,7 @@ export class SvcPortal extends Base {
     })
   }
 
-  /** A page with light text is dark, however it switches. If the attribute `theme` is set, it decides. */
+  /** A page with light text is dark, no matter how it switches. If the attribute `theme` is set, it takes precedence. */
   #isDark(text: string): boolean {
     const theme = this.getAttribute('theme')
     if (theme === 'light' || theme === 'dark') return theme === 'dark'

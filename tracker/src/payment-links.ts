@@ -1,11 +1,11 @@
 /**
  * Adds the visitor's click id to links, elements and calls that open a processor's own checkout: `<script async
- * src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. It is a separate file, so that other shops don't load its
- * bytes. If the tracker's tag has `data-svc-name`, this tag needs the same.
+ * src="{base_url}/js/svc-payment-links.js"></script>` next to the tracker's tag. The script is a separate file, so that other shops don't
+ * have to load it. If the tracker's tag has `data-svc-name`, this tag needs the same name.
  *
  * Fills `client_reference_id` of Stripe Payment Links, buy buttons and pricing tables, `reference_id` of Polar's checkout links, the custom
- * data of Lemon Squeezy's checkout links, and that of Paddle.js: `Paddle.Checkout.open` and `.paddle_button` elements. It also fills what
- * the page adds or rewrites later, and keeps a value that the page set.
+ * data of Lemon Squeezy's checkout links, and that of Paddle.js: `Paddle.Checkout.open` and `.paddle_button` elements. It also fills
+ * elements that the page adds or rewrites later, and keeps values that the page has set.
  */
 import type { Svc } from './browser.ts'
 
@@ -15,9 +15,9 @@ interface Checkout {
 
 try {
   const name = document.currentScript?.dataset['svcName'] ?? 'svc'
-  /** Stripe silently drops any other value. */
+  /** Stripe silently ignores any other value. */
   const accepted = /^[\w-]{1,200}$/
-  /** For each processor's links, the address, its parameter, and how to write the parameter. */
+  /** For each processor's links: the address, the parameter, and how to write the parameter. */
   const kinds: [RegExp, RegExp, string][] = [
     [/^buy\.stripe\.com\//, /([?&]client_reference_id=)([^&]*)/, 'client_reference_id'],
     [/^(buy|sandbox-api)\.polar\.sh\//, /([?&]reference_id=)([^&]*)/, 'reference_id'],
@@ -29,12 +29,12 @@ try {
   ]
   const attribute = 'client-reference-id'
   const customData = 'data-custom-data'
-  /** Values that this script wrote. It only replaces these with the id of a later click. */
+  /** The values that this script has written. It replaces only these with the id of a later click. */
   const written = new Set([''])
   const wrapped = new WeakSet()
 
   const clickId = () => {
-    // Without the tracker and the stub there is no helper, or the page has another object under its name.
+    // Without the tracker and the stub, there is no helper, or the page has another object with this name.
     const svc: Partial<Svc> | undefined = Reflect.get(window, name)
     const id = svc?.getClickId?.() ?? ''
     if (!accepted.test(id)) return undefined
@@ -47,7 +47,7 @@ try {
     if (!parameter) return
     const { search } = link
     const [, , value] = parameter.exec(search) ?? []
-    // Edit the text, so that the page's other parameters keep their spelling.
+    // The text is edited, so that the page's other parameters keep their spelling.
     if (value === undefined) link.search = `${search || '?'}${search.length > 1 ? '&' : ''}${spelling}=${id}`
     else if (value !== id && written.has(value)) link.search = search.replace(parameter, `$1${id}`)
   }
@@ -98,9 +98,9 @@ try {
     childList: true,
     attributeFilter: ['href', attribute, customData],
   })
-  // Do this right after Paddle.js has run, before the page's own script can open a checkout.
+  // This comes right after Paddle.js has run, before the page's own script can open a checkout.
   document.addEventListener('load', wrapPaddle, true)
-  // Also runs on each click, for links inside shadow roots, and for an id that is newer than the page's last change.
+  // This also runs on each click, for links inside shadow roots and for ids that are newer than the page's last change.
   for (const type of ['click', 'auxclick'])
     addEventListener(
       type,
@@ -111,7 +111,7 @@ try {
       },
       true,
     )
-  // The click or the visitor's consent may be pending. Nothing signals either, so the script polls.
+  // The click or the visitor's consent may be pending. There is no event for either, so the script polls.
   if (!fill()) {
     const timer = setInterval(() => fill() && clearInterval(timer), 250)
   }

@@ -3,16 +3,16 @@ import { clickIdOf, cookieOf, keptOf } from './cookies.ts'
 
 export interface ProxyOptions extends Addresses {
   /**
-   * The program's proxy key (`svc_proxy_…`, from `.svc/.env`). It signs the visitor's address and place. Without it, all visitors count
-   * as one, and their places stay unknown.
+   * The program's proxy key (`svc_proxy_…`, from `.svc/.env`). It signs the visitor's address and place. Without the key, all visitors
+   * count as one, and their places are unknown.
    */
   key?: string | undefined
   /** Domain of the cookies. Default: the page's registrable domain, guessed from its name. */
   cookieDomain?: string | undefined
   /**
    * `true` if visitors reach this server only through a proxy that adds their address to `X-Forwarded-For`, such as nginx or a load
-   * balancer. The last address counts. Without a proxy, visitors could invent the header, so it is ignored by default and all visitors
-   * count as one. On Cloudflare and Vercel it is not needed.
+   * balancer. The last address in the header counts. Without a proxy, visitors could invent the header, so it is ignored by default
+   * and all visitors count as one. This isn't needed on Cloudflare and Vercel.
    */
   isBehindProxy?: boolean | undefined
   /** The name of the tag (`data-svc-name`) if the site has several programs. Each program has its own proxy at its own path. */
@@ -66,14 +66,14 @@ const scripts: Record<string, Route> = { '?links': 'paymentLinks', '?consent': '
 const scriptOf = ({ url }: Request) => scripts[new URL(url).search] ?? 'script'
 
 /**
- * Creates a handler that serves the script and forwards clicks and browser leads, all at one address on the page's own domain. GET is the
- * script: with `?links` the one for payment links, with `?consent` the one that can revoke consent. The fields of a POST distinguish a
- * click, a lead and a revoked consent. A revoked consent deletes the cookies. So any address works, and `svc init` generates one that no
- * block list knows. The handler forwards the visitor's address, place and user agent, but no cookie.
+ * Creates a handler that serves the script and forwards clicks and browser leads, all at one address on the page's own domain. GET
+ * returns the script, or with `?links` the one for payment links, or with `?consent` the one that can revoke consent. The fields of a
+ * POST distinguish a click, a lead and a revoked consent, which deletes the cookies. So any address works, and `svc init` generates one
+ * that isn't on any block list. The handler forwards the visitor's address, place and user agent, but no cookies.
  *
- * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A copy is in a second cookie that no script
- * can read. If a browser drops the first cookie, like Safari after seven days for suspected trackers, the script's response restores it
- * from the copy.
+ * `Set-Cookie` sets the click id, because browsers keep such a cookie for its whole duration. A second cookie, which scripts can't read,
+ * contains a copy. If a browser drops the first cookie, as Safari does after seven days for suspected trackers, the response with the
+ * script restores it from the copy.
  */
 export function createTrackerProxy(options: ProxyOptions = {}) {
   // Throws immediately if the service's address is not configured.
@@ -93,7 +93,7 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       if (route === 'click') call.existing_click_id ??= kept
 
       const answer = new Headers()
-      // The browser sends the page's origin, or for the script the page's address. Behind proxies, this server's own name may differ.
+      // The browser sends the page's origin or, for the script, the page's address. Behind proxies, this server's own name may differ.
       const origin = sent.get('origin') ?? sent.get('referer')
       const { hostname, protocol } = new URL(origin?.startsWith('http') ? origin : request.url)
       const domain =
@@ -134,7 +134,8 @@ export function createTrackerProxy(options: ProxyOptions = {}) {
       }
       if (call) return new Response(response.body, { status, headers: answer })
 
-      // Only the visitor's browser may cache the script, and only while its cookies stay the same. So the next page restores a dropped cookie.
+      // Only the visitor's browser may cache the script, and only while its cookies stay the same. So a dropped cookie is restored on the
+      // next page.
       answer.set('cache-control', answer.get('cache-control')?.replace('public', 'private') ?? 'no-cache')
       answer.set('vary', 'cookie')
       const secondsLeft = Number(cookies.split(`${kept}.`)[1]?.match(/^\d+/)) - now

@@ -9,20 +9,25 @@ declare const SVC_BASE_URL: string
 
 export interface SvcProviderProps {
   programId: number | string
-  /** The service's address, or that of `createTrackerProxy` on your own domain, such as `/mybhqzlr`. Default: the address the package was built for. */
+  /**
+   * The service's address, or the address of `createTrackerProxy` on your own domain, such as `/mybhqzlr`. Default: the address that the
+   * package was built for.
+   */
   baseUrl?: string | undefined
   /** `required`: the tracker reads, stores and sends nothing before `consent()`, or after `revokeConsent()`. */
   consent?: 'required' | undefined
   /** Further parameters that carry a partner code besides `aff`, such as `via,ref,fpr`. */
   params?: string | undefined
-  /** Fills the click id into checkouts of Stripe, Paddle.js, Lemon Squeezy and Polar that the page links to or opens. */
+  /** Adds the click id to checkouts of Stripe, Paddle.js, Lemon Squeezy and Polar that the page links to or opens. */
   paymentLinks?: boolean | undefined
-  /** The name of a further program on the same site. Its helper is `useSvc(name)` and its cookie `<name>_click_id`. Nest the providers. */
+  /**
+   * The name of a further program on the same site. Its helper is `useSvc(name)`, and its cookie is `<name>_click_id`. Nest the providers.
+   */
   name?: string | undefined
   children?: ReactNode
 }
 
-/** The surrounding providers by name, each with whether it waits for consent. */
+/** The surrounding providers by name, and whether each of them waits for consent. */
 const Provided = createContext<Record<string, boolean>>({})
 
 /** Loads the tracker once, in the browser only. On the server, it only renders its children. */
@@ -77,7 +82,7 @@ const helpers = () => window as unknown as Record<string, StubbedSvc | undefined
 
 const subscribe = () => () => {}
 
-/** The helper before the script has loaded. It keeps calls for the script, which completes the same object. */
+/** The helper before the script has loaded. It stores calls for the script, which completes the same object. */
 function stub(name: string, consent: boolean): StubbedSvc {
   const svc: StubbedSvc = {
     q: [],

@@ -1,4 +1,4 @@
-/** Key, timeout and retries of calls from a server. */
+/** The key, timeout and retries for calls from a server. */
 export interface Caller {
   /** The program's API key. Keep it on the server. */
   apiKey: string | undefined
@@ -13,10 +13,10 @@ export interface SvcError {
   code: string
   message: string
   details?: { field: string; message: string }[]
-  /** For a sale that was recorded before (409): its id, and whether it has the same data. */
+  /** For a sale that was recorded before (409): its id, and whether the data is the same. */
   sale_id?: number
   same_payload?: boolean
-  /** Whether the recorded sale has a partner now that this call added its customer, and its commission. */
+  /** Whether the recorded sale has a partner after this call, which may have added its customer, and the id of its commission. */
   attributed?: boolean
   commission_id?: number | null
   [name: string]: unknown
@@ -29,22 +29,22 @@ export type Result<Data> =
 
 const failed = (status: number, error: SvcError): Result<never> => ({ ok: false, status, error, data: null })
 
-/** Throws unless this is an API key, so that a missing variable is noticed at the start and not at the first sale. */
+/** Throws if this isn't an API key, so that a missing variable is noticed at the start instead of at the first sale. */
 export function checkKey(apiKey: string | undefined): void {
   if (!apiKey?.trim()) throw new TypeError('apiKey is missing. Set SVC_API_KEY to the API key of your program.')
   if (!/^svc_live_\w+$/.test(apiKey.trim()))
     throw new TypeError('apiKey is not an API key. Copy the complete key, which begins with svc_live_.')
 }
 
-/** Ignored fields that the log already mentions. */
+/** Ignored fields that have already been logged. */
 const logged = new Set<string>()
 
 /** If the service asks for a longer wait, the call fails and the caller decides. */
 const longestWaitMs = 10_000
 
 /**
- * Sends one call, and repeats it after no response, 429 or 5xx. Each call is safe to repeat. `input` returns the body. Its errors become
- * `invalid_request`.
+ * Sends one call, and repeats it if there is no response, or after 429 or 5xx. Each call is safe to repeat. `input` returns the body. If
+ * it throws, the error is `invalid_request`.
  */
 export async function send<Data>(
   { apiKey, timeoutMs = 10_000, retries = 2 }: Caller,
@@ -84,12 +84,12 @@ export async function send<Data>(
       }
       error = answer.error
       if (!error) throw SyntaxError()
-      // The response to an earlier attempt was lost, and that attempt recorded exactly this sale.
+      // The response to an earlier attempt was lost, but that attempt recorded exactly this sale.
       if (outcomeUnknown && error['same_payload'])
         // oxlint-disable-next-line no-unsafe-type-assertion -- only a sale has this response, and these are its fields
         return { ok: true, status, error: null, data: { success: true, sale_id: error['sale_id'] } as Data }
     } catch (cause) {
-      // Uses only the name and code of the error, because its text can quote the Authorization header.
+      // Only the error's name and code are used, because its text can quote the Authorization header.
       const name = cause instanceof Error ? cause.name : ''
       const code = { SyntaxError: 'invalid_response', TimeoutError: 'timeout' }[name] ?? 'network_error'
       if (name !== 'SyntaxError') status = 0
@@ -102,7 +102,7 @@ export async function send<Data>(
   }
 }
 
-/** The system's code of a failed request, such as ECONNREFUSED. */
+/** Returns the system's code for a failed request, such as ECONNREFUSED. */
 function causeOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined
   return cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : ''

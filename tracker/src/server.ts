@@ -12,7 +12,7 @@ export interface SvcClientOptions extends Addresses, Caller {
 }
 
 export interface LeadInput {
-  /** Your own stable user id, the same here and at every sale. */
+  /** Your own stable user id, which must be the same here and in every sale. */
   customerExternalId: string
   /** The visitor's `svc_click_id`, or null. See `getClickId`. */
   clickId: string | null
@@ -38,7 +38,7 @@ export interface SaleInput {
   subscriptionId?: string | undefined
   /** For a customer without a lead, such as a guest at checkout. */
   clickId?: string | null | undefined
-  /** The code that the buyer typed. A partner's code attributes the sale to them, with or without a click. Any other code changes nothing. */
+  /** The code that the buyer typed. A partner's code attributes the sale to them, with or without a click. Any other code has no effect. */
   coupon?: string | null | undefined
   /** The sale's program. If the key belongs to another program, the service refuses the sale. */
   programId?: number | undefined
@@ -68,7 +68,7 @@ export interface LeadData {
 export interface SaleData {
   success: true
   sale_id: number
-  /** The other fields are absent if the first response was lost and a retry found the sale recorded. */
+  /** The other fields are absent if the first response was lost and a retry found that the sale was recorded. */
   transaction_id?: string
   attributed?: boolean
   commission_id?: number | null
@@ -85,7 +85,7 @@ export type RefundData = { success: true; ignored_fields?: string[] } & (
       status: 'reversed' | 'refunded'
       /** The reversed commission, in the major unit of its currency. */
       deductionAmount: number
-      /** The same in the minor unit. */
+      /** The same amount in the minor unit. */
       deduction_cents: number
       currency: string
       commission_id: number
@@ -95,11 +95,11 @@ export type RefundData = { success: true; ignored_fields?: string[] } & (
 )
 
 /**
- * Calls the service from your server. No method throws or rejects. A failure is a result with `ok: false`. Only the constructor throws, if
- * the key is missing or malformed, or if the service's address is not configured.
+ * Calls the service from your server. Methods never throw or reject. A failure is a result with `ok: false`. Only the constructor throws,
+ * if the key is missing or malformed, or if the service's address isn't configured.
  *
- * Repeats a call after no response, 429 or 5xx. Each call is safe to repeat: the service recognizes a lead by its customer, a sale by its
- * invoice id, and a refund by its id or amount.
+ * A call is repeated if there is no response, or after 429 or 5xx. Each call is safe to repeat: the service recognizes a lead by its
+ * customer, a sale by its invoice id, and a refund by its id or amount.
  */
 export class SvcClient {
   readonly #options: SvcClientOptions
@@ -121,8 +121,8 @@ export class SvcClient {
   }
 
   /**
-   * Records a sale. Status 409 means that it is already recorded, so do nothing. `data.warning` reports a currency that is not the
-   * program's.
+   * Records a sale. Status 409 means that the sale is already recorded, so you don't have to do anything. `data.warning` reports a
+   * currency that is not the program's.
    */
   trackSale(sale: SaleInput): Promise<Result<SaleData>> {
     return this.#send('sale', () => {
@@ -161,8 +161,8 @@ export class SvcClient {
 }
 
 /**
- * Returns the click id in a request's cookies, or null. Takes `Request`, a Node or Express request, or `{ headers: await headers() }`. If
- * the site has several programs, `name` is the tag's name (`data-svc-name`).
+ * Returns the click id in a request's cookies, or null. Accepts a `Request`, a Node or Express request, or `{ headers: await headers()
+ * }`. If the site has several programs, `name` is the tag's name (`data-svc-name`).
  */
 export function getClickId(
   request: { headers: Headers | { cookie?: string | undefined } },

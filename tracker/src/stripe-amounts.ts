@@ -1,6 +1,6 @@
 /**
  * Converts an amount from Stripe to the currency's minor unit by ISO 4217. Three currencies differ. ISK and UGX no longer have decimals,
- * but Stripe still writes two (this rounds half up). MGA has two, but Stripe writes none.
+ * but Stripe still writes two, so the amount is rounded half up. MGA has two decimals, but Stripe writes none.
  *
  * @see https://docs.stripe.com/currencies#special-cases
  */
@@ -40,7 +40,7 @@ export interface InvoiceAmounts {
 
 /**
  * Returns the paid amount of an invoice with and without tax, in the currency's minor unit by ISO 4217. The paid amount can be less or more
- * than the total (customer balance, partial payments). It contains tax in proportion.
+ * than the total (customer balance, partial payments). The paid amount contains tax in proportion.
  */
 export function paidOfInvoice({ currency, total, ...invoice }: InvoiceAmounts): { amount: number; untaxed: number } {
   const paid = invoice.paid_out_of_band ? Math.max(invoice.amount_paid, invoice.amount_due ?? 0) : invoice.amount_paid

@@ -11,7 +11,7 @@ import {
   untaxedOfSession,
 } from './stripe-amounts.ts'
 
-/** An id, or the expanded object that has it. */
+/** An id, or the expanded object with this id. */
 type Reference = string | { id: string } | null | undefined
 type Metadata = Record<string, string> | null | undefined
 
@@ -58,8 +58,9 @@ function buyerOf(places: Metadata[]): Pick<SaleInput, 'customerExternalId' | 'cl
 }
 
 /**
- * Returns the sale of a session: a single payment, or the first payment of a subscription. Null if it is unpaid, free, or has no customer
- * key. The sale has the id of the invoice if there is one, so that the same payment from `saleFromInvoice` counts once.
+ * Returns the sale for a session: a single payment, or the first payment of a subscription. Returns null if the session is unpaid, free,
+ * or has no customer key. The sale has the id of the invoice if there is one, so that the same payment from `saleFromInvoice` counts only
+ * once.
  *
  * For `checkout.session.completed` and `checkout.session.async_payment_succeeded`.
  */
@@ -82,8 +83,9 @@ export function saleFromSession(session: PaidSession): SaleInput | null {
 }
 
 /**
- * Returns the sale of a renewal's invoice. `includeFirst` adds every other paid invoice: a subscription's first payment, a change of plan,
- * the end of a trial, or an invoice with its own metadata. Null if nothing was paid, or if no metadata identifies the customer.
+ * Returns the sale for a renewal's invoice. `includeFirst` adds every other paid invoice: a subscription's first payment, a change of
+ * plan, the end of a trial, or an invoice with its own metadata. Returns null if nothing was paid, or if no metadata identifies the
+ * customer.
  *
  * For `invoice.paid`.
  */
@@ -113,7 +115,7 @@ export function saleFromInvoice(invoice: PaidInvoice, { includeFirst = false } =
 
 /** The calls to your `new Stripe(…)` that find the invoice of a payment. */
 export interface StripeApi {
-  /** In Stripe's package since API version 2025-03-31. Before, the payment intent has the invoice. */
+  /** In Stripe's package since API version 2025-03-31. Before that, the payment intent contains the invoice. */
   invoicePayments?: {
     list(query: {
       payment: { type: 'payment_intent'; payment_intent: string }
@@ -139,11 +141,11 @@ interface MoneyBack {
 }
 
 /**
- * Returns the refund of an event for `trackRefund`, or null if it has none. Reads `refund.created` and `refund.updated` (once the refund
- * has succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with the amount that the shop refunded outside of Stripe.
- * Repeated events, and several events about one refund, return the same refund.
+ * Returns the refund in an event for `trackRefund`, or null if there is none. Reads `refund.created` and `refund.updated` (once the
+ * refund has succeeded), `charge.dispute.funds_withdrawn`, and `credit_note.created` with the amount that the shop refunded outside of
+ * Stripe. Repeated events, and several events about one refund, return the same refund.
  *
- * Rejects if the call to Stripe for the paid invoice fails. Return 500 for the event, and Stripe sends it again.
+ * Rejects if the call to Stripe for the paid invoice fails. In that case, return 500, and Stripe sends the event again.
  */
 export async function refundFromEvent(
   event: { type: string; data: { object: object } },

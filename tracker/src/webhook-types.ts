@@ -161,7 +161,7 @@ export interface WebhookData {
 
 export type WebhookType = keyof WebhookData
 
-/** The types that an endpoint can choose. It gets test events in any case. */
+/** The types that an endpoint can subscribe to. Every endpoint gets test events. */
 export const webhookTypes = [
   'lead.created',
   'sale.created',
@@ -181,7 +181,7 @@ export const webhookTypes = [
 
 /** An event of one type. */
 export interface WebhookEventOf<Type extends WebhookType> {
-  /** The same in every delivery attempt, so skip an event whose id you have handled. */
+  /** The same in every delivery attempt. Skip events whose ids you have already handled. */
   id: string
   type: Type
   /** When it happened, ISO 8601. */

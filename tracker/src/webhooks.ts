@@ -33,7 +33,7 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> | undefined {
 }
 
 /**
- * Verifies and reads a webhook, signed according to Standard Webhooks. `body` is the raw body. `secret` is the endpoint's secret,
+ * Verifies and parses a webhook that is signed according to Standard Webhooks. `body` is the raw body. `secret` is the endpoint's secret,
  * `whsec_…`, or several. Throws `WebhookVerificationError` if the signature does not match, or if the webhook is older than five minutes.
  * The same event can arrive more than once, with the same `id`.
  */

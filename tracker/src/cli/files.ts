@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** The result for a file. `kept` means that somebody edited the file, so it stayed unchanged. */
+/** The result for a file. `kept` means that somebody had edited the file, so it wasn't changed. */
 export type Written = 'created' | 'updated' | 'unchanged' | 'kept'
 
 const checksum = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
 const marker = /^(?:<!-- |# )Written by svc init, checksum ([0-9a-f]{16})\.[^\n]*\n/
 
 /**
- * Writes a file with its checksum in the first line, so that a later run sees whether somebody has changed it. Replaces such a file only
- * if `replace` agrees.
+ * Writes a file with its checksum in the first line, so that a later run knows whether somebody has changed it. A changed file is only
+ * replaced if `replace` returns true.
  */
 export async function writeGenerated(
   path: string,
@@ -35,8 +35,8 @@ export async function writeGenerated(
 }
 
 /**
- * Sets variables in a file of `NAME=value` lines that only its owner may read. Keeps every other line. A value of null changes nothing, but
- * adds an empty line for a missing variable.
+ * Sets variables in a file of `NAME=value` lines that only its owner may read. Keeps all other lines. If a value is null, the variable
+ * isn't changed, but a missing one is added with an empty value.
  */
 export function writeEnv(path: string, values: Record<string, string | null>): Written {
   const present = existsSync(path) ? readFileSync(path, 'utf8') : undefined
@@ -91,6 +91,6 @@ const sectionStart = '<!-- svc:start. `svc init` rewrites the text from here to 
 const sectionEnd = '<!-- svc:end -->'
 /**
  * Finds the first start marker that has an end marker before the next start marker. So the text between a stray marker and a later section
- * stays.
+ * is kept.
  */
 const sectionPattern = /<!-- svc:start\b(?:(?!<!-- svc:start\b)[^])*?<!-- svc:end -->/

@@ -15,7 +15,7 @@ export function signedNumber(text: string): number {
   return number
 }
 
-/** Adds one more id. */
+/** Adds another id to the list. */
 export const eachWholeNumber = (text: string, before: number[] = []) => [...before, wholeNumber(text)]
 
 /** Parses a percentage as hundredths of a percent. */
@@ -26,7 +26,7 @@ export function hundredths(text: string): number {
   return number
 }
 
-/** The given options by their names in camel case. */
+/** Returns the given options by their names in camel case. */
 export type Flags = ConnectionFlags & Record<string, unknown>
 /** Prints `data` with --json, and `text` otherwise. */
 export type Print = (flags: ConnectionFlags, data: object, text: string) => void

@@ -13,13 +13,13 @@ export interface Initialised {
 
 /**
  * Checks the key, fetches the program and writes `.svc/`, the lines of `.gitignore` and a section of `AGENTS.md` files. Safe to
- * repeat: before it overwrites a file that was changed by hand, it asks `replace`.
+ * repeat: calls `replace` before it overwrites a file that somebody has changed.
  */
 export async function init(connection: Connection, replace: (path: string) => Promise<boolean>): Promise<Initialised> {
   const status = await fetchStatus(connection)
   const instructions = fillIn(readTemplate('AGENTS.md'), connection, status)
   const files: Record<string, Written> = {}
-  // Do this first, so that git never sees a file with the key.
+  // This comes first, so that git never sees a file with the key.
   files['.gitignore'] = addLines('.gitignore', ['.svc/.env', '.svc/.env.*', '!.svc/.env.example'])
   files[envFile] = writeEnv(envFile, {
     SVC_API_KEY: connection.apiKey,
@@ -38,7 +38,7 @@ export async function init(connection: Connection, replace: (path: string) => Pr
 
 const readTemplate = (name: string) => readFileSync(new URL(`../templates/${name}`, import.meta.url), 'utf8')
 
-/** Replaces `{{name}}` in the instructions with the program's value, kept on one line and inside its table cell. */
+/** Replaces `{{name}}` in the instructions with the program's value, which stays on one line and inside its table cell. */
 function fillIn(template: string, connection: Connection, { program, processor, proxy_path }: Status): string {
   const values: Record<string, string> = {
     program_id: String(program.id),

@@ -16,9 +16,9 @@ const pollMilliseconds = 1000
 const answerMilliseconds = 10_000
 /** The delays before further attempts if the server refuses an event. The service itself makes more attempts, over several days. */
 const retryMilliseconds = [5000, 60_000, 300_000]
-/** The longest duration of a transaction that writes an event. Its event can appear after later events. */
+/** The longest duration of a transaction that writes an event. Such an event can appear after later events. */
 const overlapMilliseconds = 60_000
-/** The listener continues after these errors, because the service is only unreachable for a moment. */
+/** The listener continues after these errors, because the service may only be unreachable for a moment. */
 const passing = new Set(['network_error', 'invalid_response', 'rate_limited', 'unavailable', 'internal_error'])
 
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -72,8 +72,8 @@ function reasonOf({ message, cause }: Error): string {
 }
 
 /**
- * Forwards one event, and repeats it until the address responds. Any status and any timeout count as arrived. Returns undefined if the
- * listener ends before that.
+ * Forwards one event, and tries again until the address responds. Any status and any timeout count as a response. Returns undefined if
+ * the listener ends before that.
  */
 async function forward(address: string, delivery: Delivery, secrets: string[], ended: AbortSignal) {
   for (let attempt_count = 1; !ended.aborted; attempt_count++) {
@@ -94,7 +94,7 @@ async function forward(address: string, delivery: Delivery, secrets: string[], e
 const pause = (milliseconds: number, ended: AbortSignal) =>
   sleep(milliseconds, undefined, { signal: ended }).catch(() => undefined)
 
-/** Reads the unseen deliveries of an endpoint, oldest first. `seen` has the times of deliveries that can appear again. */
+/** Reads the unseen deliveries of an endpoint, oldest first. `seen` contains the times of deliveries that can appear again. */
 async function readNew(connection: Connection, endpointId: number, seen: Map<string, number>): Promise<Delivery[]> {
   const since = Math.max(...seen.values()) - overlapMilliseconds
   const isRecent = ({ payload }: Delivery) => Date.parse(payload.timestamp) >= since
@@ -162,7 +162,7 @@ async function listen(flags: ListenFlags): Promise<void> {
   const end = () => ended.abort()
   // The process gets SIGHUP when the terminal closes.
   for (const signal of endings) process.once(signal, end)
-  /** The ids that were typed; empty for the latest event. */
+  /** The ids that were typed. Empty for the latest event. */
   const typed: string[] = []
   const input = createInterface({ input: process.stdin }).on('line', (line) => typed.push(line.trim()))
   try {
@@ -175,11 +175,11 @@ async function listen(flags: ListenFlags): Promise<void> {
     let refused: { delivery: Delivery; attempt: number; at: number }[] = []
     let isAway = false
 
-    /** Forwards an event and prints the response. A refused event gets a further attempt later. */
+    /** Forwards an event and prints the response. If the event is refused, there is another attempt later. */
     const deliver = async (delivery: Delivery, attempt: number) => {
       const { id, type, payload } = delivery
       const answer = await forward(flags.forward, delivery, secrets, ended.signal)
-      // Nothing else forwards the remaining events when the listener ends.
+      // Nobody else forwards the remaining events when the listener ends.
       if (answer === undefined) return
       seen.set(id, Date.parse(payload.timestamp))
       sent.delete(id)

@@ -14,11 +14,11 @@ export type Column<Of> = [title: string, cell: (row: Of) => string | number | nu
 /** The columns and options of `svc … list` for one kind of item. */
 interface List<Of> {
   noun: string
-  /** Its name in the API, if it differs from the noun. */
+  /** The item's name in the API, if it differs from the noun. */
   path?: string
   /** The values of each filter, by its option. */
   filters?: Record<string, string>
-  /** Its sort orders, if it has several. */
+  /** The sort orders of the list, if there are several. */
   sorts?: string
   columns: Column<Of>[]
 }
@@ -44,7 +44,7 @@ export const codesOf = ({ links, has_more_links: more }: Partner) =>
 export const balancesOf = ({ balances }: Partner) =>
   balances.map(({ balance_cents: cents, currency }) => money(cents, currency)).join(', ')
 
-/** Creates a list with a method that adds its command `list`. */
+/** Creates a list with a method that adds the command `list`. */
 const listOf = <Of>(list: List<Of>) => ({
   noun: list.noun,
   addTo(parent: Command, subcommand: Subcommand, print: Print) {

@@ -69,7 +69,7 @@ function asRules(text: string): unknown {
     const rules: unknown = JSON.parse(text)
     if (Array.isArray(rules)) return rules
   } catch {
-    // The error below covers this case too.
+    // The error below also covers this case.
   }
   throw new InvalidArgumentError('Give a JSON array of rules.')
 }

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 
-/** The address that the package was built for, or empty if the build does not know it; see build.ts. */
+/** The address that the package was built for, or empty if it is unknown. See build.ts. */
 declare const SVC_BASE_URL: string
 
 /** A failure that the user sees: the cause and the remedy. */
@@ -50,7 +50,7 @@ export interface Status {
   proxy_path: string
   proxy_key: string | null
   processor: { connected: boolean; account_id: string | null }
-  /** Refused calls since the last success of the same kind, newest first. */
+  /** Refused calls since the last successful call of the same kind, newest first. */
   refusals: { call: string; code: string; refused_at: string; message: string }[]
   /** ISO 8601, or null. */
   activity: Record<'last_click' | 'last_lead' | 'last_sale' | 'last_webhook', LastSeen>
@@ -104,8 +104,8 @@ interface RequestOptions {
 }
 
 /**
- * Sends one request and returns the response's JSON. The default method is GET, or POST with a `body`. Throws a CommandError unless it
- * succeeds.
+ * Sends one request and returns the response's JSON. The default method is GET, or POST with a `body`. Throws a CommandError if the
+ * request fails.
  */
 export async function request<Data>(connection: Connection, path: string, options: RequestOptions = {}): Promise<Data> {
   const [response, text] = await send(connection, path, options, async (answer) => await answer.text())
@@ -113,7 +113,10 @@ export async function request<Data>(connection: Connection, path: string, option
   return read(connection.baseUrl + path, response, text) as Data
 }
 
-/** Sends a GET request and writes the response's bytes to a new file. If it fails, it throws a CommandError and doesn't leave a file. */
+/**
+ * Sends a GET request and writes the response's bytes to a new file. If the request fails, throws a CommandError and doesn't leave a file
+ * behind.
+ */
 export async function download(connection: Connection, path: string, file: string): Promise<void> {
   if (existsSync(file)) {
     throw new CommandError('file_exists', `The file ${file} exists already.`, 'Give another name.')
@@ -202,7 +205,7 @@ function parse(text: string): Answer | undefined {
   }
 }
 
-/** The address of the program's site. It uses plain HTTP if the service does, as on a local machine. */
+/** Returns the address of the program's site. It uses plain HTTP if the service does, as on a local machine. */
 export const siteAddress = ({ baseUrl }: Connection, { domain }: Status['program']) =>
   `${baseUrl.startsWith('http:') ? 'http' : 'https'}://${domain}`
 

@@ -119,7 +119,7 @@ subcommand(svc, 'status', 'Show the program and the working parts of the integra
     if (!status.checks.every(({ name, ok }) => ok || name === optionalCheck)) process.exitCode = exitCodes.checksFail
   })
 
-/** Shops that send their sales themselves connect no processor, so this check never fails the command. */
+/** Shops that send their own sales don't connect a processor, so the command never fails because of this check. */
 const optionalCheck = 'processor_connected'
 
 const describeActivity = ([name, { live, test: inTest }]: [string, Status['activity']['last_click']]) =>

@@ -3,7 +3,7 @@ import { CommandError, type Connection, fetchStatus, request, siteAddress } from
 
 export type TestEventKind = 'click' | 'lead' | 'sale'
 
-/** A recorded test event. It doesn't create a commission or change a balance, and no figure counts it. */
+/** A recorded test event. It doesn't create a commission or change a balance, and no figure includes it. */
 export interface TestEvent {
   kind: TestEventKind
   /** The id of the recorded event. */
@@ -11,13 +11,13 @@ export interface TestEvent {
   program_id: number
   /** For a sale, true if it has a partner's valid code, so that the partner would get it. */
   attributed?: boolean
-  /** Time of the program's last test event of this kind, according to the service: ISO 8601. */
+  /** The time (ISO 8601) of the program's last test event of this kind, according to the service. */
   arrived_at: string
   /** The request, so that the user can repeat it by hand. */
   sent: { path: string; body: object }
 }
 
-/** Sends a test event and checks that the service shows it. Only a sale uses amount and coupon. */
+/** Sends a test event and checks that the service shows it. The amount and the coupon are only for sales. */
 export async function sendTestEvent(
   connection: Connection,
   kind: TestEventKind,

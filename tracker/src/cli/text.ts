@@ -34,7 +34,7 @@ export const style = (tone: Parameters<typeof styleText>[0], text: string) =>
   styleText(tone, text, { stream: process.stdout })
 export const green = (text: string) => style('green', text)
 export const red = (text: string) => style('red', text)
-/** Removes control characters from other people's text, so that it can neither move the cursor nor color the terminal. */
+/** Removes control characters from other people's text, so that the text can't move the cursor or color the terminal. */
 export const plain = (value: string | number | null) => String(value ?? '').replaceAll(/\p{Cc}|\p{Cf}/gu, '')
 
 /** Formats rows as a table with columns that fit their cells. Colors states if the terminal supports colors. */
@@ -51,7 +51,7 @@ export function table(titles: string[], rows: string[][]): string {
   ].join('\n')
 }
 
-/** The fields of one item. `inLines` skips fields without a value. */
+/** The fields of an item. `inLines` skips fields without a value. */
 export type Fields = [name: string, value: string | number | null][]
 
 /** Formats one item with a line for each field that has a value. */
