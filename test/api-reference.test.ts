@@ -79,7 +79,7 @@ test('the document describes every public route of wrangler.toml, and nothing el
   const routes = readFunctions()
     .filter(({ name }) => !own.includes(name))
     .flatMap(({ paths }) => paths)
-    // Excluded: only the deployment's own mail API and a program's payout provider call these routes.
+    // These routes are excluded, because only the deployment's own mail API and a program's payout provider call them.
     .filter((path) => path.startsWith('/api/') && !/webhooks\/(mail|payouts)\*$/.test(path))
     .map((path) => path.replace(/\/?\*$/, ''))
   expect(Object.keys(document.paths).map((path) => path.replace(/\/\{.*/, ''))).toEqual(expect.arrayContaining(routes))

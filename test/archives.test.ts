@@ -106,7 +106,7 @@ const linesOf = (files: Files, name: string): Line[] =>
     .slice(0, -1)
     .map((line) => JSON.parse(line))
 
-/** The rows of an archive. Each row's position in its file replaces its id, and the program's ids are omitted. */
+/** The rows of an archive. The id of each row is replaced by its position in the file, and the program's ids are omitted. */
 function normalized(archive: Uint8Array): Record<string, Line[]> {
   const files = unzipSync(archive)
   const places = new Map<string, number>()

@@ -90,7 +90,7 @@ const asActor =
     for (const statement of statements) await sql.query(statement, [actor.userId])
   }
 
-/** Each action in order, with its expected entry: its name, its object, and some of its details. */
+/** Each action in order, with the expected entry: the name, the object, and some of the details. */
 const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left: [string, unknown, object?][]][] = [
   [
     'a payment processor is disconnected',

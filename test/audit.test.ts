@@ -51,7 +51,7 @@ async function reportPayment(programId: number) {
   }
 }
 
-/** Lets the program issue documents about its payments to a partner. */
+/** Sets up the program so that it issues documents about its payments to a partner. */
 async function billItself(programId: number, partnerId: number) {
   const party = "'A GmbH', 'Weg 1', 'DE'"
   await sql.query(
@@ -69,7 +69,7 @@ async function billItself(programId: number, partnerId: number) {
 async function createHistory() {
   const program = await createLedgerProgram(sql, db, { leadCommissionCents: 150 })
   const { programId } = program
-  // The endpoint predates all events, so it gets all of them.
+  // The endpoint is older than all events, so it gets all of them.
   await keepWebhooks(sql, programId)
   const partnerId = program.partnerIds[0] ?? 0
   await program.lead('lead', await program.click(1))
@@ -108,7 +108,7 @@ async function createHistory() {
   return programId
 }
 
-// Creates another program first, so that this one's ids don't start at 1.
+// Creates another program first, so that the ids of this program don't start at 1.
 await createLedgerProgram(sql, db)
 const corrupted = await createHistory()
 /** Lets the audit run inside an open transaction: a savepoint replaces its own transaction. */
@@ -148,7 +148,7 @@ test('the nightly audit stores the findings of each program, and the next one re
   expect(await findings(corrupted)).toEqual([])
 })
 
-/** Corruptions by the check that finds them. Each statement gets the program's id as its parameter. */
+/** Corruptions, by the check that finds each of them. Each statement gets the program's id as its parameter. */
 const corruptions: Record<string, string[]> = {
   'a sale has the amount, the untaxed part': [
     'update sales set commission_base_cents = amount_cents where processor_event_id is not null and program_id = $1',
@@ -394,7 +394,7 @@ const corruptions: Record<string, string[]> = {
 const planted = Object.entries(corruptions).flatMap(([check, statements]) =>
   statements.map((statement) => [check, statement] as const),
 )
-// Each one runs in a transaction that is rolled back, so all share one history.
+// Each corruption runs in a transaction that is rolled back, so all of them share one history.
 test.for(planted)('the check "%s" finds: %s', async ([check, statement]) => {
   await sql.query('begin')
   try {
@@ -502,8 +502,8 @@ test('no check compares pairs of rows, even with outdated or missing statistics'
     await sql.query(forget)
     checked.push(...(await audit(explaining)))
     expect(looked).toHaveLength(checked.length)
-    // A day's figures count under seven groupings, so some checks visit more rows than exist. A comparison of all pairs of
-    // refunds and notifications visited forty times the rows.
+    // A day's figures count under seven groupings, so some checks visit more rows than there are. A comparison of all
+    // pairs of refunds and notifications would visit forty times as many.
     expect(looked.filter(({ timesTheRows }) => timesTheRows > 3)).toEqual([])
   } finally {
     await sql.query('rollback')

@@ -290,7 +290,7 @@ test('nobody can sign in with an expired session', async () => {
   expect(await isSignedIn(token)).toBe(false)
 })
 
-/** Sets the attempts of the counter with this key in `sign_in_attempts`. */
+/** Sets the number of attempts for this key in `sign_in_attempts`. */
 async function setAttempts(key: string, attempts: number) {
   await stack.sql.query(
     `insert into sign_in_attempts (key, attempts) values ($1, $2)
@@ -629,7 +629,7 @@ test('a change of the payout address requires the password, and notifies the acc
     expect(await lastMail(first)).toContain(`go to ${second} from now on`)
     expect(await mailsTo(email)).toHaveLength(2)
   }, 60_000)
-  // Nobody has confirmed the previous address, so it gets few mails.
+  // Nobody has confirmed the previous address, so it gets only a few mails.
   await setAttempts(`payout address to ${second}`, 5)
   expect((await move(first, password)).status).toBe(303)
   await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(3), 60_000)

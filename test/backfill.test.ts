@@ -223,7 +223,7 @@ describe("importing an account's past payments", () => {
 const buyers = 50
 const many = 250
 
-/** 250 invoices of 50 buyers. Each buyer has a click, except every third, who is unattributed. */
+/** 250 invoices for 50 buyers. Two of three buyers have a click, and every third is unattributed. */
 async function manyInvoices(shop: TestShop): Promise<Objects> {
   const clicks = Array.from({ length: buyers }, (_, n) => `cust_1_${n}0${shop.programId}`)
   await sql.query(

@@ -38,12 +38,12 @@ async function contents({ sql }: Pick<typeof source, 'sql'>): Promise<Record<str
 
 test('a backup restored into an empty database has the same rows, passes the audit and accepts new rows', async () => {
   await createDemo(source.db, { AUTH_SECRET: 'test', EMAIL_HASH_KEY: 'test' })
-  // Text that breaks a careless dump.
+  // Texts that break a careless dump.
   await source.sql.query(`update referral_links set page_url = E'tab\\t newline\\n back\\\\slash \\\\. é \u2028'`)
   await checkSecrets(source.databaseUrl, givenSecrets, undefined)
   await backup(source.databaseUrl, file)
   const target = await createDatabase()
-  // The target has fingerprints of its secrets, like a database in use.
+  // The target database contains fingerprints of its secrets, like a database in use.
   await checkSecrets(target.databaseUrl, givenSecrets, undefined)
   await restore(target.databaseUrl, file)
 
@@ -74,7 +74,7 @@ test('restoring an encrypted backup requires its identity, and other statements 
   writeFileSync(cut, readFileSync(secret).subarray(0, -100))
   await expect(restore(target.databaseUrl, cut, undefined, identity)).rejects.toThrow('Nothing was loaded')
 
-  // The restore waits, because the pipe holds back the last bytes.
+  // The restore has to wait, because the pipe holds back the last bytes.
   const pipe = path.join(folder, 'pipe.sql.gz.age')
   execFileSync('mkfifo', [pipe])
   const restoring = restore(target.databaseUrl, pipe, undefined, identity)
@@ -173,7 +173,7 @@ test('past months of clicks are archived once, skipped by backups, and restored 
   const month = written.findLast(({ rows }) => rows > 0)?.month ?? ''
   await expect(restoreMonth(target.databaseUrl, archive, month)).rejects.toThrow(`The database has clicks of ${month}.`)
 
-  // An erasure writes its month again, and a changed file is refused.
+  // After an erasure, the month is written again. A changed file is refused.
   await sql.query(`select erase_clicks(1, array[10], null, '-infinity', null, 'erased')`)
   expect(await writeArchive(databaseUrl, archive)).toMatchObject([{ month }])
   const parquet = path.join(archive, readManifests(archive).find((each) => each.month === month)?.files[0]?.name ?? '')

@@ -39,7 +39,7 @@ test.each([
   expect(image.type).toBe(type)
   expect(Buffer.from(image.bytes).includes('secret')).toBe(false)
   expect(Buffer.from(file).includes('secret')).toBe(true)
-  // What is left is a complete image again.
+  // The rest is a complete image again.
   expect(readLogo(image.bytes)).toEqual(image)
   for (let length = 0; length < image.bytes.length; length += 3)
     expect(() => readLogo(image.bytes.subarray(0, length))).toThrow(/image/)

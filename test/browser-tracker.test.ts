@@ -42,7 +42,7 @@ afterEach(async () => {
   expect(pageErrors.splice(0)).toEqual([])
 })
 
-/** Opens a page and waits until its script has finished, because a signup is always its last job. */
+/** Opens a page and waits until its script has finished. The test adds a signup, which is always the last job. */
 async function open(url: string): Promise<void> {
   await page.goto(url)
   await done()
@@ -98,7 +98,7 @@ describe('the first visit', () => {
     const rows = await clicksOf(verified.partnerCode)
     expect(rows).toEqual([
       {
-        // The rest of the query can contain private data, so it is not stored.
+        // The rest of the query can contain private data, so it isn't stored.
         page_url: 'http://shop.example.test/landing',
         affiliate_url: `http://shop.example.test/landing?aff=${verified.partnerCode}`,
         referrer_url: 'http://blog.example.org/review',
@@ -143,7 +143,7 @@ describe('a returning visitor', () => {
     await open(referral('/', allowed.partnerCode))
     expect([await clickId(), await cookies()]).toEqual(own)
     expect(await clicksOf(allowed.partnerCode)).toEqual(before)
-    // The refusal is final: the next page doesn't send it again.
+    // The refusal is final, so the next page doesn't send the click again.
     const sent = clickBodies().length
     await open('http://shop.example.test/pricing')
     expect(clickBodies()).toHaveLength(sent)
@@ -268,13 +268,14 @@ describe('links that a mail client or a campaign tool garbled', () => {
 
 describe('a long address', () => {
   const repeated = ['a', '?', '&aff', 'aff=', '?aff;', '%3Faff=', '&utm_', 'sub1', '#?&;']
-  // A quadratic pattern takes seconds for 64 KB. On a quiet machine, the script takes less than 5 ms, but a busy one needs room.
+  // A quadratic pattern takes seconds for 64 KB. On a quiet machine, the script takes less than 5 ms. The limit leaves room for busy
+  // machines.
   test.each([1, 2, 64])('of %d KB is read in linear time', async (kilobytes) => {
     await page.goto('http://shop.example.test/')
     const script = await (await fetch(`${stack.baseUrl}/js/svc-tracker.js`)).text()
     const slow = await page.evaluate(
       ({ source, texts, length }) => {
-        /** Takes the fastest run. If none of five is below the limit, the machine may be busy, so it runs more often. */
+        /** Takes the fastest run. If none of five runs is below the limit, the machine may be busy, so there are more runs. */
         // oxlint-disable-next-line consistent-function-scoping -- it runs in the page
         const fastest = (work: () => void, limit = Infinity) => {
           let best = Infinity
@@ -530,7 +531,7 @@ describe('after revokeConsent', () => {
       await expect.poll(() => context.cookies()).toEqual([])
       expect([await clickId(), await stored()]).toEqual([null, 0])
       await page.evaluate((path) => history.pushState({}, '', path), `/?aff=${second}`)
-      // The next page does not restore the cookie.
+      // The next page doesn't restore the cookie.
       await openQuietly('http://shop.example.test/next')
       await revoke()
       expect([await context.cookies(), await stored(), await clicksOf(second)]).toEqual([[], 0, []])
@@ -779,7 +780,7 @@ test('checkout links of Polar and Lemon Squeezy, and the custom data of Paddle, 
   ])
   const buttons = await page.evaluate(() => [...document.querySelectorAll('b')].map((one) => one.dataset['customData']))
   expect(buttons).toEqual(['{"plan":"a","svc_click_id":"cust_1_1"}', '{'])
-  // A checkout that opens while the page loads also has the id, and so does one after a later click.
+  // A checkout that opens while the page is loading also has the id, and so does a checkout after a later click.
   await page.evaluate(() => {
     Reflect.set(window, 'svc', { getClickId: () => 'cust_1_2' })
     Reflect.get(window, 'Paddle').Checkout.open({ customData: { svc_click_id: 'own' } })
@@ -873,7 +874,7 @@ describe('several programs on one site', () => {
     ])
     expect(ids).toEqual([expect.stringMatching(/^cust_/), expect.stringMatching(/^cust_/)])
     expect(new Set(ids).size).toBe(2)
-    // On the next page, a browser that lost both cookies gets both back from the copies.
+    // On the next page, a browser that has lost both cookies gets both back from the copies.
     await context.clearCookies({ name: /_click_id$/ })
     await openAll('http://app.example.test/pricing')
     expect(await both()).toEqual(ids)

@@ -25,7 +25,7 @@ test('a build is reused until a source or a package changes, and stays inside th
     pathToFileURL(at('lib/serve/build-cache.ts')).href
   )) as typeof import('../lib/serve/build-cache.ts')
   let duringBuild: (() => void) | undefined
-  /** Counts the builds for two requests, and checks the file. */
+  /** Counts how often two requests build the file, and checks the file. */
   const keepTwice = async (): Promise<[created: number, isThere: boolean]> => {
     let created = 0
     const files = new Set<string | undefined>()

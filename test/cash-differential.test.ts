@@ -76,7 +76,7 @@ async function buildInstructions(): Promise<string> {
 }
 const instructions = await buildInstructions()
 
-/** The folder is below node_modules, so that the instructions find Stripe's library there. */
+/** The folder is below node_modules, so that the code of the instructions finds Stripe's library. */
 mkdirSync('node_modules/.cache', { recursive: true })
 const folder = mkdtempSync(path.resolve('node_modules/.cache/instructions-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -268,7 +268,7 @@ describe('the connected account and the calls from the instructions record the s
     }
     const [reported, sent] = await Promise.all(
       [byWebhook, byCalls].map(async (shop) =>
-        // Calls don't report Stripe's other ids, and each shop has its own partner, so these fields differ.
+        // These fields differ, because calls don't report Stripe's other ids and each shop has its own partner.
         (await webhook.salesOf(shop)).map((sale): Record<string, unknown> => ({
           ...sale,
           payment_intent: null,

@@ -15,7 +15,7 @@ const [{ env, sql, db }, stripe, service] = await Promise.all([startEndpoint(), 
 afterAll(() => stripe.close())
 const desk = openDesk(service, sql, stripe, env)
 
-// A short `npm run cash`.
+// A short version of `npm run cash`.
 test(
   `${seeds} histories of a Stripe account, in two orders with repeats, leave partners with the commissions that follow from the cash (SEED=${seed})`,
   { timeout: 1000 * (60 + 5 * seeds) },

@@ -14,7 +14,7 @@ const pool = openConnections(databaseUrl, 12)
 
 type World = Awaited<ReturnType<typeof createWorld>>
 
-/** A program with a rate of 10%, whose second partner has the code JANE20. */
+/** A program with a rate of 10%. Its second partner has the code JANE20. */
 async function createWorld() {
   const program = await createLedgerProgram(pool, db, { commissionBp: 1000 })
   const { programId, partnerIds } = program
@@ -197,7 +197,7 @@ test('the partner of a paid signup is reported to the program, and to no other p
   expect(await reported(own, false)).toMatch(/ earned \$1\.50 by itself, on hold until /)
   expect(await reported(others, true)).toMatch(/ earned Partner 0 \$1\.50 by itself, on hold until /)
   expect(await reported(others, false)).toBeUndefined()
-  // The columns of each state, and the text that describes it.
+  // The columns of each state, and the text that describes the state.
   const states: [set: string, text: RegExp][] = [
     ['held_at = now()', / earned \$1\.50 by itself\. It is held for review, and not paid until somebody decides\.$/],
     ['held_at = null, credited_at = now()', / earned \$1\.50 by itself\.$/],
@@ -258,7 +258,7 @@ test("a refund reverses the earnings of a code, and the code's figures follow", 
     ]),
   )
   expect(codes.total).toMatchObject({ sales: 2, commission_cents: 175 })
-  // The figures of the partner's link don't include sales by a code.
+  // The figures of the partner's link don't include sales through a code.
   const { groups: links } = await figuresBy('link')
   expect(links).toEqual(
     expect.arrayContaining([

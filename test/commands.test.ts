@@ -45,7 +45,7 @@ async function runAlone(args: string[], env: Record<string, string>): Promise<Ou
   })
 }
 
-/** Commands that also run if another module imports them. One process runs these, which loads shared modules once. */
+/** Commands that also run if another module imports them. A single process runs them, so that shared modules are loaded only once. */
 const runsOnImport = (file: string) => !readFileSync(file, 'utf8').includes('import.meta.main')
 
 async function runShared([file = '', ...args]: string[], env: Record<string, string>): Promise<Outcome> {
@@ -54,10 +54,10 @@ async function runShared([file = '', ...args]: string[], env: Record<string, str
     : await runAlone([file, ...args], env)
 }
 
-/** The commands that have already run in their own process, which proves that they end. */
+/** The commands that have already run in their own process, which proves that they terminate. */
 const seen = new Set<string>()
 
-/** A string stands for an environment that has only this DATABASE_URL. */
+/** A string stands for an environment with only this DATABASE_URL. */
 type Row = [what: string, command: string, environment: string | Record<string, string>, message: RegExp]
 
 test.each<Row>([
@@ -207,8 +207,8 @@ function commandsOfNode(): { name: string; args: string[] }[] {
 }
 
 /**
- * The wrapper of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, and this one checks one
- * of each kind.
+ * The wrapper of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, but this test checks
+ * only one of each kind.
  */
 test('block, erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
   const { databaseUrl: url, sql: client } = await createDatabase()

@@ -37,7 +37,7 @@ async function createWorld(settings: Parameters<typeof createLedgerProgram>[2] =
     groupId,
     partnerId,
     rules: (holder: RuleHolder, ...rules: CommissionRule[]) => saveRules(db, program.programId, holder, rules),
-    /** Records a sale from one of the processor's objects. It belongs to the default customer unless the object has another. */
+    /** Records a sale from one of the processor's objects. It belongs to the default customer unless the object contains another one. */
     async report(sale: Record<string, unknown>) {
       const { rows: reported } = await sql.query<{ id: string }>(
         `select ((record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', p.program_id, 'customer_id', p.id,
@@ -279,7 +279,7 @@ test('each line of an invoice earns according to its own rule, and a refund reve
   )
   const lines = [line('prod_a', 100_000), line('prod_b', 1000), line('prod_d', 0), line('prod_c', 500)]
   await world.report({ transaction_id: 'in_1', amount_cents: 101_500, lines: lines.filter(({ weight }) => weight > 0) })
-  // The first line earns 20% of 1,000.00. The second earns 80% of 10.00 plus 1.00. The third, of 5.00, earns nothing.
+  // The first line earns 20% of 1,000.00. The second line earns 80% of 10.00 plus 1.00. The third line, with 5.00, earns nothing.
   expect((await world.earned())['in_1']).toBe(20_900)
   const request = { programId: world.programId, transaction_id: 'in_1', test: false, withCustomer: true }
   const { commission } = await explainSale(db, request)
@@ -294,7 +294,7 @@ test('each line of an invoice earns according to its own rule, and a refund reve
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-/** Sales earn 20%, up to 1,000 for a customer. */
+/** Sales earn 20%, up to 1,000 per customer. */
 const capped = async (holdDays = 0) => {
   const world = await createWorld({ holdDays })
   await world.rules({ groupId: world.groupId }, { commission_bp: 2000, lifetime_cap_cents: 1000 })
@@ -582,7 +582,7 @@ test('a removed group has no partners and no rules, even if partners move into i
     await expect(movePartners(db, world.programId, world.partnerIds, world.groupId)).rejects.toMatchObject({
       code: 'not_found',
     })
-    // The name of a removed group is free again.
+    // The name of a removed group can be used again.
     await createGroup(db, world.programId, { name: 'gold', rules: [] })
     expect(await findDifferences(sql, world.programId)).toEqual([])
   }

@@ -16,7 +16,7 @@ const [{ env, sql, neon }, stripe, service] = await Promise.all([startEndpoint()
 afterAll(() => stripe.close())
 const desk = openDesk(service, sql, stripe, env)
 
-// A short `npm run cash -- --processors paddle,lemonsqueezy,polar`.
+// A short version of `npm run cash -- --processors paddle,lemonsqueezy,polar`.
 test.each(Object.keys(processors).filter(isProcessor))(
   `histories of %s under faults, in two orders with repeats, leave partners with the commissions that follow from the cash (SEED=${seed}, SEEDS=${seeds})`,
   { timeout: 1000 * (60 + 5 * seeds) },

@@ -30,7 +30,7 @@ const recorded = { status: 200, body: { outcome: 'recorded' } }
 
 const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000)
 
-/** Facts about a processor for the tests of all processors. */
+/** Facts about a processor, for tests that run for all processors. */
 interface Traits {
   sale: string
   /** A later subscription payment, which doesn't identify a buyer. */
@@ -164,7 +164,7 @@ describe.each(names)('%s', (processor) => {
     const event = processorFixtures[processor].events[traits[processor].sale]?.(story) ?? {}
     expect(await send({ ...shop, accountId: other.accountId }, event)).toMatchObject({ status: 400 })
     await send(shop, event)
-    // The other program can't refer to this program, its click or its payment.
+    // The other program can't refer to this program, to its click or to its payment.
     expect(await send({ ...other, secret: otherSecret }, event)).toMatchObject({ body: { outcome: 'ignored' } })
     expect(await salesOf(other)).toEqual([])
     const another = names.find((name) => name !== processor) ?? 'paddle'
@@ -336,7 +336,10 @@ const polarEvents: Record<models.WebhookEventType, true> = {
   'organization.updated': true,
 }
 
-/** All event types in the vendors' SDKs. If an SDK declares them only as a type, the compiler checks that the list is complete. */
+/**
+ * All event types in the vendors' SDKs. If an SDK declares the event types only as a TypeScript type, the compiler checks that the list is
+ * complete.
+ */
 const documented: Record<ProcessorName, string[]> = {
   paddle: Object.values(EventName),
   lemonsqueezy: Object.keys(lemonEvents),
@@ -345,7 +348,7 @@ const documented: Record<ProcessorName, string[]> = {
 
 const otherForms = [null, [], {}, 'x\u0000', -1, 1e300, true]
 
-/** Returns one variant of an event per value down to this depth, with the value replaced by another type. */
+/** Returns variants of an event. In each of them, one value down to this depth is replaced by a value of another type. */
 function* distorted(value: unknown, depth: number, at = 0): Generator {
   yield otherForms[at % otherForms.length]
   if (depth === 0 || typeof value !== 'object' || value === null) return
@@ -382,7 +385,7 @@ test.each(names)(
   },
 )
 
-/** Turns the event of a fixture into another event, with other fields in its object. */
+/** Turns a fixture's event into another event, with other fields in its object. */
 function changed(shop: ConnectedShop, name: string, data: object, more: Partial<Story> = {}): object {
   const event = Object(processorFixtures[shop.processor].events[name]?.(storyOf(shop, more)))
   return { ...event, data: { ...event.data, ...data } }
@@ -494,7 +497,7 @@ describe('Paddle', () => {
       [shop.programId],
     )
     expect(rows).toEqual([])
-    // The refund call does not say that it also refunds tax.
+    // The refund call doesn't say that it also refunds tax.
     await report(shop, 'transaction.completed', { order: 'api' })
     await call(trackRefund, { transaction_id: 'txn_api', refund_amount_cents: 2000 })
     expect((await salesOf(shop)).at(-1)).toMatchObject({ refunded: 2000, reversed: 333 })
@@ -514,7 +517,7 @@ describe('Paddle', () => {
     const shop = await connect('paddle')
     for (const step of [...order, ...order]) await report(shop, steps[step] ?? '')
     expect(await salesOf(shop)).toMatchObject([earned])
-    // Another chargeback of the same payment counts.
+    // Another chargeback of the same payment counts too.
     await send(shop, changed(shop, 'adjustment.created:chargeback', { id: 'adj_again' }))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 12_000, reversed: 2000 }])
   })
@@ -523,7 +526,7 @@ describe('Paddle', () => {
     const shop = await connect('paddle')
     const twin = await connectAgain(shop, true)
     const [chargeback, reverse] = ['adjustment.created:chargeback', 'adjustment.created:chargeback_reverse']
-    // The other connection gets the events in the opposite order, so half of the orders cover all of them.
+    // The other connection gets the events in the opposite order, so half of the orders cover all cases.
     const orders = permutations('0123').filter((order) => order < order.split('').toReversed().join(''))
     for (const [at, order] of orders.entries()) {
       const story = { order: `${at}` }
@@ -634,7 +637,7 @@ describe('Lemon Squeezy', () => {
       `select requested_cents::int as by from refunds where program_id = $1 and returned_at is null order by id`,
       [shop.programId],
     )
-    // The total that arrived late splits the first increase.
+    // The late total splits the first increase.
     expect(rows).toEqual([{ by: 3000 }, { by: 2000 }, { by: 7000 }])
   })
 
@@ -867,7 +870,7 @@ test.each([true, false])(
       amount_cents: 12_000,
     }
     if (isFirst) expect(await call(trackSale, sale)).toBe(200)
-    // The refund of the order waits for its sale, or refunds the API's sale.
+    // The order's refund waits for its sale, or is applied to the API's sale.
     await report(shop, 'order_refunded')
     await send(shop, order)
     if (!isFirst) expect(await call(trackSale, sale)).toBe(409)
@@ -944,7 +947,7 @@ test.each(names)("%s: extreme amounts, ids, texts and times don't cause an inter
   }
   const [sale, ...others] = await salesOf(shop)
   expect([sale]).toEqual(recordedSales)
-  // Custom data of almost a megabyte, and texts that the database cannot store.
+  // Custom data of almost a megabyte, and texts that the database can't store.
   const lots = Object.fromEntries(Array.from({ length: 25_000 }, (_, at) => [`field_${at}`, '\ud800\u0000']))
   const odd = { order: 'odd', customerKey: '\udc00' }
   const event = JSON.stringify(processorFixtures[processor].events[traits[processor].sale]?.(storyOf(shop, odd)))
@@ -972,7 +975,7 @@ test('connections of one program keep live and test money apart, and share neith
   await report(sandbox, 'adjustment.updated', { refunded: 12_000 })
   await report(second, 'adjustment.updated', { order: '2', refunded: 6000 })
   expect(await salesOf(shop)).toMatchObject([earned, { refunded: 12_000 }, { refunded: 6000, reversed: 1200 }])
-  // One account with two connections reports a payment and its refund twice. Each counts once.
+  // One account with two connections reports a payment and its refund twice. Each of them counts once.
   for (const one of [shop, second]) {
     await report(one, 'transaction.completed:subscription')
     await report(one, 'adjustment.updated')

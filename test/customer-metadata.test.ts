@@ -135,10 +135,10 @@ describe("a payment without metadata uses its customer's metadata", () => {
   })
 })
 
-/** Too many for Postgres' stack if each attribution ran inside the previous one. */
+/** This would be too many for Postgres' stack if each attribution ran inside the previous one. */
 const many = 500
 
-/** Adds copies of the program's only row in a table, each with these fields. */
+/** Adds copies of the program's only row in a table, with these fields in each copy. */
 async function copyRow(shop: Shop, table: 'sales' | 'processor_events', fields: string) {
   await sql.query(
     `insert into ${table} overriding system value

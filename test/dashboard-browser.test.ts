@@ -33,7 +33,7 @@ async function openBrowser(): Promise<{ context: BrowserContext; page: Page }> {
   context.on('console', (message) => {
     if (message.type() === 'error') complaints.push(message.text())
   })
-  // Pages refresh every 2.5 s. These tests shorten that.
+  // Pages refresh every 2.5 s, but these tests use a shorter interval.
   await context.addInitScript(() => {
     const later = window.setTimeout.bind(window)
     window.setTimeout = ((run: () => void, wait: number) => later(run, wait === 2500 ? 250 : wait)) as never
@@ -379,7 +379,7 @@ test.each(refusedForms)(
     if (await page.locator('#question').isVisible()) await confirmQuestion(page)
     await page.locator('[aria-invalid="true"], .message.bad').first().waitFor()
     const isInForm = !path.startsWith('/sign-in')
-    // The page sets the focus after it is drawn.
+    // The page sets the focus after it has been drawn.
     await expect.poll(() => input.evaluate((element) => element === document.activeElement)).toBe(isInForm)
     expect(await input.getAttribute('aria-invalid')).toBe(isInForm ? 'true' : null)
     expect(await input.inputValue()).toBe(typed)
@@ -449,11 +449,11 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
   await page.getByText('The import was stopped. Recorded payments stay.').waitFor()
-  // Waits until the attempts at a page that was requested before the stop have ended.
+  // Waits until there are no more attempts to read a page that was requested before the stop.
   let calls = -1
   await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)
   stack.stripe.failing.clear()
-  // A stopped import does not resume automatically.
+  // A stopped import isn't resumed automatically.
   await stack.scheduled('apply-parked-events')
   await page.reload()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
@@ -561,7 +561,7 @@ test.each(subscriptions)(
       const headers = headersOf(body, 'shared-secret', new Date())
       expect((await fetch(address, { method: 'POST', body, headers })).status).toBe(200)
     }
-    /** The figures of the overview: 20% of 100.00, the untaxed part of each payment, less the returned part. */
+    /** The figures of the overview: 20% of 100.00, which is the untaxed part of each payment, minus the returned part. */
     const shows = async (revenue: string, commission: string) => {
       await page.goto(home)
       expect([await figure(page, 'Revenue').textContent(), await figure(page, 'Commission').textContent()]).toEqual([
@@ -643,7 +643,7 @@ test('advertiser and partner see a held commission until somebody presses a butt
   expect(complaints).toEqual([])
 })
 
-/** Pages by reader, from the test above. */
+/** The pages of each reader, from the test above. */
 const pages: [who: 'nobody' | 'advertiser' | 'partner', paths: string[]][] = [
   [
     'nobody',
@@ -700,13 +700,13 @@ const askewButtons = (page: Page) =>
 /** Returns how much wider the page is than the window, in pixels. */
 const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
 
-/** Replaces the values of a query, because one address of each kind is enough. */
+/** Replaces the values in a query, because one address of each kind is enough. */
 function kindOf(address: string): string {
   const { pathname, searchParams } = new URL(address, stack.baseUrl)
   return [pathname, ...[...searchParams.keys()].toSorted()].join(' ')
 }
 
-/** Pages that were rendered at phone size, by kind, with the address and the result. */
+/** The pages that were rendered at phone size, by kind, with the address and the result. */
 const seenPages = new Map<string, Drawn & { on: Page; overflow: number }>()
 
 /** Renders a page at phone size and keeps the result. */
@@ -777,8 +777,8 @@ describe('every page is accessible in light mode, in dark mode and on a phone', 
 })
 
 /**
- * Visits every link from `start`, each address once. Checks that each is a file or a page that fits a phone. Pages that another reader
- * rendered are only fetched, because a role with fewer rights sees less on them.
+ * Visits every link from `start`, each address once. Checks that each is a file or a page that fits a phone. Pages that were rendered
+ * for another reader are only fetched, because a role with fewer rights sees less on them.
  */
 async function crawl(context: BrowserContext, page: Page, start: string): Promise<string[]> {
   const kinds = new Set<string>()
@@ -792,7 +792,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
     const kind = kindOf(next)
     if (kinds.has(kind)) continue
     kinds.add(kind)
-    // Following filters on filtered pages would never end.
+    // Following the filters on filtered pages would never end.
     const follow = (found: string[]) =>
       waiting.push(...found.filter((link) => searchParams.size === 0 || !link.includes('?')))
     if (pathname.endsWith('.csv') || /^\/(docs|api|documents)\b/.test(pathname)) {
@@ -818,7 +818,7 @@ async function crawl(context: BrowserContext, page: Page, start: string): Promis
   return [...new Set(Array.from(kinds, (kind) => kind.split(' ')[0] ?? ''))]
 }
 
-/** Finds elements that the Tab key does not reach, and elements without a visible focus. */
+/** Finds elements that the Tab key doesn't reach, and elements without a visible focus. */
 async function missedByKeyboard(page: Page): Promise<string[]> {
   const count = await page.evaluate(() => {
     const shown = Array.from(
@@ -829,7 +829,7 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
     )
     const groups = new Set<string>()
     for (const element of shown) {
-      // A group of radio buttons is one stop. Its arrow keys reach the rest.
+      // A group of radio buttons is a single stop. The arrow keys reach the other buttons.
       const group = element instanceof HTMLInputElement && element.type === 'radio' ? element.name : undefined
       if (group === undefined || !groups.has(group)) element.dataset['missed'] = element.outerHTML.slice(0, 120)
       if (group !== undefined) groups.add(group)
@@ -850,7 +850,7 @@ async function missedByKeyboard(page: Page): Promise<string[]> {
     // The parts of a date field and its calendar button are additional stops.
     return shown.length + 3 * document.querySelectorAll('[type=date]').length
   })
-  // Holds the key down, because the browser then redraws no more often than the screen.
+  // Holds the key down, because the browser then doesn't redraw more often than the screen.
   await Promise.all(Array.from({ length: count + 1 }, () => page.keyboard.down('Tab')))
   await page.keyboard.up('Tab')
   return await page.evaluate(() =>

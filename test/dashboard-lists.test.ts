@@ -33,7 +33,7 @@ const cookieOf = ({ dashboardToken }: { dashboardToken: string }) => ({
 /** Returns a page without its frame, because the tokens of the frame's forms change. */
 const mainOf = (html: string) => html.slice(html.indexOf('<main'))
 
-/** Posts a form as a dashboard page does, and returns the redirect. */
+/** Posts a form like a page of the dashboard, and returns the redirect. */
 async function post(path: string, fields: Record<string, string>, from = path): Promise<[number, string | null]> {
   const response = await fetch(stack.baseUrl + path, {
     method: 'POST',
@@ -146,7 +146,7 @@ test('the overview and its CSV file match the performance API', async () => {
   }
 })
 
-/** Creates a connection with this many waiting events, and returns its page. */
+/** Creates a connection with this many waiting events, and returns the connection's page. */
 const connectionPage = async (processor: ProcessorName, waiting: number) => {
   const accountId = await createConnection(stack.db, sandbox.programId, { processor, livemode: true })
   await stack.sql.query(
@@ -186,7 +186,7 @@ test('a page approves only the selected commissions, or only those that it shows
   expect(Array.from(page.matchAll(/type="checkbox" name="row-(\d+)"/g), ([, id]) => id)).toEqual([one, two, ...others])
   const send = (fields: Record<string, string>) =>
     post(`${base}/commissions/decide`, fields, `${base}/commissions?q=two+words&sort=oldest`)
-  // A search in the form that browsers send.
+  // A search as browsers send it.
   const back = [303, `${base}/commissions?q=two+words&sort=oldest`]
   const shown = [one, two, others[0]].join(' ')
   expect(await send({ which: 'chosen', shown, [`row-${one}`]: 'on', [`row-${others[1]}`]: 'on' })).toEqual(back)
@@ -396,7 +396,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     [many.programId],
   )
   const [first = '', second = ''] = groups.map(({ id }) => id)
-  // One link is already disabled, and the undo leaves it disabled.
+  // One link is already disabled, and stays disabled after the undo.
   await stack.sql.query(
     "update referral_links set is_active = false where program_id = $1 and code ~ '^ada7[0-9]{4}$'",
     [many.programId],
@@ -430,7 +430,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     await finish(`${job}/undo`)
     expect([path, await value()]).toEqual([path, before])
   }
-  // An approval can be undone until the partner refers somebody or had a custom rule.
+  // An approval can be undone until the partner has referred somebody or has had a custom rule.
   await stack.sql.query(
     `insert into link_clicks (program_id, link_id, clicks, bot_clicks, last_clicked_at) select program_id, id, 1, 0, now()
     from referral_links where program_id = $1 and code ~ '^ada1[0-9]{4}$'`,
@@ -471,7 +471,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     expect.arrayContaining(['application approved in bulk']),
   )
 
-  // Invitations past the daily limit go out on the following days.
+  // Invitations above the daily limit are sent on the following days.
   await stack.sql.query(
     `insert into partners (program_id, name, email) select $1, 'Eve ' || n, 'eve' || n || '@example.com' from generate_series(1, 6) n`,
     [many.programId],
@@ -817,7 +817,7 @@ test("a run's payments and exclusions are paged and searched, and their sums inc
     'Under review',
     'Returned on Dec 20, 2026 if nobody claims it',
   ])
-  // Opening the confirmation page doesn't pay anything. Once the run is paid, its file is only for the records.
+  // Opening the confirmation page doesn't pay anything. After the run is paid, its file is only for the records.
   const { rowCount } = await stack.sql.query(
     `update payouts set status = 'paid', decided_at = now(), reference = 'SEPA 7', paid_on = now(), payout_address = 'payee@example.com'
     where payout_run_id = $1 and status = 'in_run'`,

@@ -224,7 +224,7 @@ test('an address gets at most three invitation mails a day, and a workspace send
   const statuses = []
   for (const email of [victim, victim.toUpperCase(), victim, victim]) statuses.push((await invite(email)).status)
   expect(statuses).toEqual([303, 303, 303, 429])
-  // The limit also applies to the address of a partner, but the partner is added.
+  // The limit also applies to a partner's address, but the partner is added.
   const added = await post(`/programs/${theirs}/partners`, { name: 'Victim', email: victim }, dashboardToken)
   expect(added.status).toBe(303)
   expect(await mailsTo(victim)).toHaveLength(3)
@@ -233,7 +233,7 @@ test('an address gets at most three invitation mails a day, and a workspace send
   expect(many.filter(({ status }) => status === 303)).toHaveLength(97)
   expect(many.filter(({ status }) => status === 429)).toHaveLength(13)
   expect(await mailsTo(`${tag}-%`)).toHaveLength(97)
-  // Another workspace of the same account shares the count.
+  // Another workspace of the same account shares the limit.
   const { rows } = await stack.sql.query(
     'select user_id from workspace_members where workspace_id = $1 and role = $2',
     [ours, 'owner'],
@@ -433,7 +433,7 @@ test.each([
 })
 
 test('a payout without an amount pays the whole available balance', async () => {
-  // Without isolation, the right-to-left name would reorder the amount.
+  // Without isolation, the right-to-left name would change the order of the amount.
   expect((await get('/partner/payouts', yen.partnerToken)).text).toContain('\u2068מתנות\u2069: ¥1,050 available')
   const fields = { balance: `${yen.programId} jpy`, amount: '' }
   await post('/partner/payouts', { ...fields, request_id: crypto.randomUUID() }, yen.partnerToken)

@@ -151,7 +151,7 @@ describe('over connections that are held', () => {
     const db = new Database(held)
     await sql.query('create table widened (id integer); insert into widened values (1)')
     const all = statement`select * from widened`
-    // Runs the statement once on each connection, which prepares it there.
+    // Runs the statement once on each connection, so that each connection prepares it.
     await Promise.all([1, 2, 3, 4].map(() => db.batch([all, statement`select pg_sleep(0.05)`])))
     await sql.query('alter table widened add column more text')
     expect(await Promise.all([1, 2, 3, 4].map(() => db.query(all)))).toEqual(
@@ -170,7 +170,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
   const record = (count: number, at = db) =>
     Array.from({ length: count }, () => recordClick(at, click, null).then(({ click_id }) => click_id))
 
-  // The commit of several clicks waits for a lock. The commit of a single click doesn't.
+  // The commit of several clicks waits for a lock, but the commit of a single click doesn't.
   await sql.query(`
     create function wait_where_shared() returns trigger language plpgsql as $$
     begin
@@ -203,7 +203,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     let answered = 0
     const clicks = record(200)
     for (const recorded of clicks) void recorded.then(() => (answered += 1))
-    // The first eight have nothing to wait for. The next calls are held.
+    // The first eight don't have to wait. The next calls are held back.
     await untilHeld(4)
     expect([answered, await stored()]).toEqual([8, each(8)])
     await release()
@@ -295,7 +295,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
       isBlocked: () => false,
     })
     await hold()
-    // Sends nothing until eight statements are held.
+    // Sends nothing until eight statements are being held back.
     const before = record(8 + 8 * 16)
     await untilHeld(4)
     const answers = Array.from({ length: 60 }, () => fetch(`http://127.0.0.1:${server.port}/`))

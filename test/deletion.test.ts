@@ -33,7 +33,7 @@ async function signedInPerson(name: string, hasPassword = true) {
   return await createPerson(db, env, { name, email, ...(hasPassword && { password }) })
 }
 
-/** A program with a partner. One person with a password is its owner and its partner. */
+/** A program with a partner. The same person, who has a password, is its owner and its partner. */
 async function newProgram(settings: Parameters<typeof createSandbox>[2] = {}, havePasswords = true) {
   const sandbox = await createSandbox(db, env, { hold_days: 0, ...settings })
   const [owner, partner] = [await signedInPerson('Olga', havePasswords), await signedInPerson('Petra', havePasswords)]
@@ -112,7 +112,7 @@ async function nameOf(workspaceId: string): Promise<string> {
   return (await one('select name from workspaces where id = $1', [workspaceId])).name
 }
 
-/** Imports a partner without ids, so that their address identifies their rows. They have a balance of ten dollars. */
+/** Imports a partner without ids, so that the address identifies the rows. The partner has a balance of ten dollars. */
 async function importPartner({ programId }: Sandbox, email: string) {
   const importEnv = { ...env, EMAIL_HASH_KEY: stack.environment.EMAIL_HASH_KEY }
   const tables = {
@@ -129,7 +129,7 @@ async function importPartner({ programId }: Sandbox, email: string) {
   ).toMatchObject({ count: 6 })
 }
 
-/** States that prevent both deletions. */
+/** States that prevent both kinds of deletion. */
 const unsettled: [what: string, arrange: (program: Sandbox) => Promise<unknown>][] = [
   ['a pending commission', sell],
   [
@@ -229,7 +229,7 @@ test('nobody can open a deleted workspace, and its payouts stay in the books', a
     code: 'conflict',
   })
 
-  // Pending notifications are deleted. Nothing is claimed, and nothing new is written.
+  // Pending notifications are deleted, nothing is claimed, and nothing new is written.
   const unreported = await one(`select count(*)::int as n from webhook_deliveries where program_id = $1`, [programId])
   expect(unreported).toEqual({ n: 2 })
   expect(await one('select 1 from claim_webhooks(array[$1::bigint], 10)', [programId])).toBeUndefined()
@@ -323,7 +323,7 @@ test('only anonymous sums remain of an erased partner, and later purchases of th
     `select relname as name from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
   )
   for (const { name: table } of tables) {
-    // Another program's own record of the address stays, and sign-in attempts stay for a day.
+    // Another program's own record of the address is kept, and sign-in attempts are kept for a day.
     if (table === 'partners' || table === 'sign_in_attempts') continue
     const { text } = await one(`select coalesce(string_agg(t::text, ' '), '') as text from ${table} t`)
     const secrets = [partner.email, 'petra-payout', 'acct_petrapayout']
@@ -396,7 +396,7 @@ test('a member is erased from their workspace, unless they are its last owner', 
   expect(refused.refusal).toContain(await nameOf(workspaceId))
 })
 
-/** The rows in the copies of a program's exports. */
+/** Returns the rows in the copies for a program's exports. */
 async function copied(ofProgramId: number): Promise<string> {
   const copies = `select coalesce(string_agg(fields::text, ''), '') as text from export_rows where program_id = $1`
   return (await one(copies, [ofProgramId])).text

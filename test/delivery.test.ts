@@ -43,7 +43,7 @@ test.each([
   expect(response.statusCode).toBe(status)
 })
 
-/** Receipts of received messages that must not be deleted. */
+/** The receipts of received messages that must not be deleted. */
 let received: string[] = []
 
 /** The queue's client, without the consumer's extra second of waiting. */
@@ -79,7 +79,7 @@ async function letVisibilityEnd() {
   received = []
 }
 
-/** Creates outbox rows that are old enough for the relay, and the messages about them. */
+/** Creates outbox rows that are old enough for the relay, and returns their messages. */
 async function createOutbox(count: number): Promise<OutboxMessage[]> {
   const { rows } = await sql.query<{ id: string }>(
     `insert into outbox (program_id, kind, audience, partner_id, cause, payload, created_at)
@@ -99,7 +99,7 @@ async function delivery() {
   return rows[0]
 }
 
-/** Every notification so far is delivered once, and the queue is empty. */
+/** Expects that every notification so far has been delivered once, and that the queue is empty. */
 async function expectAllReported() {
   const state = await delivery()
   expect(state).toEqual({ rows: state?.rows, delivered: state?.rows, notifications: state?.rows })
@@ -144,7 +144,7 @@ class Life {
 
   get client(): SQSClient {
     const mortal = openClient()
-    // Wraps the other middleware, so it sees the queue's answer even if the process dies at this call.
+    // This wraps the other middleware, so it sees the queue's answer even if the process dies at this call.
     const around = { step: 'initialize', priority: 'high' } as const
     mortal.middlewareStack.add((next) => (args) => this.step(() => next(args)), around)
     return mortal
@@ -234,7 +234,7 @@ test('dead letters can be sent back after the cause is fixed', async () => {
     }),
   )
   const waiting = queue.deadLetters().length
-  // A message becomes visible again a second after it was read.
+  // A message becomes visible again one second after it was read.
   await sleep(1100)
   expect(await redriveDeadLetters(client, queue.deadLetterUrl, queue.url)).toBe(waiting)
   expect(queue.deadLetters()).toEqual([])
@@ -306,7 +306,7 @@ test("the operator's policy allows exactly the calls made here", () => {
   const allowed = statements.flatMap(({ Action: actions, Resource: resource }) =>
     actions.map((action) => `${/:(\w[\w-]*)-ENVIRONMENT$/.exec(resource)?.[1]} ${action}`),
   )
-  // The test itself hides and reveals messages, and sends to the dead-letter queue.
+  // The test itself hides and reveals messages, and sends messages to the dead-letter queue.
   const own = ['notifications sqs:ChangeMessageVisibility', 'dead-letters sqs:SendMessage']
   const done = [...used].filter((action) => !own.includes(action))
   expect([...done, 'dead-letters sqs:GetQueueAttributes'].toSorted()).toEqual(

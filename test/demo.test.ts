@@ -9,7 +9,7 @@ import { startEndpoint } from './support/stack.ts'
 const { db, sql } = await startEndpoint()
 
 test('the demo data of a first start passes the audit and covers every kind of past data', async () => {
-  // Clicks outside the demo also wait to be counted.
+  // Clicks from outside the demo are also waiting to be counted.
   const { partnerCode } = await createSandbox(db, { AUTH_SECRET: 'test' })
   const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: partnerCode }
   for (let n = 0; n < 3; n++) await recordClick(db, click, null)

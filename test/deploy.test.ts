@@ -23,7 +23,7 @@ import { startEndpoint } from './support/stack.ts'
 const wranglerToml = readFileSync('wrangler.toml', 'utf8')
 const cloudflare = await startCloudflare()
 
-/** The variables of a first deployment. */
+/** The variables for a first deployment. */
 function given(environment: string): Record<string, string> {
   return {
     ...cloudflare.environment,
@@ -55,7 +55,7 @@ const mail = {
 const plan = (environment: Record<string, string>, wanted: string[] = []) =>
   planDeployment(readOperator(environment).operator, wranglerToml, environment['CLOUDFLARE_API_TOKEN'], wanted)
 
-/** Sets up the edge with all functions as after a first production deployment, with GitHub sign-in. */
+/** Sets up the edge as it is after a first production deployment of all functions, with GitHub sign-in. */
 function deployed(): void {
   const first: Record<string, string> = {
     ...given('production'),
@@ -82,7 +82,7 @@ beforeEach(() => {
   cloudflare.routes.length = 0
 })
 
-/** Makes plans of two environments comparable, without mail, environment names and limit numbers. */
+/** Makes the plans of two environments comparable: removes mail, environment names and limit numbers. */
 const common = (planned: string[]) =>
   planned
     .filter((line) => !/ MAIL_(API_URL|FROM|API_KEY) /.test(line))
@@ -429,7 +429,7 @@ test("the functions for visitors and sales stay within their size limit, measure
   const { stdout } = await deploy({ PATH: process.env['PATH'] ?? '' }, '--dry-run', first.name, 'tracker-package')
   expect(stdout).toContain('2 built, 0 failed')
   const [, ...printed] = new RegExp(`^✓ ${first.name} +([\\d.]+) KiB +([\\d.]+) KiB gzip`, 'm').exec(stdout) ?? []
-  // Wrangler's figure includes a few more bytes and is rounded twice.
+  // Wrangler's figure includes a few more bytes, and is rounded twice.
   const differences = [first.bytes, first.gzipBytes].map((bytes, at) => Math.abs(bytes / 1024 - Number(printed[at])))
   expect(differences.filter((kib) => !(kib < 0.2))).toEqual([])
 })
@@ -455,7 +455,7 @@ test.each([
 ])(
   'the plan works without a Cloudflare login: it shows the first deployment of %s and lists the skipped checks',
   async (_environment, variables) => {
-    // Without wrangler, no login is possible.
+    // Nobody can log in without wrangler.
     const nobody = { ...variables, CLOUDFLARE_API_TOKEN: '', PATH: '' }
     const { stdout } = await deploy(nobody, '--plan')
     expect(stdout).toMatch(/^You are not logged in to Cloudflare, so this shows a first deployment\. Unknown: /)
@@ -485,7 +485,7 @@ test('a refused deployment or plan changes nothing and exits with 1', { timeout:
   expect(cloudflare.changes.length).toBe(before)
 })
 
-/** Reads the files of an archive by its directory, like unzip, because Node has no reader. */
+/** Reads an archive's files through its directory, like unzip, because Node has no function for that. */
 function unzip(archive: Buffer): Map<string, Buffer> {
   const end = archive.subarray(-22)
   const files = new Map<string, Buffer>()

@@ -56,11 +56,11 @@ onDisk(
     try {
       writeFileSync(ballast, Buffer.alloc(bavail * bsize - 256 * 1024))
     } catch (error) {
-      // Concurrent callers may also use up the reserved space.
+      // Concurrent callers may use up the reserved space too.
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
     }
     await vi.waitFor(() => expect(callers.refusals()).toBeGreaterThan(10), 60_000)
-    // Fills the disk with the write-ahead log, one file for each switch, until Postgres stops.
+    // Fills the disk with the write-ahead log, with one file per switch, until Postgres stops.
     const said = () => served.logs().map(({ message }) => String(message))
     const filler = new Client({ connectionString: databaseUrl })
     filler.on('error', () => {})

@@ -14,7 +14,8 @@ import { collectPlans, type PlanNode, rowsRead } from './support/plans.ts'
 import { createDatabase } from './support/stack.ts'
 
 // The schema can be distributed by program_id (with Citus, for example) if no unique key and no hot statement spans programs. A table
-// without program_id would be copied to every node or distributed by its own key. This list contains each of them with the reason.
+// without program_id would be copied to every node or distributed by its own key. This list contains each such table, with the
+// reason.
 
 const referenceTables: Record<string, string> = {
   schema_migrations: 'written when the service is deployed',
@@ -108,7 +109,7 @@ describe('every key contains program_id', () => {
           select from pg_attribute a
           where a.attrelid = i.indrelid and a.attnum = any (i.indkey::smallint[]) and a.attname = 'program_id')
       order by 1`)
-    // A promotion code belongs to an account, and an account to one program. A connection's id identifies its program.
+    // A promotion code belongs to an account, and an account belongs to one program. A connection's id identifies its program.
     const own = without.filter(
       ({ name }) =>
         !['partner_codes_promotion_key', 'processor_connections_pkey', 'payout_connections_pkey'].includes(name),
@@ -193,7 +194,7 @@ function scansOfAllPrograms(node: PlanNode, above = ''): string[] {
 
 describe('every hot statement looks up its rows by program_id', () => {
   test.each(hotStatements)('%s', async (_name, statements) => {
-    // Postgres prefers to scan small tables. No plan may depend on the parameters.
+    // Postgres would prefer to scan small tables. Plans must not depend on the parameters.
     await sql.query('set enable_seqscan = off')
     for (const { query } of await statements()) {
       const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(

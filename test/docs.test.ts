@@ -73,7 +73,7 @@ test('llms.txt lists each page, and each exists as HTML and as Markdown', async 
     expect(page).toMatchObject({ status: 200, type: 'text/html; charset=UTF-8' })
     const markdown = await get(`/docs/${name}.md`)
     expect(markdown).toMatchObject({ status: 200, type: 'text/markdown; charset=utf-8' })
-    // No placeholder of the page or of the instructions is left.
+    // No placeholders from the page or the instructions are left.
     expect(page.text + markdown.text).not.toContain('{{')
   }
 })
@@ -132,7 +132,7 @@ test.each(['html', 'nextjs', 'react'])('%s covers every step from the tag to the
   const headings = Array.from(text.matchAll(/^## (.+)$/gm), ([, heading = '']) => heading)
   for (const step of [/^1\. The t/, '2. The lead', '3. The sale', 'Check it'])
     expect(headings).toContainEqual(typeof step === 'string' ? step : expect.stringMatching(step))
-  // The page or a linked one also shows a server that handles the form.
+  // The page, or one that it links to, also shows a server that handles the form.
   const server = name === 'react' ? (await get('/docs/html.md')).text : text
   expect(server).toMatch(/api\/signup/)
   if (name === 'react') expect(text).toMatch(/\(\/docs\/html#with-node\)[^]*proxy: \{ '\/api'/)
@@ -262,7 +262,8 @@ test(
       }),
     )
     const folder = mkdtempSync(join(tmpdir(), 'walk-'))
-    // The same files as after `npm install` of the two packages. This checkout has no `.bin/svc`, because its install ran before the build.
+    // The same files as after `npm install` of the two packages. This checkout has no `.bin/svc`, because `npm install` ran before the
+    // build.
     for (const name of ['.bin', '@affiliate-tracking'])
       mkdirSync(join(folder, 'node_modules', name), { recursive: true })
     for (const name of ['@affiliate-tracking/svc-tracker', 'standardwebhooks'])

@@ -80,7 +80,7 @@ test("erasing a customer removes their personal data and doesn't change any sum"
     refund_id: refundId,
     refund_reason: `Sorry, ${words}`,
   }
-  // The commission is credited, so the reason of the refund appears in a notification and in the balance history.
+  // The commission is credited, so the reason for the refund appears in a notification and in the balance history.
   await api.rows(
     'select approve_commissions(array_agg(program_id), array_agg(id)) from commissions where program_id = $1',
     [program.programId],
@@ -126,7 +126,7 @@ test("erasing a customer removes their personal data and doesn't change any sum"
   expect(left).toEqual({ ...before, commissions })
   expect(await findDifferences(stack.sql, program.programId)).toEqual([])
 
-  // Repeated reports are still recognized, and new ones still count.
+  // Repeated reports are still recognized, and new reports still count.
   const again = await api.call(refundPath, refund, { key })
   expect(again.body).toMatchObject({ status: 'skipped', reason: 'refund_already_applied' })
   const sale = { transaction_id: 'kept-order', customer_key: 'anybody', amount_cents: 5000 }

@@ -56,7 +56,7 @@ const stepsIn = ({ steps }: Awaited<ReturnType<typeof explainSale>>) =>
   steps.map(({ step, found }) => `${step}: ${found}`).join(', ')
 const explain = ({ programId }: TestShop, transaction_id = 'order-1') =>
   explainSale(db, { programId, transaction_id, test: false, withCustomer: true })
-/** The explanation of a click from 31 days ago. */
+/** The explanation for a click from 31 days ago. */
 const expiredClick = {
   age_seconds: 31 * 86_400,
   window_days: 30,
@@ -217,7 +217,7 @@ test.for([
     const explained = await explain(shop)
     expect(explained.partner?.id).toBe(shop[partner])
     expect(explained.click).toMatchObject({ attribution_model: model, text: expect.stringMatching(text) })
-    // The partner does not see whose link the other click used.
+    // The partner doesn't see whose link the other click used.
     const asked = { programId: shop.programId, transaction_id: 'order-1', test: false, withCustomer: false }
     const toPartner = (await explainSale(db, asked)).click?.text
     if (model === 'first_click')
@@ -422,7 +422,7 @@ describe('the explanation of a payment without a sale gives the reason', () => {
 
 test('the explanation shows the original decision, even after the settings changed', async () => {
   const shop = await createShop(sql)
-  // As in reality, the id of the click is created before the customer's row.
+  // As in reality, the click id is created before the customer's row.
   await sql.query(`update customers set last_click_at = created_at - interval '14 ms' where program_id = $1`, [
     shop.programId,
   ])

@@ -4,7 +4,7 @@ import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-/** Forms that are sent twice, for example on a slow network. */
+/** Tests forms that are sent twice, for example on a slow network. */
 const stack = await startStack({ functions: ['dashboard', 'auth'] })
 const env = { ...stack.env, AUTH_SECRET: stack.environment.AUTH_SECRET }
 const { programId, workspaceId, dashboardToken } = await createSandbox(stack.db, env)

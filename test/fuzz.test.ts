@@ -17,7 +17,7 @@ const open = () => openStage(stack.baseUrl, stack.db, env)
 /** Ids that are invalid, impossible in a header, too large, or unknown. */
 const strangeIds = ['abc', '\r\nX-Injected: 1', '9'.repeat(30), '999999999']
 
-// The API reports an invalid id. Two of its addresses and the embedded portal accept a token instead of a key.
+// The API reports invalid ids. Two of its addresses and the embedded portal accept a token instead of a key.
 const expectedStatuses = (route: string) =>
   route === 'GET /embed/:programId/portal'
     ? [401]
@@ -62,7 +62,7 @@ test(
     const document = (await (await fetch(`${stack.baseUrl}/api/v1/openapi.json`)).json()) as ApiDocument
     const { baseUrl } = stack
     const forms = await readForms(baseUrl, routes, stage)
-    // Most forms are on the pages, and attempts begin with their fields.
+    // Most forms are found on the pages, and the requests begin with their fields.
     expect(forms.size).toBeGreaterThan(30)
     const { wrong, statuses, sales } = await fuzz({
       baseUrl,
@@ -75,7 +75,7 @@ test(
       forms,
     })
     expect(wrong).toEqual([])
-    // Each kind of answer must occur, or the requests aren't as intended.
+    // Each kind of answer must occur. Otherwise, the requests aren't as intended.
     expect(statuses[200]).toBeGreaterThan(25)
     expect(statuses[303]).toBeGreaterThan(25)
     expect(statuses[400]).toBeGreaterThan(25)

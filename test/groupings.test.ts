@@ -33,7 +33,7 @@ const hourMs = 60 * 60 * 1000
 const start = Date.parse('2026-03-07T00:00:00Z')
 const days = 30
 
-/** Random numbers from 0 to 1, the same in each run. */
+/** Returns random numbers from 0 to 1, which are the same in each run. */
 function numbers(seed: number): () => number {
   let state = seed
   return () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647
@@ -107,7 +107,7 @@ const linkOf = (code: string): Values => {
   return { link: link?.id, partner: link?.partner_id }
 }
 
-// A month with two clock changes (New York on 8 March, Berlin on 29 March), in time order, with counts in between.
+// Events of a month with two clock changes (New York on 8 March, Berlin on 29 March), in time order. Some are counted in between.
 const facts: Fact[] = []
 interface Visitor {
   clickId: string
@@ -240,7 +240,7 @@ const seen: OverviewQuery = {
   currency: 'usd',
   filters: {},
 }
-// Once with some uncounted events, and once after all are counted.
+// This runs once with some uncounted events, and once after all are counted.
 const whileCounting = await readAll()
 await Promise.all([countClicks(db, 20), countFigures(db, 20), countClicks(db, 1000), countFigures(db, 1000)])
 while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
@@ -280,7 +280,9 @@ function wallClock(at: number, timeZone: string): string {
 
 const digits = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, '0')
 
-/** The start of the interval that contains a moment: its day, its Monday, the first of its month, or the hour with its offset. */
+/**
+ * The start of the interval that contains a moment: the day, the Monday of the week, the first of the month, or the hour with its offset.
+ */
 function startOf(at: number, { timeZone, interval }: GroupsQuery): string {
   const clock = wallClock(at, timeZone)
   const day = clock.slice(0, 10)
@@ -614,7 +616,7 @@ test('a day keeps 200 separate values, and all others share one row', async () =
   for (let n = 0; n < 150; n++) await click(`a${n}`)
   while ((await countClicks(db, 1000)) > 0);
   for (let n = 0; n < 80; n++) await click(`b${n}`)
-  // A known value keeps its row. Of several new values, the most frequent is kept.
+  // A known value keeps its row. Of several new values, the most frequent one gets a row.
   await click('a0')
   await click('b79')
   while ((await countClicks(db, 1000)) > 0);

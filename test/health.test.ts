@@ -59,7 +59,7 @@ test.each([
 })
 
 test('every figure is healthy if nothing waits, and the check takes one database request', async () => {
-  // On a busy machine, one request can take longer than a healthy database needs.
+  // On a busy machine, a request can take longer than the limit for a healthy database.
   await vi.waitFor(async () => {
     const before = stack.neon.requests
     const response = await ask()

@@ -26,7 +26,7 @@ const layers = [
 interface Import {
   file: string
   imported: string
-  /** Whether the import contains only types and so disappears. */
+  /** Whether the import contains only types and therefore disappears. */
   isType?: boolean
 }
 
@@ -62,7 +62,7 @@ function layerOf(file: string): number {
   return layers.findIndex((layer) => layer.includes(roomOf(file)))
 }
 
-/** Paths along `edges` that return to their start. */
+/** Returns the paths along `edges` that lead back to their start. */
 function circles(edges: Import[]): string[][] {
   const targets = Map.groupBy(edges, ({ file }) => file)
   const done = new Set<string>()

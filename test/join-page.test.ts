@@ -29,7 +29,7 @@ const pageEnv = {
   RELAY: { fetch: () => Promise.resolve(new Response()) },
 }
 
-/** Sends a request to the pages, and waits for their work after the answer. */
+/** Sends a request to the pages, and waits for the work that continues after the response. */
 async function visit(path: string, init: RequestInit = {}, more: object = {}) {
   const address = path.startsWith('/') ? baseUrl + path : path
   const after: Promise<unknown>[] = []
@@ -442,7 +442,7 @@ describe('the join page', () => {
 })
 
 describe("a program's own domain", async () => {
-  /** The TXT records by name. The name service is down while it is undefined. */
+  /** The TXT records by name. While this is undefined, the name service is down. */
   let records: Record<string, string> | undefined = {}
   const nameService = createServer((request, response) => {
     const name = new URL(request.url ?? '', baseUrl).searchParams.get('name') ?? ''
@@ -481,7 +481,7 @@ describe("a program's own domain", async () => {
       '_svc.partners.acme.example',
     )
     expect((await onHost(host, '/sign-in')).status).toBe(404)
-    // A local stack behind a tunnel serves no program's own domain.
+    // A local stack behind a tunnel doesn't serve programs' own domains.
     expect((await visit(`https://${host}/sign-in`)).status).toBe(200)
     expect(await set(program, '/host/check')).toContain('The TXT record was not found')
     expect(await publish(program, host)).toContain('the domain is verified')

@@ -135,7 +135,7 @@ describe('an application', () => {
     await sql.query(`update applications set decided_at = now() - interval '31 days' where id = $1`, [id])
     const { token } = await program.send(rejected)
     expect(await program.confirm(token)).toMatchObject({ outcome: 'waiting' })
-    // After approval the ended partnership continues, with the same partner and link.
+    // After the approval, the ended partnership continues with the same partner and link.
     await approveApplication(program.acting, program.programId, again.applicationId ?? 0, null)
     expect((await program.partners()).filter(({ email }) => email === ended.email)).toMatchObject([
       { id: partner?.id, is_active: true, ended_at: null, links: [{ is_active: true, code: partner?.links[0]?.code }] },
@@ -578,7 +578,7 @@ describe('retention', () => {
       terms_version: 1,
       has_account: false,
     })
-    // An unproven claim to an address erases none of its data.
+    // A person who hasn't proven that they own an address can't erase its data.
     const third = await joinable()
     await third.waiting(stranger.email)
     await sql.query('update users set email_verified = false where id = $1', [stranger.userId])

@@ -31,7 +31,7 @@ const isNode = (value: unknown): value is Node => typeof value === 'object' && v
 
 const nameOf = (node: unknown) => (isNode(node) && isNode(node['name']) ? node['name']['name'] : undefined)
 
-/** Finds the texts for readers in a code file: page texts, and literals that look like a sentence or a label. */
+/** Finds the texts for readers in a code file: page texts, and string literals that look like a sentence or a label. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf)
   if (!isNode(value) || value.type === 'ImportDeclaration') return []
@@ -58,7 +58,7 @@ const partnerFiles = [
   'functions/embed/portal.tsx',
 ]
 
-/** Texts of these files that no partner reads in another language. */
+/** Texts in these files that partners never read in another language. */
 const english = new Set([
   // The invitation to a workspace is for members.
   'You are invited as',
@@ -74,7 +74,7 @@ const english = new Set([
   '&sub3=',
   '&sub1=newsletter',
   'utm_source, utm_medium, utm_campaign, utm_term, utm_content',
-  // The rules for addresses of endpoints are in English, as in the API.
+  // The rules for the addresses of endpoints are in English, as in the API.
   'The address {}.',
   // A response header.
   'Content-Location',
@@ -177,17 +177,17 @@ const accented: Record<string, string> = Object.fromEntries(
   Array.from('ÀƁÇÐÉƑĜĤÎĴĶĻṀÑÖÞǪŔŠŢÛṼŴẊÝŽ', (letter, index) => [String.fromCodePoint(65 + index), letter]),
 )
 
-/** An accented text that is 40% longer. Values and elements stay. */
+/** Returns a text with accents that is 40% longer. Values and elements don't change. */
 const pseudo = (text: string) =>
   text.replaceAll(/(\{\w+\}|<\/?\w+>)|[a-z]/gi, (letter, part?: string) =>
     part === undefined ? (accented[letter.toUpperCase()] ?? letter) : part,
   ) + '~'.repeat(Math.ceil(text.length * 0.4))
 
-/** Text that is not in the message table: code, names, addresses and abbreviations. */
+/** Texts that aren't in the message table: code, names, addresses and abbreviations. */
 const data =
   /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost|utm_source)\b|&(amp|#39|quot|lt|gt);/gs
 
-/** Finds the words of a page that did not pass through the table: in its text, and in attributes that people read. */
+/** Finds the words of a page that didn't come from the message table, in the page's text and in attributes that people read. */
 function wordsOf(html: string): string[] {
   const page = html.replaceAll(data, ' ')
   const attributes = page.matchAll(/\b(?:aria-label|placeholder|alt|data-confirm|data-copied|data-label)="([^"]*)"/g)

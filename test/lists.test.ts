@@ -24,7 +24,7 @@ async function personOf({ partnerId }: typeof sandbox): Promise<string> {
 }
 const [partner, otherPartner] = [{ userId: await personOf(sandbox) }, { userId: await personOf(other) }]
 
-// Eleven rows of each kind in two programs, all created at the same time, which is between two milliseconds.
+// Eleven rows of each kind in two programs. All of them were created at the same time, which is between two milliseconds.
 const moment = '2026-01-01T00:00:00.000123Z'
 for (const owner of [sandbox, other]) {
   for (let n = 0; n < 10; n++) {

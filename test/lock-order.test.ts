@@ -18,7 +18,7 @@ const { send, salesOf } = await openWebhook(endpoint)
 
 const rounds = Number(process.env['ROUNDS'] ?? 6)
 
-/** Postgres reports a deadlock with its session's next statistics, or at the session's end. */
+/** Postgres reports a deadlock with the session's next statistics, or when the session ends. */
 async function deadlocks(): Promise<number> {
   await sql.query(
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
@@ -59,7 +59,7 @@ test('six concurrent events of one subscription checkout become one sale without
   expect(await deadlocks()).toBe(0)
 })
 
-/** Two payments of one buyer, by a session and by a renewal, each with its related events. */
+/** Two payments of one buyer, through a session and a renewal, each with its related events. */
 async function eventsOfBuyer(shop: TestShop, number: number) {
   const of = { payment_intent: `pi_${number}`, charge: `ch_${number}` }
   const keyHash = await apiKeyHash(`Bearer ${await createApiKey(db, shop.programId, 'sales')}`)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { startStack } from './support/stack.ts'
 
-// Matches Cloudflare: each call runs in workerd with Neon's driver, and notifications go through the queue.
+// As on Cloudflare, each call runs in workerd with Neon's driver, and notifications go through the queue.
 const stack = await startStack({
   on: 'workers',
   functions: [

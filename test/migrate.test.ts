@@ -26,7 +26,7 @@ afterAll(async () => {
   await admin.end()
 })
 
-/** The files up to this one create a new database, so they may do anything. Until the first release, this is the newest file. */
+/** The files up to this one only run on a new database, so they may do anything. Until the first release, this is the newest file. */
 const newestOfFirstRelease = '0014_bulk_jobs.sql'
 
 const file = (name: string, sql: string) => ({ name, sql, checksum: createHash('sha256').update(sql).digest('hex') })

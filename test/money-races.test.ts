@@ -525,7 +525,7 @@ test('a payout pays the oldest commissions first, and a later reversal warns the
     )
     return rows.map(({ status }) => status)
   }
-  // The payout pays only a quarter of the second one.
+  // The payout pays only a quarter of the second commission.
   expect(await statuses()).toEqual(['paid', 'approved', 'approved'])
   await program.refund(oldest.id, 500)
   expect(await statuses()).toEqual(['refunded', 'approved', 'approved'])

@@ -3,7 +3,7 @@ import { checkMonth } from './months/check.ts'
 import { type FunctionMistakes, plantInFunctions } from './support/planted-functions.ts'
 import { openConnections, startEndpoint } from './support/stack.ts'
 
-/** `month` is the seed of the first month that can reveal the mistake, by default 1. */
+/** `month` is the seed of the first month that can reveal the mistake. Default: 1. */
 const mistakes: Record<string, { month?: number; functions: FunctionMistakes }> = {
   'a cap that is one cent too high': { month: 2, functions: { left_under_cap: `intact(); result := result + 1;` } },
   'rules that stay after all are removed': {
@@ -63,7 +63,7 @@ test(`payouts over two months and rule previews match a second implementation (S
   expect(months.reduce((sum, { paid }) => sum + paid, 0)).toBeGreaterThan(2)
 })
 
-/** A mistake that the database refuses counts as found. */
+/** If the database refuses a mistake, it counts as found. */
 function refused(error: unknown): string[] {
   if (error instanceof Error && error.message.startsWith('A commission is reversed by as much')) return [error.message]
   throw error

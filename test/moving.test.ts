@@ -581,7 +581,7 @@ test.each(['rewardful', 'tolt', 'firstpromoter', 'partnerstack', 'tapfiliate', '
       expect(row.problem).toBeUndefined()
       found[row.kind] = (found[row.kind] ?? 0) + 1
       if (row.kind === 'customer') named.add(row.source_id)
-      // The template of Rewardful has no dates.
+      // Rewardful's template doesn't contain dates.
       if (row.kind === 'customer' && source !== 'rewardful')
         expect(row.fields).toMatchObject({ signup_date: expect.stringContaining('2025-03-04') })
       if (row.kind === 'commission') expect(row.fields).toMatchObject({ amount_cents: 1000, currency: 'usd' })
@@ -672,7 +672,7 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   for (const [request, message] of [
     [{ source: 'csv', files: named }, 'must have at most 20 files'],
     [{ ...valid, mapping }, many],
-    // The parser would need seconds to find the missing end of a larger body.
+    // With a larger body, the parser would need seconds to find out that the end is missing.
     ['['.repeat(100_000), many],
     ['[{"a":"\\""},'.repeat(30_000), many],
     [JSON.stringify(`,\\"[`.repeat(30_000)), 'must be an object'],

@@ -400,7 +400,7 @@ test("one click in the mail client stops a mail without a session; opening the l
   const click = () => page(link, { fields: { 'List-Unsubscribe': 'One-Click' } })
   expect((await click()).status).toBe(200)
   expect(await paid()).toBe('never')
-  // Mails can outlive accounts.
+  // Mails can be older than the deletion of an account.
   await sql.query('update partners set user_id = null where user_id = $1', [partner.userId])
   await sql.query('delete from users where id = $1', [partner.userId])
   expect((await click()).status).toBe(200)
@@ -414,7 +414,7 @@ test.each(['', 'x', 'eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIiwidG9waWNzIjpbInBhaWQiXX0
   },
 )
 
-/** An event as the mail API sends it, signed with `signedWith`. */
+/** An event from the mail API, signed with `signedWith`. */
 async function mailEvent(type: string, data: object, signedWith = secret) {
   const body = JSON.stringify({ type, created_at: new Date().toISOString(), data })
   const now = new Date()

@@ -11,7 +11,7 @@ import { sendWebhook } from '../lib/notifications/webhook-request.ts'
 import { fetchOutside } from '../lib/serve/outside.ts'
 import { selfSigned } from './support/self-signed.ts'
 
-/** The answer of an attacker's name server to this machine's resolver, and whether this machine counts as public. */
+/** The answer from an attacker's name server to this machine's resolver, and whether this machine counts as public. */
 const resolver = { answers: [] as string[], isLoopbackPublic: false }
 const { isPublicAddress } = publicAddress
 
@@ -20,7 +20,7 @@ let connections = 0
 const server = createTlsServer(selfSigned(['hooks.example.com']), (request, response) => answer(request, response))
 server.on('connection', () => (connections += 1))
 server.listen(0, '127.0.0.1')
-/** The requests to an internal server that a redirect or a rebinding would reach. */
+/** The requests to an internal server that redirects or DNS rebinding would reach. */
 let reached = 0
 const inside = createServer((_, response) => {
   reached += 1
@@ -48,13 +48,13 @@ const send = (url: string) =>
 const hooks = `https://hooks.example.com:${portOf(server)}/`
 
 beforeEach(() => {
-  // A persistent connection doesn't need a lookup, because its address was checked.
+  // A persistent connection doesn't need a lookup, because its address has been checked.
   globalAgent.destroy()
   Object.assign(resolver, { answers: ['127.0.0.1'], isLoopbackPublic: true })
   connections = 0
   reached = 0
   vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
-  // Spies also reach a module that an earlier test file of this process has loaded. `vi.mock` does not.
+  // Spies also work in a module that an earlier test file in this process has loaded, but `vi.mock` doesn't.
   vi.spyOn(publicAddress, 'isPublicAddress').mockImplementation(
     (address) => (resolver.isLoopbackPublic && address === '127.0.0.1') || isPublicAddress(address),
   )

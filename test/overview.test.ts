@@ -284,7 +284,7 @@ test('the current period is compared with the same part of the previous period',
           [-20, 0],
           [20, 1],
         ] as const) {
-          // Moves time forward by a day for hourly figures, and by a week for daily ones.
+          // Moves time forward by a day for hourly figures, and by a week for daily figures.
           const now = noon.getTime() + (interval === 'day' ? 7 : 1) * 86_400_000 + minutes * 60_000
           const range =
             interval === 'day' ? { period: '7d' as const } : { dateFrom: new Date(now), dateTo: new Date(now) }
@@ -402,7 +402,7 @@ test('every figure on the pages of a program equals the sum of its rows, which t
   expect(overview).toContain(`${of['clicks']} clicks`)
 
   const partners = await get(`${address}/partners`)
-  /** Sums a column of the list, in the unit of its figures. */
+  /** Sums a column of the list, in the unit of the column's figures. */
   const sumOf = (label: string) =>
     Array.from(
       partners.matchAll(new RegExp(`data-label="${label}"[^>]*>(?:<[^>]+>)*([$\\d.,-]+)<`, 'g')),
@@ -660,7 +660,7 @@ test('amounts of any size and currency fit on a phone, and so does the page of a
         created.map(({ id }) => id),
         [],
       )
-      // On this page the actions of each partner leave the least space.
+      // On this page, the actions on each partner leave the least space.
       await page.setViewportSize({ width: 1280, height: 800 })
       await page.goto(`/programs/${yen.programId}/partners`)
       const wide = await page.locator('td.right span').evaluateAll((amounts) =>
@@ -681,7 +681,7 @@ test('amounts of any size and currency fit on a phone, and so does the page of a
       .waitFor()
     expect(await page.content()).not.toMatch(/[$¥]0\.\d/)
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0)
-    // A value stays on one line inside its card.
+    // Values stay on one line inside their cards.
     const broken = await page.locator('.metric .value').evaluateAll((values) =>
       values.flatMap((value) => {
         const range = document.createRange()

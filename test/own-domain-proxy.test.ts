@@ -175,7 +175,7 @@ describe("the proxy on a program's own domain", () => {
     const response = await proxy(new Request('http://x/mount', { headers: { cookie } }))
     const setCookie = response.headers.get('set-cookie') ?? ''
     expect(setCookie).toMatch(set)
-    // No shared cache may keep one visitor's answer. The browser's own cache applies only to the same cookies.
+    // Shared caches must not keep a visitor's answer. The browser's own cache only works for the same cookies.
     expect(response.headers.get('cache-control')).toBe(setCookie ? 'no-store' : 'private, max-age=86400')
     expect(response.headers.get('vary')).toBe('cookie')
   })

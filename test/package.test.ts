@@ -47,7 +47,7 @@ const port = await freePort()
 const browser = await launchBrowser(`--host-resolver-rules=MAP * 127.0.0.1:${port}`)
 const shopUrl = 'http://www.shop.example.com'
 
-/** A folder with the installed package and a shop's own packages: React, Express, Stripe and types. */
+/** A folder with the installed package and the packages of a shop: React, Express, Stripe and types. */
 const folder = mkdtempSync(path.join(tmpdir(), 'svc-package-'))
 const inFolder = (file: string) => path.join(folder, file)
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -102,7 +102,7 @@ beforeAll(async () => {
       write(file, code)
 })
 
-/** The exports of one of the TypeScript blocks, as a server would load them. */
+/** Returns the exports of one of the TypeScript blocks, as a server would load them. */
 async function load<Exports>(file: string): Promise<Exports> {
   const outfile = inFolder(`built/${file.replaceAll(/\W/g, '-')}.mjs`)
   const options = { bundle: true, packages: 'external', format: 'esm', jsx: 'automatic' } as const
@@ -110,7 +110,7 @@ async function load<Exports>(file: string): Promise<Exports> {
   return import(outfile)
 }
 
-/** Functions of a shop's server, called in the way that its own code would call them. */
+/** The functions of a shop's server, which tests call as the shop's own code would. */
 type Actions = Record<string, (...args: unknown[]) => Promise<unknown>>
 
 async function respond(outgoing: ServerResponse, response: Response): Promise<void> {
@@ -323,7 +323,7 @@ describe('the instructions that svc init wrote', () => {
   let own: Stripe
   const stripe = createServer((incoming, outgoing) => {
     void asRequest(incoming).then(async (request) => {
-      // The payment has no invoice.
+      // This payment has no invoice.
       if (request.url.includes('/v1/invoice_payments')) return outgoing.end('{"object":"list","data":[]}')
       sessions.push(new URLSearchParams(await request.text()))
       return outgoing.end('{"id":"cs_1","object":"checkout.session"}')

@@ -92,7 +92,7 @@ test('the number of parked events and their account is shown until they are appl
   ])
   expect(await outcomesOf(shop)).toEqual(['parked', 'parked', 'recorded'])
   expect(await db.query(waitingEvents(stranger.programId))).toEqual([])
-  // In the meantime another account of the program is connected.
+  // In the meantime, another account is connected to the program.
   await connectProcessor(db, shop.programId, `${shop.account}_next`)
   expect(await applyAll(shop)).toMatchObject({ applied: 0 })
   expect(await db.query(waitingEvents(shop.programId))).toMatchObject([{ account_id: shop.account, events: 2 }])

@@ -121,7 +121,7 @@ test('people join no program and share no data until they accept an invitation, 
   expect((await programsOf(grace)).map(({ id }) => id)).toEqual([second.programId, first.programId])
   const [open] = await invitationsOf(grace)
   expect(open).toMatchObject({ program_id: later.programId, program_name: 'Engine' })
-  // The program's name, but no other text that it entered.
+  // Expects the program's name, but no other text from the program.
   expect(JSON.stringify(open)).not.toContain('Later')
   await acceptPartnerInvitation(db, { programId: later.programId, id: open?.id ?? 0 }, grace.userId)
   expect(await later.row()).toMatchObject({ name: 'Grace H.' })

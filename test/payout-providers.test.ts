@@ -54,7 +54,7 @@ async function createSending(provider: ProviderName) {
   const id = await connectProvider(db, env, programId, { provider, livemode: false, keys: keys[provider] })
   const runId = (await createPayoutRun(db, programId, randomUUID())) ?? 0
   const send = async (on = db) => await sendRunToProvider(on, programId, runId, { id, provider }, 4200)
-  /** Continues until nothing is due, `times` times, as if a day passed in between. */
+  /** Continues until nothing is due, and repeats this `times` times, as if a day passed in between. */
   const go = async (times = 1, on = db, fetcher: typeof fetch = standIns.fetch) => {
     for (let time = 0; time < times; time++) {
       await sql.query('update payout_batches set next_step_at = now() where program_id = $1', [programId])
@@ -100,7 +100,7 @@ describe.each(names)('%s', (provider) => {
       ['sent', 'sent'],
       [3000, 1200],
     ])
-    // Payments through the provider are in no file, and nobody can decide on them manually.
+    // Payments through the provider aren't in any file, and nobody can decide on them manually.
     await expect(exportPayments(db, programId, { payoutRunId: runId }, { layout: 'csv' })).rejects.toThrow(
       'nothing left',
     )
@@ -162,7 +162,7 @@ describe.each(names)('%s', (provider) => {
     for (const to of recipients) standIns.setStatus(to, paid)
     await Promise.allSettled([go(), go(), go()])
     const sent = recipients.map((to) => standIns.paidTo(to)?.[1] ?? 0)
-    // Each payment was sent either in a file or through the provider, or it wasn't sent.
+    // Each payment was sent in a file or through the provider, or it wasn't sent at all.
     for (const [place, state] of (await states()).entries())
       expect(Number(isFiled || isPaid) + (sent[place] ?? 0), state).toBe(['paid', 'sent'].includes(state) ? 1 : 0)
     const isOut = async () => (await states()).map((state, place) => (state === 'paid' ? 0 : [3000, 1200][place]))
@@ -317,8 +317,8 @@ async function stopAll(programId: number, runId: number) {
 }
 
 /**
- * The fault at a call: the service stops before it (`everything`) or its response is lost (`an answer`). If the call takes too long, another
- * worker continues the batch before it (`its claim`), or somebody stops the batch (`its payments`).
+ * The fault at a call: the service stops before the call (`everything`), or the response is lost (`an answer`). If the call takes too long,
+ * another worker continues the batch (`its claim`), or somebody stops the batch (`its payments`).
  */
 type Fault = 'everything' | 'an answer' | 'its claim' | 'its payments'
 
@@ -350,7 +350,7 @@ async function stopOnce(provider: ProviderName, point: number, loses: Fault): Pr
   return faulty.kinds
 }
 
-/** A database and a provider with a fault at a call. Awaits `meanwhile` before the call. */
+/** A database and a provider with a fault at one call. Awaits `meanwhile` before that call. */
 function stopAt(point: number, loses: Fault, fetcher: typeof fetch, meanwhile: () => Promise<void>) {
   const kinds: string[] = []
   let isDead = false

@@ -320,7 +320,7 @@ describe('a payout run', () => {
       { currency: 'eur', entries: '700 -700', balance: '0' },
       { currency: 'usd', entries: '1000 -300 -700', balance: '0' },
     ])
-    // Deductions were never payable.
+    // Deductions are never payable.
     const created = await listAdjustments(db, { programId }, { limit: 10 })
     expect(created.map((one) => [one.amount_cents, one.paid_at !== null])).toEqual([
       [-600, false],
@@ -332,7 +332,7 @@ describe('a payout run', () => {
   })
 })
 
-/** The entries of a program's balances, and its notifications to the advertiser or to the partner. */
+/** The entries of a program's balances, and the notifications to the advertiser or the partner. */
 async function bookedIn(programId: number) {
   const { rows: entries } = await sql.query<{ cause: string; amount_cents: string }>(
     `select cause, amount_cents from balance_entries where program_id = $1 and cause like 'payout%' order by created_at, entry_number`,

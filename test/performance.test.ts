@@ -34,7 +34,7 @@ const hours = fc
   )
   .map((offsets) => Math.max(0, offsets[0] + offsets[1] + offsets[2]))
 
-/** Adds an event `at` milliseconds after the start of the history. `who` selects one of the customers or sales so far. */
+/** Adds an event `at` milliseconds after the start of the history. `who` chooses one of the existing customers or sales. */
 const step = fc.record({
   at: fc.oneof(hours, fc.integer({ min: 0, max: historyDays * dayMs })),
   kind: fc.constantFrom(
@@ -155,7 +155,7 @@ function major(cents: number, currency: string): number {
   return cents / 10 ** (exponents[currency] ?? 2)
 }
 
-/** `part / whole` rounded half up in integers, without floating point. */
+/** Returns `part / whole`, rounded half up with integers and without floating point. */
 function quotient(part: number, whole: number, decimals: number): number {
   if (whole === 0) return 0
   const doubled = (2n * BigInt(part) * 10n ** BigInt(decimals)) / BigInt(whole)
@@ -178,7 +178,7 @@ const query = fc.oneof(
     .tuple(instant, instant)
     .map(([a, b]) => ({ dateFrom: iso(Math.min(a, b)), dateTo: iso(Math.max(a, b)), period: '7d' })),
 )
-// Clocks differ, so a history can continue after the reader's current time.
+// Clocks differ, so a history can contain events after the reader's current time.
 const readAt = fc.oneof(hours, fc.integer({ min: historyDays * dayMs, max: (historyDays + 3) * dayMs }))
 
 function iso(offset: number, length = 24): string {

@@ -9,7 +9,7 @@ import { inModule, loadService, type ModuleMistakes } from './chaos/bundle.ts'
 import { type FunctionMistakes, plantInFunctions, unrunnable } from './support/planted-functions.ts'
 import { startEndpoint } from './support/stack.ts'
 
-/** `seed` is a history that finds the mistake, or an earlier one. `says` matches only the oracle's output for this mistake. */
+/** `seed` is the seed of a history that finds the mistake, or an earlier seed. `says` matches only the oracle's output for this mistake. */
 interface Mistake {
   ways: Way[]
   seed?: number

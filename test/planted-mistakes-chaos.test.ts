@@ -21,13 +21,13 @@ const { databaseUrl, neon, sql } = await startEndpoint('workers')
 const pool = openConnections(databaseUrl, 8)
 
 interface Mistake {
-  /** Seeds of histories that reveal the mistake. They run first, all at the same time. */
+  /** The seeds of histories that reveal the mistake. They run first, all at the same time. */
   known: number[]
   /** The length of these histories, by default 20. */
   steps?: number
-  /** The share of requests that hit a fault, by default 0.1. Mistakes with repeated requests show sooner with more faults. */
+  /** The share of requests that hit a fault, by default 0.1. Mistakes in repeated requests show up sooner with more faults. */
   faultRate?: number
-  /** Whether the mistake shows only after all mails are sent. */
+  /** Whether the mistake shows up only after all mails have been sent. */
   isOfMail?: true
   service?: ModuleMistakes[]
   functions?: FunctionMistakes
@@ -211,7 +211,7 @@ const mistakes: Record<string, Mistake> = {
 
 const unplanted = await loadService()
 
-/** Deletes rows one table at a time. Truncation would replace the tables, and Postgres would plan everything again. */
+/** Deletes the rows of one table at a time. Truncation would replace the tables, and Postgres would have to plan everything again. */
 const tables = await sql.query<{ name: string }>(
   `select table_name as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
   where table_schema = 'public' and column_name = 'program_id' and table_type = 'BASE TABLE'`,
@@ -225,7 +225,7 @@ test.each(Object.entries(mistakes))(
     const service = mistaken ? await loadService(mistaken) : unplanted
     const takeOut = await plantInFunctions(sql, functions)
     if (migration) await sql.query(migration)
-    // Removes the traces of earlier mistakes. Otherwise the histories would count, deliver and mail them too, and find them instead.
+    // Removes the traces of earlier mistakes. Otherwise, the histories would also count, deliver and mail those, and find them instead.
     await sql.query(`begin; set local session_replication_role = replica; ${emptying}; commit`)
     const world = openWorld({
       service,
@@ -247,8 +247,8 @@ test.each(Object.entries(mistakes))(
         found.push(...world.violations)
       }
       await run(known, steps)
-      // The seeds that reveal a mistake change with the histories. Most mistakes show in a few short histories. Others need longer ones and
-      // more of them.
+      // The seeds that reveal a mistake change with the histories. Most mistakes show up in a few short histories, but some need more and
+      // longer ones.
       const others = isOfMail ? 0 : 128
       for (let next = 1, lanes = 4; next <= others && found.length === 0; next += lanes) {
         lanes = next <= 8 ? 4 : 8
@@ -257,7 +257,7 @@ test.each(Object.entries(mistakes))(
           next <= 8 ? 20 : 40,
         )
       }
-      // The number of mails in a few histories depends on timing, and so does a refusal by the mail API.
+      // In a few histories, the number of mails and a refusal by the mail API depend on timing.
       const deliveries = isOfMail ? 8 : 0
       for (let more = 0; more < deliveries && found.length === 0; more++) {
         if (more > 0)

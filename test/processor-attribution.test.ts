@@ -60,7 +60,7 @@ const another = async (
   return created[0]?.click_id ?? ''
 }
 
-/** A lead from the shop's server, of the customer who clicked in the shop. */
+/** A lead from the shop's server for the customer who clicked in the shop. */
 const settleFirst = async (shop: TestShop, email: string) => {
   await sql.query(
     `select settle_lead($1, 'settled', $2, 'stem', now() - interval '1 day', 7, decode($3, 'hex'), null, null, null, null)`,
@@ -74,7 +74,7 @@ const keyless = { clickId: null, email: null, customer: null, customerKey: null 
 interface Known {
   key?: string
   processorCustomer?: string
-  /** The address of a lead from the shop's server, or an unconfirmed one. */
+  /** The address of a lead from the shop's server, or of an unconfirmed lead. */
   lead?: string
   email?: string
 }
@@ -282,7 +282,7 @@ const renewal = (of: TestShop, id: string, more = {}) =>
 const partnersOf = async (shop: TestShop) =>
   Object.fromEntries((await salesOf(shop)).map((sale) => [sale['transaction_id'], sale['commission']]))
 
-/** The integrator's calls that give the shop's click the key `ann`. */
+/** The integrator's calls that give the key `ann` to the shop's click. */
 const leadOf = async (shop: TestShop) =>
   await recordServerLead(db, await keyHashOf(shop), { ...noLead, customer_key: 'ann', click_id: shop.clickId }, null)
 const browserLeadOf = (shop: TestShop) =>
@@ -300,7 +300,7 @@ const saleOf = async (shop: TestShop) => {
     if (!(error instanceof ApiError) || error.code !== 'duplicate_transaction') throw error
   })
 }
-/** The hash of a program's key, created on first use. */
+/** The hash of a program's key, which is created on first use. */
 const keyHashOf = async ({ programId }: TestShop) => {
   const hash = String(programId).padStart(64, '0')
   if (!withKey.has(programId)) {

@@ -69,14 +69,14 @@ const reportedOf = async (shop: TestShop) =>
     )
   ).map(({ reported }) => reported)
 
-/** The sale call reports 99.00 of the invoice `in_1`. */
+/** The sale call reports 99.00 for the invoice `in_1`. */
 const reported = async (shop: TestShop, currency: string) => {
   const { keyHash } = await keyOf(shop)
   const sale = { ...noSale, transaction_id: 'in_1', customer_key: 'user-1', amount_cents: 9900, currency }
   await recordSale(db, keyHash, { ...sale, click_id: shop.clickId }, null, randomUUID())
 }
 
-/** Limits commissions to one month. Returns the shop as of one of the last hundred days. */
+/** Limits commissions to one month. Returns the shop as it was on one of the last hundred days. */
 const months = async (shop: TestShop) => {
   await sql.query(
     'update programs set commission_duration_months = 1, hold_days = 0, cookie_window_days = 365 where id = $1',

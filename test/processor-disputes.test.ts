@@ -89,7 +89,7 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
       }
       for (const step of order) await move(step)
       expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
-      // Closing a lost dispute only confirms the loss, and repeats change nothing.
+      // Closing a lost dispute only confirms the loss, and repeats have no effect.
       const closed = dispute(shop, { ...dp, status: 'lost' })
       await send(shop, 'charge.dispute.closed', { ...closed, balance_transactions: isListed ? steps.slice(0, 3) : [] })
       for (const step of order) await move(step)

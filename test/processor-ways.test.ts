@@ -118,7 +118,7 @@ describe('an invoice', () => {
   ])('with a credit note that returns %s', async (_, outside, refunded) => {
     const shop = await createShop(sql)
     const note = creditNote(shop, { id: 'cn_1', invoice: 'in_1', amount: 2500, outside })
-    // Both orders must give the same result.
+    // Both orders must have the same result.
     for (const first of ['note', 'invoice']) {
       const again = { ...note, id: `cn_${first}`, invoice: `in_${first}` }
       if (first === 'note') await send(shop, 'credit_note.created', again)
@@ -147,7 +147,8 @@ describe("the deployment's own account", () => {
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 5000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ commission: 2000, refunded: 5000, reversed: 1000 }])
 
-    // An event with an account id is never treated as the deployment's own, because Stripe sends those without one.
+    // Events with an account id are never treated as events of the deployment's own account, because Stripe sends those without an account
+    // id.
     const named = JSON.stringify({
       id: 'evt_1',
       type: 'account.application.deauthorized',

@@ -524,7 +524,7 @@ test('a customer, their sale and its commission can be read by their ids', async
   expect((await of('customers', program.partnerId + 1)).body.data).not.toContainEqual(customer)
   const { data } = (await get('/api/v1/commissions?transaction_id=order%2F1')).body
   expect(data).toMatchObject([{ id: sale.commission.id, transaction_id: 'order/1', sale_cents: 5000 }])
-  // A refund changes the sale and its commission. Neither the refund nor another click changes the customer.
+  // A refund changes the sale and its commission. The customer isn't changed by the refund or by another click.
   const since = new Date(Date.parse(sale.updated_at) + 1).toISOString()
   const changed = async (list: string) => (await get(`/api/v1/${list}?updated_since=${since}`)).body.data
   expect([await changed('sales'), await changed('commissions'), await changed('customers')]).toEqual([[], [], []])

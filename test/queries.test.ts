@@ -112,14 +112,14 @@ const invitation = {
   byOwner: false,
 }
 
-/** The calls of each file. */
+/** The calls for each file. */
 const calls: Record<string, Record<string, () => Promise<unknown>>> = {
   programs: {
     createProgram: () => createProgram(db, 'workspace', program),
     readProgram: () => readProgram(db, 1),
     readOverview: () =>
       readOverview(db, { id: 1, currency: 'usd', createdAt: range.from }, { currency: 'usd', filters: {} }),
-    // Without rows, the program seems unknown.
+    // Without rows, the program appears to be unknown.
     readTestFigures: () => readTestFigures(db, 1).catch(() => undefined),
   },
   partners: {

@@ -58,7 +58,7 @@ async function post(path: string, body: unknown) {
 
 let sold = 0
 
-/** Sales of one customer, whose commissions are refunded in the test. */
+/** Sales of one customer that are refunded in the test. */
 async function sell(count: number): Promise<string[]> {
   const affiliate_url = `https://shop.example.com/?aff=${sandbox.partnerCode}`
   const { body: click } = await post('/api/v1/track/click', { affiliate_url })

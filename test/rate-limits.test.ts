@@ -12,7 +12,7 @@ import { type Answer, clickPath, leadPath, refundPath, salePath, startTrackingAp
 const inCase = (code: string, bits: number) =>
   Array.from(code, (letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter)).join('')
 
-// A window starts at each full minute, which can fall between two calls. Twice the limit always exceeds it.
+// A window starts at each full minute, which can be between two calls. Twice the limit is always too many.
 const rateLimit = 3
 const api = await startTrackingApi({ on: 'workers', rateLimit })
 const [one, other] = [await api.program(), await api.program()]
@@ -151,7 +151,7 @@ test("a network that uses up a program's test events leaves a hundred to every o
   expect(await send('2001:db8:5:1::1', clickPath)).toBe(200)
 })
 
-/** Sends a call like a page behind the proxy. The proxy is on this machine, whose address does not count. */
+/** Sends a call like a page behind the proxy. The proxy is on this machine, whose address isn't counted. */
 async function throughProxy(key: string | undefined, address: string, body: object, path = clickPath) {
   const request = new Request(`https://shop.example.com/svc${path}`, {
     method: 'POST',

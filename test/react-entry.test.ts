@@ -34,7 +34,10 @@ const serverHtml = (props: object) =>
     ),
   )
 
-/** Runs the same app in the browser: hydrates the server's page if it exists, and renders otherwise. `hooks` counts the hook's results. */
+/**
+ * Runs the same app in the browser: hydrates the server's page if there is one, and otherwise renders the app. `hooks` counts the hook's
+ * results.
+ */
 const clientScript = async (props: object) =>
   await bundle(`
         import { StrictMode, useEffect } from 'react'
@@ -70,8 +73,8 @@ async function bundle(contents: string): Promise<string> {
 }
 
 /**
- * Renders a tree of providers only in the browser. `given` has every helper that the child received, and `helpers` says
- * whether each belongs to its name.
+ * Renders a tree of providers only in the browser. `given` contains every helper that the child received, and `helpers`
+ * says whether each helper belongs to its name.
  */
 async function openTree(tree: string, render: string): Promise<void> {
   const filled = tree
@@ -218,7 +221,7 @@ describe('in the browser', () => {
     expect([...(await page.evaluate<string[]>('helpers')), ...given]).toEqual(answers)
     expect(await page.locator('script[data-svc-program-id]').count()).toBe(tags)
     expect(clicks()).toBe(tags)
-    // The service silently refuses the link for the other program's tag.
+    // The service silently refuses a link of the other program.
     expect(complaints.splice(0)).toEqual([])
   })
 
@@ -361,7 +364,7 @@ describe('the embedded portal', async () => {
         return [backgroundColor, fontFamily, button && getComputedStyle(button).backgroundColor]
       })
     expect(await look()).toEqual(['rgb(255, 255, 255)', 'serif', 'rgb(200, 0, 100)'])
-    // The frame is as high as its contents, even on a phone.
+    // The frame is as tall as its contents, even on a phone.
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 800 })
       await expect

@@ -52,7 +52,7 @@ async function clicksRead(statement: ReturnType<typeof performanceStatement> | R
 /** The number of rows that were read from the tables that `isOf` matches, or from all tables. */
 async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: string) => boolean) {
   plans.length = 0
-  // Enables this only for one connection, because triggers have a plan for each seeded row.
+  // This is enabled only for one connection, because triggers have a plan for each seeded row.
   await sql.query('set auto_explain.log_min_duration = 0')
   await sql.query(text, parameters)
   await sql.query('set auto_explain.log_min_duration = -1')
@@ -61,8 +61,8 @@ async function rowsOf(text: string, parameters: unknown[], isOf?: (relation: str
   return Math.round(plans.reduce((sum, plan) => sum + rowsRead(plan, isOf), 0))
 }
 
-// A range begins at the end of the previous one, so one read serves both. In most rows the previous period begins
-// before the history.
+// A range begins at the end of the previous one, so one read covers both. In most rows, the previous period
+// begins before the history.
 const windows: [what: string, from: number, to: number, clicks: number][] = [
   ['whole days are read from their totals only', 24, 48 * 24, 0],
   ['whole hours are read from their totals only', 24 + 8, 47 * 24 + 19, 0],
@@ -93,7 +93,7 @@ const listed = (await createSandbox(db, { AUTH_SECRET: 'secret' })).programId
 const partners = 100
 const people = 20_000
 const { firstPartner, firstLink } = await seedPartners(sql, listed, partners)
-// Almost all events belong to the first partners. The last partner has a few that are far apart.
+// Almost all events belong to the first partners. The last partner has only a few, which are far apart.
 const nth = `case when n % 4000 = 0 then ${partners - 1} else n % 10 end`
 await sql.query(
   `with came as (
@@ -163,7 +163,7 @@ await sql.query(`update customers set customer_key = customer_key || '!' where p
   listed,
 ])
 await sql.query(`update payouts set payout_address = 'changed' where program_id = $1 and id % 500 = 0`, [listed])
-// The index by customer separates pages after a vacuum, which Postgres runs from time to time.
+// The index by customer is only useful after a vacuum, which Postgres runs from time to time.
 await sql.query('vacuum analyze')
 const { rows: ids } = await sql.query<{ run: number; endpoint: number; customer: number }>(
   `select (select max(id) from payout_runs where program_id = $1)::integer as run,
@@ -179,8 +179,8 @@ const linkOf = (n: number) => ({ id: firstLink + n, partner_id: firstPartner + n
 const middle = new Date(start + 500 * hourMs)
 const events = (choice: Partial<NamedChoice>) => () =>
   eventsNamed(captured, { programId: listed, isTest: false, ...choice }, { limit })
-// A page of fifty reads its own rows (ten times as many if one in ten matches) and their joined rows. The number must not grow with the
-// twenty thousand seeded rows.
+// A page with fifty rows reads these rows (or ten times as many if one in ten matches) and the rows that are joined with them. The
+// number must not grow with the twenty thousand seeded rows.
 const pages: [what: string, read: () => Promise<unknown>][] = [
   ['all events', events({})],
   ['the events of a customer', events({ search: 'user-7' })],

@@ -13,7 +13,7 @@ const files = folders
   .flatMap((folder) => readdirSync(folder, { encoding: 'utf8', recursive: true }).map((name) => `${folder}/${name}`))
   .filter((file) => /\.tsx?$/.test(file) && !ownText.test(file))
 
-/** Every regular expression literal, with the places that use it. */
+/** Every regular expression literal, with the places in which it is used. */
 const literals = new Map<string, { pattern: string; flags: string; places: string[] }>()
 for (const file of files) {
   const text = readFileSync(file, 'utf8')

@@ -9,7 +9,7 @@ import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 import { openWebhook, testStoredState } from './support/webhook.ts'
 
-// If both the payment processor and the integrator report a payment, it counts once, whichever report comes first.
+// If both the payment processor and the integrator report a payment, it counts once, no matter which report comes first.
 
 const endpoint = await startEndpoint()
 const { sql } = endpoint
@@ -147,7 +147,7 @@ test('ten calls and two refunds of one amount at once deduct it twice', async ()
   }
 })
 
-/** Stripe's events with metadata that identifies nobody. */
+/** Stripe's events with metadata that doesn't identify anybody. */
 const nobody = { customerKey: null, clickId: null }
 
 test('an unattributed sale gets its customer when the call identifies them, with the processor’s amount and date', async () => {

@@ -213,7 +213,7 @@ test('the ids of a payment without a sale are deleted after 90 days', async () =
   expect(await remaining()).toHaveLength(expected.length)
   expect(await deleteUnsoldPayments(db)).toBe(0)
 
-  // This also checks disconnected accounts.
+  // This also covers disconnected accounts.
   await sql.query('update programs set processor_account_id = null, processor_former_account_id = $2 where id = $1', [
     program.programId,
     account,
@@ -258,7 +258,7 @@ test.for(['0', '-1', '1.5', 'ten'])('CLICK_RETENTION_MONTHS %j is refused', (giv
 
 const isOfOthers = ({ customer_id }: Record<string, unknown>) => customer_id !== '3' && customer_id !== '30'
 
-/** A rewritten row has no moment of its creation if it was created within a second. */
+/** A rewritten row doesn't contain its creation time if that was within a second after the click. */
 const withoutMoment = (row: Record<string, unknown>) => ({ ...row, created_at: undefined })
 
 test('a past month of clicks is rewritten into shorter rows with the same texts, also while visitors are erased', async () => {
@@ -307,7 +307,7 @@ test('a past month of clicks is rewritten into shorter rows with the same texts,
       )
     )[0]?.n ?? 0
   await sql.query('delete from rewritten_months where month = $1', [month])
-  // Some rows have a copy when two visitors are erased. The other visitor's rows have none yet.
+  // Two visitors are erased. At that time, one visitor's rows have a copy, and the other visitor's rows don't have one yet.
   while ((await copied()) === 0) await rewriteClicks(db, 20)
   expect(await copied()).toBeLessThan(58)
   await erase(3)
@@ -321,7 +321,7 @@ test('a past month of clicks is rewritten into shorter rows with the same texts,
   expect((await read()).filter(isOfOthers).map(withoutMoment)).toEqual(before.filter(isOfOthers).map(withoutMoment))
   expect(await bytes()).toBeLessThan(bytesBefore / 2)
 
-  // A visitor's own text is in no part, so an erasure after the month removes it too.
+  // A text of a single visitor isn't in any part, so an erasure after the month removes it too.
   await erase(20)
   expect(await erased(20)).toHaveLength(2)
   expect(await rows("select from click_parts where part::text like '%mail=%'")).toEqual([])

@@ -24,7 +24,7 @@ import { createLedgerProgram, type LedgerProgram, noClick } from './support/ledg
 import { createShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
 
-// The tests use Neon's driver because it is the stricter one.
+// The tests use Neon's driver, because it is stricter.
 const { db, sql } = await startEndpoint('workers')
 
 const visit = (program: LedgerProgram, visitor: Visitor, partner?: number, customer?: string) =>
@@ -184,7 +184,7 @@ test("five signups of one partner from one address are held, but four aren't, an
   expect(await rules(four)).toEqual(four.map(() => []))
   expect(await rules(five)).toEqual(five.map(() => ['one_address']))
   expect(await rules([bare])).toEqual([['no_page_view']])
-  // Anybody can send clicks, but a hundred empty ones from one address change nothing.
+  // Anybody can send clicks, but a hundred empty clicks from one address change nothing.
   const empty = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: program.codeOf(0), visitor: 1 }
   await Promise.all(Array.from({ length: 100 }, () => recordClick(db, empty, null)))
   const later = await visit(program, { page: null })

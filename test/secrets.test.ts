@@ -82,7 +82,7 @@ test('every route that takes a secret or an address is called with valid and inv
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 400, 200, 409, 401, 200, 401])
   messages.push(...stack.queue.messages())
 
-  // When the database breaks, the functions log as much as possible.
+  // When the database fails, the functions log as much as possible.
   stack.neon.inject({ action: 'drop-before', times: 2 })
   expect((await post('/api/v1/track/lead', { customer_key: 'user-3', click_id, email }, key)).status).toBe(503)
 

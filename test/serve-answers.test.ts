@@ -28,7 +28,7 @@ interface Sent {
   headers?: Record<string, string>
   /** Headers that depend on the body or the address. */
   signed?: (text: string, origin: string) => Record<string, string>
-  /** Each side sends its own keys, because a repeated key gets another answer. */
+  /** Each side has its own keys, because the answer for a repeated key would differ. */
   body?: string | ((side: string) => object)
 }
 

@@ -24,8 +24,8 @@ import { unpack } from '../tracker/pack.ts'
 import { createDatabase } from './support/stack.ts'
 
 /**
- * Runs the steps of "Run it on one box" in a copy of this folder without development packages. Scripts replace root,
- * systemd and the registry.
+ * Runs the steps of "Run it on one box" in a copy of this folder without development packages. Scripts take the
+ * place of root, systemd and the registry.
  */
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../', import.meta.url))
@@ -51,7 +51,7 @@ beforeAll(async () => {
 })
 afterAll(() => {
   const running = path.join(folder, 'svc.pid')
-  // A failed step can leave its process running.
+  // If a step fails, its process may still be running.
   if (existsSync(running)) process.kill(Number(readFileSync(running, 'utf8')), 'SIGKILL')
   rmSync(folder, { recursive: true, force: true })
 })
@@ -74,7 +74,7 @@ test('a failed nightly backup is reported and keeps the old backups, and a succe
   const { databaseUrl } = await createDatabase()
   const [backups, stubs] = [path.join(folder, 'nightly'), path.join(folder, 'stubs')]
   for (const created of [backups, stubs]) mkdirSync(created)
-  // The script starts the first night immediately, and ends before the second.
+  // The script starts the first nightly run at once, and ends before the second one.
   writeFileSync(path.join(stubs, 'sleep'), '#!/bin/sh\nmkdir "$NIGHT"\n', { mode: 0o755 })
   const old = path.join(backups, 'svc-2026-01-01.sql.gz')
   writeFileSync(old, '')
@@ -133,14 +133,14 @@ await client.query("do $$ begin end $$")
 await client.end()`
 
 const scripts = (npm: string) => ({
-  // The user of the test replaces root and the service's user.
+  // The test runs everything as its own user, in place of root and the service's user.
   sudo: `case "$1" in
   -u) shift 2 ;;
   useradd) exit ;;
   install) shift; exec install $(printf '%s\\n' "$@" | sed 's/^svc$/DROP/; s/^-[og]$/DROP/' | grep -v DROP) ;;
 esac
 exec "$@"`,
-  // Removes all packages first, like npm. Meanwhile a running service must still accept new connections.
+  // Removes all packages first, like npm. Meanwhile, a running service must still accept new connections.
   npm: `case "$1" in
   ci) mv node_modules away
     if [ -e ${data}/database-url ]; then (cd ${root} && node --input-type=module -e '${newConnection}' "$(cat ${data}/database-url)"); fi

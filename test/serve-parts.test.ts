@@ -96,7 +96,7 @@ test("a secret in a variable applies while the variable is set and doesn't repla
   expect(read({ AUTH_SECRET: undefined })['AUTH_SECRET']).toBe(created)
 })
 
-/** A data folder of a major version, or an empty one. */
+/** A data folder of a given major version, or an empty one. */
 const dataOf = (major: string) => {
   const data = mkdtempSync(path.join(folder, 'pgdata-'))
   if (major) writeFileSync(path.join(data, 'PG_VERSION'), `${major}\n`)
@@ -151,7 +151,7 @@ test('a database without its secrets is not opened with new secrets', () => {
 
 test('secrets that another process creates at the same moment are not overwritten', () => {
   const data = mkdtempSync(path.join(folder, 'both-'))
-  // A broken link looks missing to a check but exists for a write.
+  // A check doesn't find the target of a broken link, but the link itself exists for a write.
   symlinkSync(path.join(data, 'nowhere'), path.join(data, 'secrets.json'))
   expect(problemsOf({ DATABASE_URL: undefined }, { embedded: true, data })).toEqual([
     expect.stringContaining('is in use by another process'),
@@ -175,7 +175,7 @@ test('a database keeps the secrets of its first use, until one is marked as new'
   await start(givenSecrets, replaced)
   await start(other, replaced)
   await start(other)
-  // One confirmation allows neither a third secret nor the first one again.
+  // A confirmation doesn't allow a third secret, or the first one again.
   await expect(start({ ...other, EMAIL_HASH_KEY: 'w'.repeat(32) }, replaced)).rejects.toThrow('another EMAIL_HASH_KEY.')
   await expect(start(givenSecrets, replaced)).rejects.toThrow('EMAIL_HASH_KEY and another WEBHOOK_SECRET')
 })
@@ -239,7 +239,7 @@ describe('over HTTP', async () => {
     await expect(startServer({ ...given, host })).rejects.toThrow(said)
   })
 
-  /** A raw request from an address of this machine. */
+  /** Sends a raw request from one of this machine's addresses. */
   async function ask(from: string, headers: Record<string, string> = {}, address = '/x', body?: Buffer) {
     const request = send({
       host: '127.0.0.1',
@@ -404,7 +404,7 @@ describe('over HTTP', async () => {
       expect(budget.take('203.0.113.1', use)).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, pathname: '/api/v1/partners' })).toBe(true)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
-      // A key doesn't lift the limit for pages, and a call to a page doesn't prove a key.
+      // A key doesn't raise the limit for pages, and a call to a page doesn't prove that a key is valid.
       budget.know({ ...use, pathname: '/docs', authorization: 'Bearer bad' })
       expect(budget.take('203.0.113.1', { ...use, pathname: '/docs' })).toBe(false)
       expect(budget.take('203.0.113.1', { ...use, authorization: 'Bearer bad' })).toBe(false)
@@ -413,7 +413,7 @@ describe('over HTTP', async () => {
 
   test('bodies of unknown length count as the largest possible, and an address without budget is refused', async () => {
     const headers = { 'x-forwarded-for': '203.0.113.77', 'transfer-encoding': 'chunked' }
-    // Twice the budget and two more, because a new window can start in between.
+    // Sends twice the budget and two more requests, because a new window can start in between.
     const answers = await Promise.all(
       Array.from({ length: 234 }, () => ask('127.0.0.2', headers, '/sign-in', Buffer.alloc(1))),
     )
@@ -434,7 +434,7 @@ describe('over HTTP', async () => {
   })
 })
 
-/** Starts to send a body of 10,000 bytes, and resolves when its connection ends. */
+/** Starts to send a body of 10,000 bytes, and resolves when the connection ends. */
 function stall(port: number, bytes: number): Promise<unknown> {
   const sent = send({ host: '127.0.0.1', port, method: 'POST', headers: { 'content-length': '10000' } })
   sent.write(Buffer.alloc(bytes))

@@ -44,7 +44,7 @@ async function post(baseUrl: string, address: string, body: unknown, key?: strin
   return { status: response.status, body: await response.json() }
 }
 
-/** A call to the proxy, or directly to the service, from an address of this machine. */
+/** Calls the proxy, or the service directly, from one of this machine's addresses. */
 async function clickFrom(options: RequestOptions, send: typeof plainly | typeof securely, body: object) {
   const request = send({ method: 'POST', path: '/api/v1/track/click', ...options })
   const answered = once(request, 'response') as Promise<[IncomingMessage]>
@@ -101,7 +101,7 @@ describe('with its own database', async () => {
   test('behind a TLS proxy a person signs up, creates a program, and everything from a click to the refund is recorded', async () => {
     const served = await start()
     generated = secrets()
-    // Another process can't use the folder, and its attempt does no harm.
+    // Another process can't use the folder, and trying to use it does no harm.
     const refused = run(process.execPath, ['lib/serve/serve.ts', '--embedded', '--data', dataFolder], {
       env: { ...bareEnvironment, ...environment, PORT: '0' },
     }).catch((error: unknown) => error)
@@ -156,7 +156,7 @@ describe('with its own database', async () => {
     await page.goto('https://shop.example.com/?aff=bob')
     const clickId = await page.waitForFunction(() => window.svc?.getClickId())
     const click = { click_id: await clickId.jsonValue() }
-    // Visitors' claims about their address have no effect, with or without the proxy.
+    // The address that visitors claim to have has no effect, with or without the proxy.
     const body = { affiliate_url: 'https://shop.example.com/?aff=bob' }
     const headers = { host, 'content-type': 'application/json', 'x-forwarded-for': '198.51.100.7' }
     const forged = await clickFrom({ port: proxy.port, headers, rejectUnauthorized: false }, securely, body)
@@ -210,7 +210,7 @@ describe('with its own database', async () => {
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
     expect(again.errors()).toBe('')
 
-    // After a kill, the database ends too, and the next process finds everything in the same folder.
+    // When the service is killed, the database ends too, and the next process finds everything in the same folder.
     const last = await post(origin, '/api/v1/track/click', {
       affiliate_url: 'https://shop.example.com/?aff=bob',
     })
@@ -221,7 +221,7 @@ describe('with its own database', async () => {
     ).toMatchObject({ rowCount: 1 })
     expect(await withDatabase(async (sql) => (await audit(sql)).filter(({ total }) => total > 0))).toEqual([])
 
-    // After a kill under load, PostgreSQL restarts, and callers who retry succeed.
+    // When PostgreSQL is killed under load, it restarts, and callers who retry succeed.
     const callers = startCallers(() => origin, [{ apiKey: key, partnerCode: 'bob' }])
     await vi.waitFor(() => expect(callers.count()).toBeGreaterThan(20), 60_000)
     process.kill(Number.parseInt(readFileSync(path.join(dataFolder, 'postgres/postmaster.pid'), 'utf8')), 'SIGKILL')
@@ -261,7 +261,7 @@ describe('several processes on one database', async () => {
   afterAll(() => pool.end())
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: pool })
   const sandbox = await createSandbox(db, { AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '' })
-  /** The traces and metrics in Protocol Buffers, by path. Names and ids are plain bytes in them. */
+  /** The traces and metrics as Protocol Buffers, by path. Names and ids are plain bytes in them. */
   const exported: Record<string, Buffer[]> = {}
   const collector = createServer((incoming, outgoing) => {
     void (async () => {

@@ -5,16 +5,16 @@ import { describe, expect, test } from 'vitest'
 
 const migrations = fileURLToPath(new URL('../migrations/', import.meta.url))
 const mostLines = 80
-/** A longer line could hide statements from the limit of lines. */
+/** Longer lines could be used to evade the limit of lines. */
 const mostColumns = 200
 
 interface Statement {
   file: string
-  /** Its first words, such as `create or replace function`. */
+  /** The first words of the statement, such as `create or replace function`. */
   kind: string
   /** The name of the created object. */
   name: string
-  /** Without comments. Strings stay, because they can contain dynamic SQL. */
+  /** The text without comments. Strings stay, because they can contain dynamic SQL. */
   text: string
   lines: string[]
 }
@@ -65,7 +65,7 @@ function callsOf(statements: Statement[]): Call[] {
     ...Map.groupBy(functions, ({ name }) => `${name}(`),
     ...Map.groupBy(statements.filter(is('view')), ({ name }) => name),
   ])
-  // A trigger that calls and writes nothing is a constraint of its row.
+  // A trigger that calls nothing and writes nothing is a constraint on its row.
   const acts = ({ text }: Statement) =>
     /\b(insert into|update|delete from|merge into)\s+\w/i.test(text) ||
     Array.from(text.matchAll(/\b(\w+)\s*\(/g)).filter(([, name = '']) => places.has(`${name.toLowerCase()}(`)).length >
@@ -108,14 +108,14 @@ function callsOf(statements: Statement[]): Call[] {
 }
 
 /**
- * A folder with a number calls itself and lower numbers. A folder without a number can call any folder, and no numbered folder calls it.
- * Numbered migrations run before all of them.
+ * A folder with a number calls only itself and lower numbers. A folder without a number can call any folder, and numbered folders never
+ * call it. Numbered migrations run before all of them.
  */
 const layerOf = (file: string) => (/^\d/.test(file) ? 0 : Number(/^functions\/(\d+)/.exec(file)?.[1] ?? Infinity))
 const upwards = (calls: Call[]) =>
   calls.filter(({ from, to }) => layerOf(to) > layerOf(from)).map(({ from, to }) => `${from} calls ${to}`)
 
-/** Paths of calls that return to their first file. */
+/** Returns the paths of calls that lead back to their first file. */
 function circles(edges: Call[]): string[][] {
   const targets = Map.groupBy(edges, ({ from }) => from)
   const done = new Set<string>()

@@ -15,7 +15,7 @@ type StripeObject = Record<string, unknown> & { id: string }
 
 /**
  * Objects from Stripe's own fixtures for each API version (github.com/stripe/openapi, `openapi/fixtures3.json`, MIT license, copyright
- * Stripe, Inc.), published while this version was the newest.
+ * Stripe, Inc.), published while that version was the newest.
  */
 const fixtures = new Map<string, Map<string, StripeObject>>()
 for (const line of readFileSync(new URL('stripe-fixtures.jsonl', import.meta.url), 'utf8')
@@ -83,7 +83,7 @@ describe('every type of event', () => {
       for (const type of allTypes) {
         // The service doesn't check unused fields, so one version is enough.
         if (!handledEventTypes.includes(type) && !oldest) continue
-        // Before 2025-03-31 an invoice had no separate payments.
+        // Before 2025-03-31, invoices had no separate payments.
         if (type === 'invoice_payment.paid' && !fixtures.get(version)?.has('invoice_payment')) continue
         const object = fixtures.get(version)?.get(resourceOf(type)) ?? { id: 'obj_1', object: resourceOf(type) }
         for (const account of [shop.account, null]) {
@@ -106,7 +106,7 @@ const sold = { amount: 10_000, currency: 'usd', commission: 2000 }
 const details = (shop: Shop) => ({ metadata: shopMetadata(shop), subscription: 'sub_1' })
 
 describe.for(versions)('as Stripe documents API version %s,', (version) => {
-  /** The object of this version with the fields of this payment. */
+  /** Returns the object of this version with the fields of this payment. */
   const like = (resource: string, more: object): StripeObject => {
     const object = fixtures.get(version)?.get(resource)
     if (!object) throw new Error(`There is no ${resource} in ${version}.`)

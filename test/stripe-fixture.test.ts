@@ -39,7 +39,7 @@ describe('npm run stripe:fixture', () => {
       [shop.programId],
     )
     expect(await found()).toEqual({ click_id: null, customer_key: 'tester' })
-    // A visitor of the test link who sent no lead gets the test link's click id.
+    // A visitor who came through the test link without a lead gets the test link's click id.
     await sql.query(
       `insert into affiliate_click_events (program_id, is_test, click_timestamp, id) values ($1, true, now() + interval '2 s', 1)`,
       [shop.programId],

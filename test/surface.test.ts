@@ -8,7 +8,7 @@ const program = await createSandbox(stack.db, { ...stack.env, AUTH_SECRET: stack
 const other = 'https://shop.example.com'
 const cookie = `${sessionCookie}=${encodeURIComponent(program.dashboardToken)}`
 
-/** The security headers of a page or an answer. */
+/** The security headers of a page or a response. */
 const watched = `
   access-control-allow-origin access-control-allow-credentials cache-control content-security-policy
   content-type cross-origin-opener-policy cross-origin-resource-policy referrer-policy strict-transport-security

@@ -128,7 +128,7 @@ describe('svc init', () => {
     expect(section).toContain(`${stack.baseUrl}/programs/${sandbox.programId}/check`)
     expect(section).not.toMatch(/svc_live_|\{\{|old words/)
     expect(text).toBe(expected(section))
-    // Neither file repeats lines of the other.
+    // The files don't repeat lines of each other.
     const instructions = read('.svc/AGENTS.md')
     for (const line of section.split('\n').filter((one) => one.length > 40)) expect(instructions).not.toContain(line)
     expect(await json(['init', '--json'])).toMatchObject({ files: { 'AGENTS.md': 'unchanged' } })
@@ -416,8 +416,8 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     const month = new Date().toISOString().slice(0, 7)
     const preview = ['rules', 'preview', '--month', month, ...rules]
     /**
-     * The three sums of a preview, in tenths of the sales: by the program's 20%, by the group's 30%, and by the new
-     * rules.
+     * The three sums of a preview, in tenths of the sales: with the program's 20%, with the group's 30%, and with
+     * the new rules.
      */
     const tenths = async (...options: string[]) => {
       const { stdout } = await svc([...preview, ...options])

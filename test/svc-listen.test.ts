@@ -82,7 +82,9 @@ async function startMovable(handle: RequestListener) {
   }
 }
 
-/** The service behind a proxy with a fault for each of the next requests: it answers 502 itself, or cuts an answer. */
+/**
+ * The service behind a proxy with a fault for each of the next requests: the proxy responds with 502 itself, or cuts the response short.
+ */
 async function startWayToService() {
   const moods: ('fails' | 'breaks off')[] = []
   const moved = await startMovable((incoming, outgoing) => {
@@ -134,7 +136,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
     cwd: inFolder('.'),
     env: environment,
   })
-  // Runs even if the test fails halfway.
+  // This runs even if the test fails halfway.
   const exited = once(child, 'exit')
   onTestFinished(async () => {
     child.kill('SIGKILL')
@@ -157,7 +159,7 @@ async function listenAt({ hooks, server, url }: Awaited<ReturnType<typeof startH
   }
 }
 
-/** A sale to one customer, who stays attributed after a call with their click id. */
+/** Records a sale to the same customer, who stays attributed after a call with their click id. */
 async function sell(transaction_id: string, more: { click_id?: string } = {}) {
   const response = await fetch(`${stack.baseUrl}/api/v1/track/sale`, {
     method: 'POST',
@@ -192,7 +194,7 @@ describe('svc listen', () => {
     await expect.poll(() => new Set(repeated()).size, { timeout: 20_000 }).toBe(2)
     await expect.poll(() => repeated().length, { timeout: 20_000 }).toBeGreaterThanOrEqual(4)
     expect(new Set(repeated()).size).toBe(2)
-    // Enter sends the latest event again, and an id sends that event.
+    // Enter sends the latest event again, and an id sends the event with that id.
     const [oldest = '', latest = ''] = [first.hooks.verified[0]?.id, first.hooks.verified[3]?.id]
     first.child.stdin.write(`\n${oldest}\nevt_0\n`)
     await expect
@@ -221,7 +223,7 @@ describe('svc listen', () => {
     await report(firstId - 1000, 'late', '0')
     expect(first.out.text).toMatch(/sale\.created +transaction late +204/)
     expect(types(first)).toHaveLength(5)
-    // This also holds if the next event arrives minutes later.
+    // This is also true if the next event arrives minutes later.
     for (const minutes of [2, 4, 6]) await report(firstId + 1000 + minutes, `after-${minutes}`, `${minutes} minutes`)
     expect(types(first)).toHaveLength(8)
     await expect.poll(() => first.out.text, { timeout: 20_000 }).toMatch(/sale\.created +transaction listen-2 +204/)
@@ -261,7 +263,7 @@ describe('svc listen', () => {
     expect(hooks.verified).toHaveLength(3)
     expect([out.text.match(/✗/g), out.text.match(/responds again/g)]).toMatchObject([{ length: 2 }, { length: 2 }])
     expect(service.moods).toEqual([])
-    // A closed terminal ends the command like Ctrl-C.
+    // Closing the terminal ends the command like Ctrl-C.
     expect(await end('SIGHUP')).toEqual([0, null])
     expect((await svc(['webhooks', 'list'])).stdout).not.toContain('svc listen')
   })

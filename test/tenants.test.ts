@@ -79,7 +79,7 @@ const { rows: tables } = await stack.sql.query<{ name: string }>(
   `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'program_id'
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by 1`,
 )
-// Excludes exports by the victim's own members, and the refusal of its own revoked key.
+// This excludes exports by the victim's own members, and the refusal of the victim's own revoked key.
 const noted: Record<string, string> = {
   audit_log: "and action <> 'data.exported'",
   refused_calls: "and call <> 'key'",
@@ -87,7 +87,7 @@ const noted: Record<string, string> = {
 const parts = tables.map(
   ({ name }) => `select '${name}' as name, t::text from ${name} t where program_id = $1 ${noted[name] ?? ''}`,
 )
-// A prepared statement, because each test runs it twice and planning it takes longer than reading.
+// The statement is prepared, because each test runs it twice and planning takes longer than reading.
 const everything = {
   name: 'everything',
   text: `${parts.join(' union all ')} union all select 'programs', p::text from programs p where id = $1
@@ -128,7 +128,7 @@ test('every route of every function has a row here', async () => {
   expect(await readRoutes()).toEqual(rows.toSorted())
 })
 
-/** The first payment file fixes its payouts. Later files change nothing. */
+/** The first payment file freezes its payouts. Later files change nothing. */
 const paymentFiles = /^GET .*\/(file|payouts\/payouts)\.csv$/
 
 test.each(Object.entries(routes.program))('%s is for members with %s only', async (route, action) => {
@@ -257,7 +257,7 @@ test.each(routes.documents)('%s is for members who pay partners and for its part
     Object.entries(strangers).map(([name, status]) => [name, status === 303 ? 401 : 404]),
   )
   const readers = { owner: 200, 'an unverified account': 200, 'a member without the action': 200, 'its partner': 200 }
-  // A partner of the program gets their own statement, whatever partner they request.
+  // Partners of the program get their own statement, no matter which partner they request.
   const ofFellow = route.includes('statements') ? { 'another partner of the program': 200 } : {}
   expect(found).toEqual({ ...signedOut, ...readers, ...ofFellow })
 })
@@ -424,7 +424,7 @@ test.each(routes.partnerKeyed)("%s shows a partner's own data, and accepts only 
     expect(beside?.text).not.toContain(secret)
     expect(elsewhere?.text).not.toContain(secret)
   }
-  // A partner never sees the buyer, an address, the review or the program's own data.
+  // Partners never see the buyer, an address, the review or the program's own data.
   const hidden = /customer|click_id|@|flags|review|external_id|metadata|bot_clicks|partner_id|program_id/
   expect(mine?.text).not.toMatch(hidden)
   expect((await send(`${route}?partner_id=${victim.partnerId}`, partnerKeys.fellow)).status).toBe(400)
@@ -480,7 +480,7 @@ test("a key's status describes its own program", async () => {
   expect(JSON.parse(text)).toMatchObject({ program: { id: attacker.programId } })
 })
 
-// A kind of bulk action isn't an id.
+// The kind of a bulk action isn't an id.
 const withIds = Object.keys(routes.program)
   .concat(routes.workspace)
   .filter((route) => /\/:(?!programId|workspaceId|kind$)/.test(route))
@@ -489,7 +489,7 @@ test.each(withIds)("%s changes nothing if a member uses another program's ids in
   const before = await victims()
   const around = { ':programId': String(attacker.programId), ':workspaceId': attacker.workspaceId }
   const { status } = await send(address(route, around), attacker.dashboardToken, fields)
-  // Some answers are 404, and some calls have nothing to do.
+  // Some calls get a 404, and some have nothing to do.
   expect([303, 404, 409]).toContain(status)
   expect(await victims()).toBe(before)
 })

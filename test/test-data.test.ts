@@ -59,7 +59,7 @@ const figuresIn = (html: string) =>
     Array.from(html.matchAll(/<dt>([^<]+)<\/dt><dd class="value">([^<]+)</g), ([, name, value]) => [name, value]),
   )
 
-/** The events of a real visitor. */
+/** The events of an actual visitor. */
 async function sellLive(sandbox: Sandbox) {
   const { click_id } = await track(sandbox, 'click', {}, false)
   await track(sandbox, 'lead', { customer_key: 'user-1', click_id }, false)
@@ -156,7 +156,7 @@ describe('test data', () => {
 
     const { status, html, requests } = await open(sandbox, '/test')
     expect([status, requests]).toEqual([200, 2])
-    // 15% of 100.01, rounded half up, minus half of it. 15% of 100.00, minus a quarter of it. Twice 3.00 for leads.
+    // 15% of 100.01, rounded half up, minus half of that. 15% of 100.00, minus a quarter of that. Twice 3.00 for leads.
     expect(figuresIn(html)).toEqual({
       'Test clicks': '3',
       'Test leads': '2',
@@ -296,7 +296,7 @@ const events = async (table: string, { programId }: Sandbox) =>
     )
   ).rows[0]
 
-/** Calls a tracking endpoint without a key, like anybody. */
+/** Calls a tracking endpoint without a key, as anybody can. */
 async function keyless(path: string, body: object) {
   const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
   return await (await fetch(`${stack.baseUrl}/api/v1/track/${path}`, init)).json()
@@ -327,7 +327,7 @@ test("a test lead without a key doesn't turn a sale with a code into a test", as
     expect(answer).toMatchObject({ status: 200, attributed: true, commission_cents: 1500 })
     expect(answer).not.toHaveProperty('test_mode')
   }
-  // Without a code, only the lead through the test link marks the sale as a test.
+  // Without a code, the sale is only a test because of the lead through the test link.
   await keyless('lead', { customer_key: 'guessed too', additional_data })
   await keyless('lead', { customer_key: 'tested too', click_id })
   const plain = async (customer_key: string) =>

@@ -35,7 +35,7 @@ test.each(texts)('every link of %s has a target', (file) => {
   expect(broken).toEqual([])
 })
 
-/** Banned words with their replacements. See .github/CONTRIBUTING.md. */
+/** Banned words, with their replacements. See .github/CONTRIBUTING.md. */
 const banned: [words: RegExp, instead: string][] = [
   [/\b(?<!party |parties' |third-party |npm run )notices?\b/i, 'notification'],
   [/\bdelivery log\b/i, 'Processor events, or webhook deliveries'],

@@ -478,7 +478,7 @@ describe('click errors', async () => {
       }
       expect(await clickOn('first.example')).toEqual(ambiguous)
       expect(await clickOn('first.example', undefined, true)).toEqual(ambiguous)
-      // On another domain, the tag verifies nothing.
+      // On another domain, the tag doesn't verify anything.
       expect(await clickOn('elsewhere.example', first)).toBe(first)
       expect(await clickOn('first.example')).toEqual(ambiguous)
       expect(await clickOn('first.example', first)).toBe(first)

@@ -64,7 +64,7 @@ describe("a database that fails once doesn't change the response, and the event 
       const expected = await api.call(path, plain, keyOf(path))
       const once = (await effectOf(path)) - start
       api.stack.neon.inject({ action })
-      // The repeated click violates its own unique key, and the recorded click is then read.
+      // The repeated click violates its own unique key, and then the recorded click is read.
       const wasRecorded = action === 'drop-after' || action === 'cut'
       const databaseRequests = path === clickPath && wasRecorded ? 3 : 2
       const answer = await api.call(path, faulty, { ...keyOf(path), databaseRequests })
@@ -160,7 +160,7 @@ describe("a database that fails once doesn't change the response, and the event 
   })
 })
 
-/** Returns the names of an answer's fields, and the values that do not depend on its ids. */
+/** Returns the names of a response's fields, and the values that don't depend on ids. */
 function shapeOf(body: Record<string, unknown>) {
   return Object.fromEntries(
     Object.entries(body).map(([name, value]) => [name, name.endsWith('id') ? typeof value : value]),

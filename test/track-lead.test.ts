@@ -23,7 +23,7 @@ const eventsOf = (clickId: string) =>
      join affiliate_lead_events e on e.program_id = c.program_id and e.customer_id = c.id where c.click_id = $1 order by e.lead_timestamp`,
     [clickId],
   )
-/** Reads everything that a lead of the program can change. */
+/** Reads everything that a lead can change in the program. */
 const state = async ({ programId }: Sandbox) =>
   (
     await api.rows(
@@ -306,7 +306,7 @@ describe('browser lead', () => {
       code: null,
     })
     const allowedKey = { key: allowed.apiKey }
-    /** Acts as a stranger with a guessed key, who clicks on their own link and signs up. */
+    /** Acts as a stranger who has guessed a key, clicks on their own link and signs up. */
     const squat = async (customer_key: string) => {
       const click_id = await api.click({ ...allowed, partnerCode: squatterCode })
       return await api.call(leadPath, { customer_key, click_id, email: email(customer_key) })
@@ -317,7 +317,7 @@ describe('browser lead', () => {
         { transaction_id: crypto.randomUUID(), customer_key, amount_cents: 1000, click_id },
         allowedKey,
       )
-    /** Returns the partner codes and review flags of the commissions on the sales of a key. */
+    /** Returns the partner codes and review flags of the commissions on a customer key's sales. */
     const paid = async (customerKey: string) =>
       (
         await api.rows(

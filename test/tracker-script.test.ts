@@ -54,7 +54,7 @@ describe.each(['svc-tracker.js', 'svc-tracker-consent.js', 'svc-payment-links.js
     const plain = get('gzip')
     expect(plain.headers.get('content-encoding')).toBeNull()
     expect(brotliDecompressSync(bytes).toString()).toBe(await plain.text())
-    // Runs in workerd, with a client that decodes the body.
+    // This runs in workerd, with a client that decodes the body.
     expect(await (await fetch(url)).text()).toBe(await get('').text())
   })
 })

@@ -25,7 +25,7 @@ function sessionIn(headers: Headers) {
   return decodeURIComponent(/=([^;]*)/.exec(cookie ?? '')?.[1] ?? '')
 }
 
-/** Creates a person with two-factor codes. Returns the key of their app and their recovery codes. */
+/** Creates a person with two-factor codes. Returns the key for their app and their recovery codes. */
 async function personWithCodes() {
   const person = await signedInPerson()
   const page = await (await post('/account/two-factor', person.token, { password })).text()
@@ -280,7 +280,7 @@ async function signInByProvider(email: string, by: Provider = 'github', verified
   }
 }
 
-/** Returns the session that cookies sign in with. */
+/** Returns the session that the given cookies belong to. */
 async function sessionOf(cookies: string[]) {
   for (const cookie of cookies.filter((text) => text.startsWith('__Host-svc_session='))) {
     const token = decodeURIComponent(cookie.slice(cookie.indexOf('=') + 1))

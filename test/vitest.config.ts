@@ -4,8 +4,8 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /**
- * The longest tests start first, so that no worker is left with one at the end. Files that mostly wait, such as serve, webhooks, local-stack,
- * svc-listen, backup, health and queue-down, are spread out, so that at least two workers compute.
+ * The longest tests start first, so that no worker has to run one alone at the end. Files that mostly wait, such as serve, webhooks,
+ * local-stack, svc-listen, backup, health and queue-down, are spread out, so that at least two workers are computing at any time.
  */
 const longest = `
   serve dashboard-browser browser-tracker tenants webhooks planted-mistakes-chaos chaos commands months
@@ -40,15 +40,15 @@ export default defineConfig({
     // Four files fit on two cores, because a file that waits for a browser, a process or a queue leaves its core free. On 23 November the suite
     // took 338 s with three files at once and 322 s with four.
     maxWorkers: 4,
-    // Tests restore the state of their process, so files share one. That saves a quarter of the CPU time.
-    // Otherwise, garbage collections of a worker's small heap take a tenth of its CPU time.
+    // Tests restore the state of their process, so files can share one. That saves a quarter of the CPU
+    // time. With a small heap, garbage collections would take a tenth of a worker's CPU time.
     execArgv: ['--initial-heap-size=500', '--no-memory-reducer'],
     isolate: false,
     sequence: { sequencer: LongestFirst },
     testTimeout: 120_000,
-    // An expected event takes milliseconds, or seconds on a busy machine. These limits measure nothing.
+    // An expected event takes milliseconds, or seconds on a busy machine. These limits don't measure anything.
     expect: { poll: { timeout: 60_000, interval: 20 } },
-    // A stack starts in seconds, or in minutes if other work uses the cores.
+    // A stack starts in seconds, or in minutes if the cores are busy with other work.
     hookTimeout: 180_000,
   },
 })

@@ -31,7 +31,7 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
   const rotated = await post(`${path}/rotate-secret`, undefined, withKey('rotate-once'))
   expect(rotated.body.webhook_endpoint.secret).not.toBe(secret)
   expect(new Date(rotated.body.webhook_endpoint.previous_secret_until).getTime()).toBeGreaterThan(Date.now() + 8e7)
-  // A repeated request rotates nothing, and returns the secret of the first answer in case it was lost.
+  // A repeated request doesn't rotate the secret again. It returns the secret from the first response, which may have been lost.
   expect((await post(`${path}/rotate-secret`, undefined, withKey('rotate-once'))).body).toEqual(rotated.body)
   expect(
     (await api.rows('select secret_number from webhook_endpoints where id = $1', [created.id]))[0].secret_number,
@@ -72,7 +72,7 @@ test.for([
 ] as const)('a webhook endpoint with %.60j is refused for %s, on creation and change', async ([settings, field]) => {
   const request = { url: 'https://hooks.example.com/', types: ['sale.created'], ...settings }
   const before = await endpoints()
-  // Values that match the schema can also be refused before anything is written.
+  // Some values that match the schema are also refused before anything is written.
   const { status, body } = await post('/api/v1/webhook-endpoints', request, { databaseRequests: 1 })
   expect([status, body.error.details[0].field]).toEqual([400, field])
   expect(await endpoints()).toBe(before)

@@ -120,7 +120,7 @@ describe('the log of webhook events', () => {
       { webhook_events: 1, reversals: 0, sessions: 0, more: false },
     ])
     expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined, livemode: true })).toEqual([])
-    // A reported event does not count again, no matter how old it is.
+    // An event that was reported doesn't count again, no matter how old it is.
     await send(shop, 'checkout.session.completed', oneTime(shop))
     await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 3000, ...paidBy }))
     expect(await salesOf(shop)).toMatchObject([{ refunded: 3000, reversed: 600 }])
@@ -157,7 +157,7 @@ describe('account.application.deauthorized', () => {
 
 const unreadable = (shop: Shop) => ({ ...oneTime(shop), amount_total: 'a hundred' })
 
-/** The events of a shop's account, and the stored payloads of the unreadable ones. */
+/** The events of a shop's account, and the stored payloads of unreadable events. */
 const stored = (shop: Shop) =>
   rows(
     `select e.outcome, e.payload is not null as stored, e.payload::text as payload from processor_events e
@@ -185,7 +185,7 @@ describe('an unreadable payload', () => {
     })
     expect(await stored(shop)).toMatchObject([{ stored: true }])
 
-    // The fix: a payload that today's schema reads replaces the unreadable one.
+    // Simulates the fix: a payload that the current schema can read replaces the unreadable one.
     const mended = JSON.stringify(stripeEvent(shop, 'evt_unread', 'checkout.session.completed', oneTime(shop)))
     await sql.query('update processor_events set payload = $2 where account_id = $1', [
       shop.account,

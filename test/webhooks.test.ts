@@ -52,7 +52,7 @@ import { startTrackingApi, times } from './support/api.ts'
 import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
 
-/** Answers DNS questions: every name resolves to this machine. */
+/** Answers DNS queries. Every name resolves to this machine. */
 const nameService = createServer((request, response) => {
   const isIPv4 = new URL(request.url ?? '', 'http://x').searchParams.get('type') === 'A'
   response.end(JSON.stringify({ Answer: isIPv4 ? [{ type: 1, data: '127.0.0.1' }] : [] }))
@@ -86,7 +86,7 @@ queue.middlewareStack.add(
         used.add(`sqs:${commandName?.replace(/(Batch)?Command$/, '')}`)
       }
       if (!('WaitTimeSeconds' in args.input)) return await next(args)
-      // The queue waits whole seconds. Without a wait, the consumer would poll constantly.
+      // The queue can only wait for whole seconds. Without a wait, the consumer would poll constantly.
       Object.assign(args.input, { WaitTimeSeconds: 0 })
       const answer = await next(args)
       if (!('Messages' in answer.output)) await setTimeout(50)
@@ -95,7 +95,7 @@ queue.middlewareStack.add(
   { step: 'initialize' },
 )
 
-/** Every received body of all tests. */
+/** All bodies that were received in all tests. */
 const bodies: { type: string }[] = []
 afterEach(() => {
   const ofPrograms = receiver.received.filter(({ name }) => !name.startsWith('postback-'))
@@ -112,7 +112,7 @@ interface Listener {
   secret: string
 }
 
-/** Creates an endpoint with one behavior, for the given program or a new one. */
+/** Creates an endpoint with a given behavior, for the given program or a new one. */
 async function listen(
   behaviour: Parameters<typeof receiver.urlOf>[1],
   options: { program?: Sandbox; types?: WebhookType[]; url?: string } = {},
@@ -130,7 +130,7 @@ async function listen(
 
 let sold = 0
 
-/** A sale to a new customer of the program's partner. */
+/** Records a sale to a new customer of the program's partner. */
 async function sell(program: Sandbox, id = `sale-${(sold += 1)}`) {
   const click_id = await api.click(program)
   const sale = { transaction_id: id, customer_key: id, click_id, amount_cents: 10_000 }
@@ -172,7 +172,7 @@ test('a call that waits for the next webhook may take longer than the normal tim
   await wakes.remove(woken)
 })
 
-/** Webhooks by type, in order. */
+/** The webhooks by type, in order. */
 function reported(webhooks: ReceivedWebhook[]) {
   return webhooks
     .map(({ body }) => JSON.parse(body))
@@ -353,7 +353,7 @@ test('only webhooks of subscribed types are written, and none for a disabled, de
 const hung = async () => await api.rows(`select 1 from webhook_attempts where error like 'There was no response%'`)
 
 test('webhooks to other endpoints arrive despite a misbehaving one, and each attempt is stored with its response', async () => {
-  // More endpoints than one consumer has connections, so that a second consumer must run.
+  // There are more endpoints than a consumer has connections, so that a second consumer must run.
   const hanging = await Promise.all(times(6, () => listen('hang', { types: ['sale.created'] })))
   const down = await listen('ok', { types: ['sale.created'], url: 'http://127.0.0.1:9/' })
   const hidden = await listen('ok', { types: ['sale.created'], url: 'https://hooks.example.com/' })
@@ -367,7 +367,7 @@ test('webhooks to other endpoints arrive despite a misbehaving one, and each att
   for (let sales = 0; sales < 20; sales++) await sell(well.program)
   for (let sales = 0; sales < 8; sales++) await sell(steady.program)
   const run = deliverAsDeployed()
-  // All others arrived while the first hanging requests were still open.
+  // All other webhooks arrived while the first hanging requests were still open.
   await expect.poll(() => receiver.received.length, { timeout: 8000 }).toBeGreaterThanOrEqual(38)
   expect(await hung()).toEqual([])
   await expect.poll(hung, { timeout: 20_000 }).toHaveLength(6)
@@ -398,7 +398,7 @@ test('webhooks to other endpoints arrive despite a misbehaving one, and each att
   }
   expect((await onlyDelivery(long)).attempts[0]?.answer).toHaveLength(4096)
   expect(receiver.received.map(({ signed }) => signed)).not.toContain(false)
-  // No webhook of a program reaches another's endpoint.
+  // Webhooks of a program never reach another program's endpoint.
   for (const listener of [...hanging, well, slow, steady]) {
     const messages = await api.rows('select id from webhook_messages where program_id = $1', [
       listener.program.programId,
@@ -572,7 +572,7 @@ test("an endpoint that doesn't respond isn't sent a second request and doesn't d
       program.programId,
       atMost,
     ])
-  // Only four of the five deliveries fit. The claim reports that, and the next claim starts with it.
+  // Only four of the five deliveries fit. The claim reports the fifth, and the next claim starts with it.
   const first = await claim(4)
   expect(first.filter(({ message_id }) => message_id === null)).toEqual([
     { program_id: `${program.programId}`, endpoint_id: null, message_id: null },
@@ -609,7 +609,7 @@ test('a workspace with many slow endpoints leaves room for others', async () => 
     ])
   const given = await claim([first, second], 40)
   expect(given.filter(({ message_id }) => message_id !== null)).toHaveLength(24)
-  // The other 16 wait, and the consumer checks again later.
+  // The other 16 are waiting, and the consumer checks again later.
   expect(given.filter(({ message_id }) => message_id === null)).not.toEqual([])
   expect((await claim([first, second, other], 40)).filter(({ message_id }) => message_id !== null)).toMatchObject([
     { program_id: `${other.programId}` },
@@ -778,7 +778,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
   await api.call('/api/v1/track/lead', { ...buyer, click_id }, key)
   const sale = { transaction_id: 'order-77', customer_key: 'buyer-key', amount_cents: 10_000 }
   const { body: recorded } = await api.call('/api/v1/track/sale', sale, key)
-  // Another partner's code wins this sale to the same customer.
+  // Another partner's code gets this sale to the same customer.
   await api.call('/api/v1/track/sale', { ...sale, transaction_id: 'order-78', coupon: 'OTHER' }, key)
   const [{ id: lead }] = await api.rows(`select id from commissions where program_id = $1 and kind = 'lead'`, [
     programId,
@@ -857,7 +857,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
   expect(bySequence.map(({ signed, data }) => ({ signed, ...asTexts(data) }))).toEqual(
     calls.map((call) => ({ signed: true, ...call })),
   )
-  // The click belongs to another partner's link.
+  // The click is on another partner's link.
   const ofOther = latest(others.name).map(({ search }) => Object.fromEntries(new URLSearchParams(search)))
   expect(ofOther).toMatchObject([{ ...none, event: 'sale', commission_cents: '2000' }])
   const everything = JSON.stringify(receiver.received.filter(({ name }) => name.startsWith('postback-')))
@@ -870,7 +870,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
   await deliver()
   expect(receiver.of(others.name).at(before)?.search).toMatch(/event=test&.*commission=0.00&commission_cents=0&/)
 
-  // After five days of failures the partner is notified, not the program.
+  // After five days of failures, the partner is notified, but not the program.
   await stack.sql.query(`update webhook_endpoints set failing_since = now() - interval '5 days' where id = $1`, [
     redirecting.endpointId,
   ])
@@ -883,7 +883,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
     ]),
   ).toEqual([{ audience: 'partner', partner_id: owner.partnerId }])
 
-  // Nobody else can read, change or use a target, neither another partner nor the program itself.
+  // Nobody else can read, change or use a target, not even the program itself.
   for (const stranger of [otherOwner, programOwner(programId)]) {
     const [{ message_id: messageId } = { message_id: 0 }] = await listDeliveries(db, owner, get.endpointId, {
       limit: 1,

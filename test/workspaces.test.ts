@@ -40,7 +40,7 @@ async function rolesOn(programId: number, token: string) {
     findAccess(db, env, headers, programId),
     findViewer(db, env, headers),
   ])
-  // The reads and the pages use different queries, which must always agree.
+  // The read endpoints and the pages use different queries, which must always agree.
   expect(viewer?.programs.find(({ id }) => id === programId)?.roles ?? []).toEqual(
     access.roles.includes('guest') && access.roles.length === 1 ? [] : access.roles,
   )
@@ -246,7 +246,7 @@ test.each([
   const token = await inviteMember(db, { workspaceId, email: invited.email, role, invitedBy, byOwner: was === 'owner' })
   await changeMember(db, { workspaceId, userId: invitedBy, role: becomes, byOwner: true })
   expect((await findInvitation(db, token)) !== undefined).toBe(holds)
-  // The invitation stays invalid after the sender gets the role back.
+  // The invitation stays invalid, even after the sender gets the role back.
   if (becomes !== null) await changeMember(db, { workspaceId, userId: invitedBy, role: was, byOwner: true })
   const accepting = acceptInvitation(db, token, invited.userId)
   await (holds ? accepting : expect(accepting).rejects.toMatchObject({ code: 'forbidden' }))

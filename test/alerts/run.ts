@@ -21,9 +21,9 @@ import { givenSecrets, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 
 /**
- * `npm run alerts`: runs `npm run serve -- --embedded` with callers, and a Prometheus with the rules of lib/serve/monitoring/. Plants
- * incidents, and prints the seconds until each alert fires. Needs the programs `prometheus` and `promtool`, and root for a small disk. The
- * exit code is 1 if an alert takes longer than a minute, or if one fires before the incidents.
+ * `npm run alerts`: runs `npm run serve -- --embedded` with callers, and a Prometheus with the rules of lib/serve/monitoring/. Causes
+ * incidents, and prints how many seconds it takes until each alert fires. Requires the programs `prometheus` and `promtool`, and root for
+ * a small disk. The exit code is 1 if an alert takes longer than a minute, or if one fires before the incidents.
  */
 readOptions('npm run alerts    plants incidents and measures the time until Prometheus raises each alert', {})
 
@@ -123,7 +123,7 @@ const alertsAnswer = z.object({
     alerts: z.array(z.object({ labels: z.looseObject({ alertname: z.string() }), state: z.string() })),
   }),
 })
-/** Returns the names of the firing alerts. */
+/** Returns the names of the alerts that are firing. */
 async function firing(): Promise<Set<string>> {
   const response = await fetch(`http://127.0.0.1:${prometheusPort}/api/v1/alerts`).catch(() => undefined)
   if (!response?.ok) return new Set()
@@ -132,11 +132,11 @@ async function firing(): Promise<Set<string>> {
 }
 
 const late: string[] = []
-/** Plants incidents and waits until each one's alert fires. */
+/** Causes incidents, and waits until the alert for each of them fires. */
 async function plant(incidents: [name: string, alert: string, cause: () => unknown][]): Promise<void> {
   const waiting = new Map<string, { name: string; planted: number }>()
   for (const [name, alert, cause] of incidents) {
-    // A cause can take a while on a busy machine, and its alert can fire before the next cause.
+    // On a busy machine, causing an incident can take a while, and its alert can fire before the next incident.
     waiting.set(alert, { name, planted: performance.now() })
     await cause()
   }
@@ -162,14 +162,14 @@ const holdUntil = `update commissions set hold_until = now() - interval '3 hours
   where program_id = $1 and id = (select max(id) from commissions where program_id = $1 and reversal = 'none' and credited_at is null)`
 const overdue = `with old as (update programs set created_at = now() - interval '300 days')
   update customers_expired set up_to = up_to - interval '9 days'`
-/** Another process leads, but runs nothing: it is alive and stuck. */
+/** Another process is the leader but runs nothing, because it is alive and stuck. */
 const becomeLeader = async () => {
   await sql.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc-coordinator'`)
   await sql.query('select pg_advisory_lock(7350163984022)')
 }
 
 try {
-  // Two scrapes, so that rates have a start.
+  // Waits for two scrapes, so that rates have a start.
   await sleep(40_000)
   const early = [...(await firing())]
   // The service reads its certificate only once an hour, so this incident exists from the start.

@@ -18,7 +18,7 @@ import { type Result, round } from './result.ts'
 /** The number of measured requests of a route, or fewer if the route allows fewer per minute. */
 const mostMeasured = 300
 const megabyte = 1024 * 1024
-/** Sends one address's hourly requests in parts, each from a different address, because a server counts clicks every 25 seconds. */
+/** The hourly requests of one address are sent in parts, each from a different address, because a server counts clicks every 25 seconds. */
 const partsOfHour = 144
 /** Each program has its own totals by value. Two thirds of them let browsers settle leads. */
 const programs = 51
@@ -33,7 +33,7 @@ interface Sent {
 
 interface Route {
   route: string
-  /** The number of requests that one address may send. Without it, only the common budget applies. */
+  /** The number of requests that one address may send. If it is undefined, only the common budget applies. */
   perMinute?: number
   /** The limit that the route shares with others. */
   limit?: 'clicks' | 'leads'
@@ -167,7 +167,7 @@ function routesOf(
 
 const hex = (length: number) => randomBytes(length).toString('hex').slice(0, length)
 
-/** A click with ten new values. It counts once. */
+/** A click with ten new values, which counts once. */
 function richClick({ programId, partnerCode }: Sandbox): Sent {
   const campaign = campaignNames.map((name) => `${name}=${hex(16)}`).join('&')
   return json('/api/v1/track/click', {
@@ -181,8 +181,8 @@ function richClick({ programId, partnerCode }: Sandbox): Sent {
 /**
  * Sends the most expensive request of each public route to `npm run serve` from one address. Computes the cost of an hour at the allowed
  * rate: the share of a core, and the growth of the database, the log and the memory. Each route gets its own address. The goals are for all
- * routes together: clicks, leads, and the common budget of everything else. The disk figure for clicks and leads covers a whole hour with
- * the background jobs, because jobs and totals don't grow with each request.
+ * routes together: clicks, leads, and the common budget of everything else. For clicks and leads, the disk usage is measured over a whole
+ * hour with the background jobs, because jobs and totals don't grow with each request.
  */
 export async function abuse(): Promise<Result> {
   const data = mkdtempSync(path.join(tmpdir(), 'svc-abuse-'))
@@ -211,7 +211,7 @@ export async function abuse(): Promise<Result> {
   const sandboxes = await Promise.all(
     Array.from({ length: programs }, (_, n) => createSandbox(db, sandboxEnv, letsBrowsersSettle(n) ? settling : {})),
   )
-  // Each settled lead is also a webhook to an endpoint that doesn't answer.
+  // Each settled lead also sends a webhook to an endpoint that doesn't answer.
   await sql.query(
     `insert into webhook_endpoints (program_id, url, types) select id, 'https://hooks.example.invalid', $1 from programs`,
     [['lead.created', 'commission.created']],
@@ -249,7 +249,7 @@ export async function abuse(): Promise<Result> {
       await new Promise((resolve) => setTimeout(resolve, 1000))
     }
   }
-  /** Sends one address's hourly allowance, and waits for the background jobs. Returns the answers. */
+  /** Sends the requests that one address may send in an hour, and waits for the background jobs. Returns the answers. */
   async function hourOf(
     what: string,
     limit: 'clicks' | 'leads',
@@ -299,7 +299,7 @@ export async function abuse(): Promise<Result> {
   const unsettledIds = idsOf(true)
   await hourOfLeads('leads', leadsPerMinute, idsOf(false))
   await hourOfLeads('leads that settle', settledLeadsPerMinute, unsettledIds.splice(mostMeasured + 10))
-  // Autovacuum would add pages that no route caused.
+  // Autovacuum would add disk pages that no route caused.
   await sql.query('alter system set autovacuum = off')
   await sql.query('select pg_reload_conf()')
 
@@ -322,7 +322,7 @@ export async function abuse(): Promise<Result> {
     const core = ((after.cpu_us - before.cpu_us) * perHour) / 3.6e9
     const disk = limit === 'budget' ? ((after.bytes - before.bytes) * perHour) / megabyte : most[limit].disk
     const log = ((after.logged - before.logged) * perHour) / megabyte
-    // Other routes can use up the rest of the common budget, so this is the share of the whole budget.
+    // Other routes can use up the rest of the common budget, so this is the cost of the whole budget.
     const whole = limit === 'budget' ? (budgetPerMinute / cost) * ((after.cpu_us - before.cpu_us) / count / 6e7) : core
     const { core: mostCore, disk: mostDisk, log: mostLog } = most[limit]
     most[limit] = { core: Math.max(mostCore, whole), disk: Math.max(mostDisk, disk), log: Math.max(mostLog, log) }

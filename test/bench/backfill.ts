@@ -17,7 +17,7 @@ import { type Result, round } from './result.ts'
 const invoices = 5000
 const buyers = 500
 const day = 86_400
-/** One in this many buyers is unattributed. */
+/** One of this many buyers is unattributed. */
 const nobodys = 5
 
 /**

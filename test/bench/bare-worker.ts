@@ -4,7 +4,7 @@ import { clickOn } from './calls.ts'
 
 const click = clickOn('')
 
-/** A click in a Worker without checks or a framework: JSON in, the same call with the same driver, JSON out. */
+/** A click in a Worker without checks or a framework. It parses JSON, makes the same call with the same driver, and responds with JSON. */
 export default {
   async fetch(request: Request, env: DatabaseEnv): Promise<Response> {
     const sent: Partial<Click> & { affiliate_url: string } = await request.json()

@@ -11,7 +11,7 @@ import { performanceStatement } from '../../lib/tracking/performance.ts'
 import { asPerformance } from '../../lib/tracking/performance-answer.ts'
 import { clickOn } from './calls.ts'
 
-/** This server doesn't check the bodies of API callers. */
+/** This server doesn't check the bodies of API calls. */
 interface Sent {
   affiliate_url: string
   customer_key: string

@@ -47,11 +47,11 @@ export function callsOf(verb: (n: number) => Promise<unknown>): (count: number) 
   }
 }
 
-/** Clicks, each on the next of the first `links` seeded links. */
+/** Clicks on the first `links` seeded links in turn. */
 export const clicks = (programId: number, links: number) =>
   callsOf((n) => recordClick(captured, clickOn(`code${1 + (n % links)}`, programId), null))
 
-/** The first lead of each seeded customer without one. */
+/** The first leads of seeded customers who have none. */
 export const leads = (programId: number, keyHash: string) =>
   callsOf((n) =>
     recordServerLead(
@@ -94,7 +94,7 @@ export const sales = (keyHash: string, key: string, customers: number) =>
     ),
   )
 
-/** A first, partial refund of each seeded sale `<prefix><n>`. */
+/** The first, partial refunds of the seeded sales `<prefix><n>`. */
 export const refunds = (keyHash: string, prefix: string) =>
   callsOf((n) =>
     refundSale(

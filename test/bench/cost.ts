@@ -5,7 +5,7 @@ import { cpuMicroseconds, startStack } from './environment.ts'
 import { HttpConnection } from './http.ts'
 import type { Result } from './result.ts'
 
-/** Prices in dollars for usage above each plan's included amounts, with their sources. As of 22 November 2026. */
+/** Prices in dollars for usage above the included amounts of each plan, with their sources, as of 22 November 2026. */
 const prices = {
   request: {
     dollars: 0.3,
@@ -36,8 +36,8 @@ const million = 1_000_000
 const historyMonths = 7 / 30
 
 /**
- * The cost of a million clicks, from this run's figures for one click: CPU time of workerd and Postgres, WAL, and bytes on disk. A fully
- * used core counts as one CU. All of workerd's time counts as Worker time, although Cloudflare bills less.
+ * Computes the cost of a million clicks from this run's figures for one click: CPU time of workerd and Postgres, WAL, and bytes on disk.
+ * A fully used core counts as one CU. All of workerd's time counts as Worker time, although Cloudflare bills less.
  */
 export async function cost(): Promise<Result> {
   const stack = await startStack()

@@ -19,8 +19,8 @@ const commit: Statement = { query: 'commit', params: [] }
 
 /**
  * A Postgres connection with the least possible client work, so that the benchmark measures the database. `pg` signs
- * in. After that the client writes bytes and reads only errors and the ends of answers. A call is one write and one
- * wait, including the begin and commit of a transaction, as in pgbench's pipeline mode.
+ * in. After that, the client only writes bytes, and reads errors and the ends of answers. A call takes one write and
+ * one wait, including the begin and commit of a transaction, as in pgbench's pipeline mode.
  */
 export class Connection implements Carrier<Call> {
   readonly #socket: Socket
@@ -32,7 +32,7 @@ export class Connection implements Carrier<Call> {
   private constructor(client: Client, socket: Socket) {
     this.#client = client
     this.#socket = socket
-    // If the connection breaks, the current call rejects, so this event doesn't need handling.
+    // If the connection breaks, the current call rejects, so this event doesn't need to be handled.
     client.on('error', () => {})
     socket.removeAllListeners('data')
     socket.on('data', (chunk: Buffer) => this.#read(chunk))
@@ -113,7 +113,7 @@ export interface Load {
   p99_ms: number
 }
 
-/** Carries calls of one kind to a server, one at a time. */
+/** Sends calls of one kind to a server, one at a time. */
 export interface Carrier<Item> {
   /** Sends a call and calls `settle` at its end, with the error if there is one. */
   send(call: Item, settle: (error: string | undefined) => void): void
@@ -133,7 +133,7 @@ export async function drive<Item>(carriers: Carrier<Item>[], calls: Iterable<Ite
   await Promise.all(
     carriers.map((carrier) => {
       const { promise, resolve, reject } = Promise.withResolvers<void>()
-      // One timer per carrier: a timer per call would cost more than the call.
+      // There is one timer per carrier, because a timer per call would cost more than the call.
       let last = performance.now()
       const watch = setInterval(() => {
         if (performance.now() - last > unanswered_ms) reject(new Error('A call got no answer within 30 seconds.'))
@@ -167,7 +167,7 @@ export function quantile(values: number[], q: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * q)] ?? NaN
 }
 
-/** One of the compared subjects. */
+/** One of the subjects that are compared. */
 export interface Side<Item> {
   name: string
   carriers: Carrier<Item>[]
@@ -185,7 +185,7 @@ export interface Measured {
 /**
  * Measures the sides in turn. Every round measures each side, in alternating order, so that other work on the machine affects all of them.
  * The first rounds warm up the compiled code and don't count. `cpu` returns a process's CPU time so far. Work that ends within `settle_ms`
- * of the last answer still counts.
+ * after the last answer still counts.
  */
 export async function interleave<Item>(
   sides: Side<Item>[],

@@ -10,8 +10,8 @@ export interface Endpoint {
 
 /**
  * The busiest endpoints with their calls: clicks on `links` links, first leads by click id, sales to known customers,
- * and first partial refunds. Also both reads of a program with `seeded` customers of each kind, the script, and an
- * empty Worker.
+ * and first partial refunds. Also includes both reads of a program with `seeded` customers of each kind, the script,
+ * and an empty Worker.
  */
 export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1000): Promise<Endpoint[]> {
   const { sql, baseUrl, sandbox } = stack
@@ -73,7 +73,7 @@ export async function seedEndpoints(stack: BenchStack, seeded: number, links = 1
   ]
 }
 
-/** The same clicks, sent to a Worker of the benchmark by name (process.ts). */
+/** The same clicks, sent to one of the benchmark's own Workers (process.ts). */
 export const clicksTo = ({ baseUrl }: BenchStack, name: string): Endpoint => ({
   name,
   next: posts(baseUrl.replace('127.0.0.1', `${name}.localhost`), clickHeaders, clickBody),

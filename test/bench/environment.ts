@@ -82,7 +82,7 @@ export interface BenchStack extends BenchDatabase {
   baseUrl: string
   workerdPid: number
   scheduled(name: string): Promise<void>
-  /** Restarts workerd with no function loaded. */
+  /** Restarts workerd without any function loaded. */
   restart(): Promise<void>
 }
 
@@ -107,7 +107,7 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
     previous = answered.catch(() => {})
     return answered
   }
-  // Counts clicks as a deployment does. Otherwise the performance read would count all clicks of the benchmark one by one.
+  // Counts clicks as a deployment does. Otherwise, the performance read would count all clicks of the benchmark one by one.
   const counting = counts ? setInterval(() => void ask({ scheduled: 'count-clicks' }), 60_000) : undefined
   return {
     ...database,

@@ -37,7 +37,7 @@ const groupingNames = [
   'sub1',
 ] as const satisfies Name[]
 
-/** One in `every` clicks changes the total by `amount`. */
+/** One of `every` clicks changes the total by `amount`. */
 const moved: [metric: GroupedMetric, every: number, amount: number][] = [
   ['clicks', 1, 1],
   ['leads', 20, 1],
@@ -62,8 +62,8 @@ const moneyMetrics: GroupedMetric[] = ['sales', 'revenue', 'commission']
 
 /**
  * Measures performance by group over 90 days, for a program with 100,000 clicks and one with ten million (`--events`). Both have the same
- * partners, countries and pages. Inserts the totals directly, as the counting job would. Each size has its own database. They take turns
- * and share one connection, without HTTP. Also measures the counting of single clicks and sales, and Postgres' CPU time for the dashboard's
+ * partners, countries and pages. Inserts the totals directly, as the counting job would. Each size has its own database. They take turns,
+ * each over one connection without HTTP. Also measures the counting of single clicks and sales, and Postgres' CPU time for the dashboard's
  * read.
  */
 export async function groupings({ events }: Options): Promise<Result> {
@@ -79,7 +79,7 @@ export async function groupings({ events }: Options): Promise<Result> {
     })
   }
   for (const [what, changes] of reads) {
-    // The minimum of the rounds, because other work on the machine only adds time.
+    // Takes the minimum of the rounds, because other work on the machine only adds time.
     const cpu = sizes.map(() => Infinity)
     const times = sizes.map(() => Infinity)
     for (let n = 0; n <= rounds; n++) {
@@ -105,8 +105,8 @@ export async function groupings({ events }: Options): Promise<Result> {
     })
     const { groupBy = 'all' } = changes
     if (changes.timeZone !== undefined && changes.interval === 'day' && isCounted(groupBy)) {
-      // The bounds split every day, and a split day has a row for each changed metric. With fewer clicks, most metrics didn't change.
-      // Metrics, values and days limit the number of rows, so the cost per row must not depend on the clicks.
+      // The bounds split every day, and a split day has a row for each metric that changed. With fewer clicks, most metrics didn't
+      // change. Metrics, values and days limit the number of rows, so the cost per row must not depend on the clicks.
       const [fewest = NaN, most = NaN] = await Promise.all(programs.map((program) => rowsOfQuarters(program, groupBy)))
       Object.assign(result.figures.at(-1) ?? {}, { rows: `${fewest} and ${most}` })
       result.goals.push({
@@ -126,7 +126,7 @@ export async function groupings({ events }: Options): Promise<Result> {
   return result
 }
 
-/** Groupings with an unlimited number of values. */
+/** Groupings whose number of values is unlimited. */
 const isCounted = (groupBy: string) => /^(all|partner|link|country|device)$/.test(groupBy)
 
 /** Returns the number of rows per quarter of an hour, for the first values of a grouping and for the total. */
@@ -178,7 +178,7 @@ const reads: [what: string, changes: Partial<GroupsQuery>][] = [
   ['by sub1 and week in Berlin', { groupBy: 'sub1', interval: 'week', timeZone: 'Europe/Berlin' }],
 ]
 
-/** A statement in the driver's form. Postgres writes arrays with braces. */
+/** A statement as the driver sends it. Postgres writes arrays with braces. */
 function asCall(statement: ReturnType<typeof groupsStatement>): Call {
   const { sql: query, parameters } = statement.compile()
   return {
@@ -225,7 +225,7 @@ async function seedTotals(
 ): Promise<void> {
   const cells = days * of.count * quartersOfDay
   const filled = Math.min(of.times, cells)
-  // The divisions are exact, so that no grouping has a remainder. The intervals of a remainder would need all values.
+  // The divisions are exact, so that no grouping has a remainder, because the intervals of a remainder would need all values.
   const reached =
     filled < cells ? 'nth' : `((cell + 1) * ${of.times} / ${cells} - row * ${quartersOfDay} * ${of.times} / ${cells})`
   await sql.query(
@@ -245,7 +245,7 @@ async function seedTotals(
 
 const recorded = 40_000
 
-/** Returns the cost in Postgres of counting a click, and of the dashboard's read, in microseconds. */
+/** Returns how many microseconds Postgres takes to count a click, and for the dashboard's read. */
 async function counting(result: Result): Promise<void> {
   const database = await startDatabase()
   const { db, sql, sandbox, databaseUrl, postgresPid } = database
@@ -281,7 +281,7 @@ async function counting(result: Result): Promise<void> {
     })
   }
   while ((await countClicks(db, 20_000)) + (await countFigures(db, 20_000)) > 0);
-  // Autovacuum does the same within a minute.
+  // In production, autovacuum does this within a minute.
   await sql.query('vacuum analyze')
   const connection = await Connection.open(databaseUrl)
   const now = Date.now()

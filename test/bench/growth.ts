@@ -15,9 +15,9 @@ const rounds = 5
 const dayMs = 86_400_000
 
 /**
- * Measures the reads and writes of one program with 100,000 click events, a million and ten million (`--events`), over 180 days. It has one
- * customer per four clicks, one lead per twenty, and one sale per hundred. Each size has its own database. They take turns and share one
- * connection, with the real statements and without HTTP. No commit waits for the disk.
+ * Measures the reads and writes of one program with 100,000 click events, a million and ten million (`--events`), over 180 days. There is
+ * one customer per four clicks, one lead per twenty, and one sale per hundred. Each size has its own database. They take turns, with the
+ * real statements and without HTTP. No commit waits for the disk.
  */
 export async function growth({ events }: Options): Promise<Result> {
   const sizes = [100_000, 1_000_000, 10_000_000].filter((size) => size < events).concat(events)

@@ -23,7 +23,7 @@ export function httpCall(
 
 /**
  * A persistent HTTP/1.1 connection with the least possible client work, because the client shares two cores with the
- * service. It reads the status of an answer and finds its end. Every status except 2xx is an error.
+ * service. It only reads the status of an answer and finds its end. Every status except 2xx is an error.
  */
 export class HttpConnection implements Carrier<HttpCall> {
   readonly #baseUrl: URL

@@ -34,7 +34,8 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 
 /**
  * Moves a program with 2,000 partners, 20,000 customers and 20,000 commissions from each of the six services, from files and from fake
- * APIs. Plans, applies with an interruption, repeats and undoes each import. Moves a program by its archive, and compares 100,000 commissions.
+ * APIs. Plans, applies with an interruption, repeats and undoes each import. Moves a program through its archive, and compares 100,000
+ * commissions.
  */
 export async function moving({ source: only }: Options): Promise<Result> {
   const database = await startDatabase()
@@ -51,7 +52,7 @@ export async function moving({ source: only }: Options): Promise<Result> {
     for (const by of source === 'rewardful' ? ['a quarter of the files', 'files', 'API'] : ['files', 'API']) {
       const files = by === 'API' ? undefined : serviceFiles(source, by === 'files' ? size : quarter)
       const { programId } = await createShop(sql)
-      // An archive refuses a visitor without a click.
+      // Archives can't contain a visitor without a click.
       await sql.query('delete from customers where program_id = $1', [programId])
       const plan = async () => {
         const importId = await createImport(db, env, programId, source, files ? undefined : access(source))
@@ -144,7 +145,8 @@ async function archived({ db, sql }: BenchDatabase, env: { EMAIL_HASH_KEY: strin
 const comparedSales = 100_000
 
 /**
- * Returns the seconds of a comparison in which a third of the commissions contain their payment's id and the others only their customer's.
+ * Returns how many seconds a comparison takes in which a third of the commissions contain the payment's id, and the others only the
+ * customer's id.
  */
 async function comparison({ db, sql }: BenchDatabase): Promise<number> {
   const { programId } = await createShop(sql)

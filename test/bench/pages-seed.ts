@@ -36,8 +36,8 @@ export interface Seeded {
 /**
  * Fills the sandbox's program with 5,000 partners and a million events in 90 days. A few partners have many events and
  * most have few. Inserts customers, events, sales and commissions as rows. The service's own counting adds the totals,
- * and its own functions add balances and payout runs. The audit finds nothing wrong. The sandbox's person is the
- * partner with the most events.
+ * and its own functions add balances and payout runs. The audit doesn't find anything wrong. The sandbox's partner is
+ * the one with the most events.
  */
 export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Seeded> {
   const { programId, partnerId } = sandbox
@@ -67,7 +67,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
     [programId, people[0]?.user_id],
   )
   const firstCustomer = await seedEvents(sql, programId, firstPartner, firstLink)
-  // Must run first, because the counting runs every minute in the background.
+  // This must run first, because the counting runs every minute in the background.
   await countTogether(sql, programId)
   await seedPurchases(sql, programId, firstCustomer)
   await sql.query('analyze')
@@ -97,7 +97,7 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   return { ...row, rarePartner: String(firstPartner + partners - 1), longCustomer: String(firstCustomer) }
 }
 
-/** Inserts customers with their clicks and leads, and returns the first customer's id. That customer clicked first and came back today. */
+/** Inserts customers with their clicks and leads, and returns the id of the first customer, who clicked first and came back today. */
 async function seedEvents(sql: pg.Client, programId: number, firstPartner: number, firstLink: number): Promise<number> {
   const nth = `case when n = 1 then ${partners - 1} else floor(power((hashint8(n) & 1048575) / 1048576.0, 3) * ${partners - 1})::bigint end`
   const { rows } = await sql.query<{ first: string }>(
@@ -232,7 +232,7 @@ async function seedPurchases(sql: pg.Client, programId: number, firstCustomer: n
   )
 }
 
-/** One run pays the due amounts once. Afterward, half as much becomes due again. */
+/** Pays the due amounts in one run. After that, half as much becomes due again. */
 async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   const approve = async () => {
     const { rows } = await sql.query<{ more: boolean }>('select more from approve_due_commissions(9000)')
@@ -250,7 +250,7 @@ async function seedPayouts(sql: pg.Client, programId: number): Promise<void> {
   while (await approve());
 }
 
-/** Inserts notifications, Stripe events, and webhooks with one endpoint that received them and one that didn't. */
+/** Inserts notifications, Stripe events, and webhooks with one endpoint that received them and one that did not. */
 async function seedNotices(sql: pg.Client, programId: number): Promise<void> {
   await sql.query(
     `insert into outbox (program_id, kind, audience, cause, payload, created_at)

@@ -9,8 +9,8 @@ const reads = 6
 
 /**
  * Measures every dashboard page of a program's members and partners, with 5,000 partners and a million events in 90 days. The figures are
- * the minimum server time through workerd and the Neon endpoint, bytes on the wire (gzip), and database requests. New pages are included
- * automatically. The benchmark stops if a page address has an unknown parameter.
+ * the minimum server time through workerd and the Neon endpoint, the transferred bytes (gzip), and the number of database requests. New
+ * pages are included automatically. The benchmark stops if a page address has an unknown parameter.
  */
 export async function pages(): Promise<Result> {
   const routes = await pageRoutes()
@@ -53,7 +53,7 @@ async function measureAll(
   }
 }
 
-/** The objects for the parameters in page addresses. */
+/** The ids of objects for the parameters in page addresses. */
 const named: Record<string, keyof Seeded | undefined> = {
   customerId: 'customerId',
   partnerId: 'partnerId',

@@ -28,11 +28,11 @@ interface Options {
   secrets: Secrets
   /** The program that the bare server serves, with its credentials. */
   sandbox: { programId: number; apiKey: string; dashboardToken: string }
-  /** Skips the work after the answer to a refund. */
+  /** Whether the work after the answer to a refund is skipped. */
   sendsNothing?: boolean
 }
 
-/** An empty function: the upper limit of workerd. */
+/** An empty function, which shows the upper limit of workerd. */
 const emptyScript = `export default { fetch() { return Response.json({ success: true }) } }`
 const ownEntry = (name: string, more: Partial<FunctionEntry> = {}): FunctionEntry => ({
   name,
@@ -70,7 +70,7 @@ async function startNeon(): Promise<void> {
   await endpoint.close()
 }
 
-/** The parent has ended, so nobody reads the answer. */
+/** The parent has ended, so nobody is reading the answer. */
 function report(message: object): void {
   if (process.connected) process.send?.(message)
 }

@@ -32,8 +32,8 @@ const measuredAfter = [1, 3, 6, 12, 18, 24, 27, 30, 33, 36]
 /**
  * Plays three years of one program month by month, with a clock that the benchmark sets. A month has clicks of different visitors, one lead
  * per hundred clicks, one sale per three hundred, and one run of the scheduled functions. Each month has a quarter of the clicks of a day
- * with 300,000, so `apply-retention` does a quarter of a night's work per run. Inserts clicks with one statement per month, in the form
- * that `track_click` writes. The service does everything else. No commit waits for the disk.
+ * with 300,000, so `apply-retention` does a quarter of a night's work per run. Inserts clicks with one statement per month, with the same
+ * rows that `track_click` writes. The service does everything else. No commit waits for the disk.
  */
 export async function retention(): Promise<Result> {
   const database = await startDatabase(['fsync=off', 'shared_buffers=1GB', 'max_wal_size=8GB'])
@@ -42,7 +42,7 @@ export async function retention(): Promise<Result> {
   const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
   const first = await seedPartners(sql, programId, links)
   const setTime = await setClock(database)
-  // Connections that were opened before the clock was set don't use it.
+  // Connections that were opened before the clock was set don't use that clock.
   await sql.query('set search_path = clock, pg_catalog, public')
   await sql.query(
     'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
@@ -71,7 +71,7 @@ export async function retention(): Promise<Result> {
     const started = performance.now()
     await run(applyRetention, env)
     const retention_s = (performance.now() - started) / 1000
-    // Autovacuum does the same within a month.
+    // In production, autovacuum does this within a month.
     await sql.query(`vacuum analyze ${vacuumed}, affiliate_click_events_${monthName(from)}`)
     if (!measuredAfter.includes(month)) continue
     const times = await measure(measuring, programId, to)
@@ -202,7 +202,7 @@ async function seedClicks(
   )
 }
 
-/** Returns the calls for a month's leads and sales. Its last visitors sign up, and the first of those buy. */
+/** Returns the calls for a month's leads and sales. The month's last visitors sign up, and the first of those buy. */
 async function leadsAndSales(
   programId: number,
   keyHash: string,

@@ -92,7 +92,7 @@ export const traffic: Kind[] = [
   { what: 'ads without their click parameter', isDishonest: true, count: 3, visitor: () => ({}) },
 ]
 
-/** A kind of visitor, with the number of visits and of held commissions. */
+/** A kind of visitor, with the numbers of visits and of held commissions. */
 export interface Held {
   what: string
   isDishonest: boolean
@@ -132,7 +132,7 @@ export async function playTraffic(
   })
 }
 
-/** Precision and recall: the dishonest share of held commissions, and the held share of dishonest ones. */
+/** Precision and recall: the share of held commissions that are dishonest, and the share of dishonest commissions that are held. */
 export function qualityOf(kinds: Held[]): { precision: number; recall: number } {
   const sum = (some: Held[], name: 'visitors' | 'held') => some.reduce((total, kind) => total + kind[name], 0)
   const dishonest = kinds.filter(({ isDishonest }) => isDishonest)

@@ -19,8 +19,8 @@ import { isMet, type Options, type Result, round } from './result.ts'
 
 /**
  * `npm run bench`: runs every benchmark, or the named ones (`npm run bench -- limit hot-row`). `--json` prints one JSON
- * object instead of tables. `--events` sets the number of clicks that `growth` and `groupings` seed, `--call` the only
- * call that `serve` measures, and `--source` the only service that `moving` moves from.
+ * object instead of tables. `--events` sets the number of clicks that `growth` and `groupings` seed, `--call` sets the
+ * only call that `serve` measures, and `--source` sets the only service that `moving` moves from.
  */
 const benches: Record<string, (options: Options) => Promise<Result>> = {
   limit,

@@ -77,10 +77,10 @@ export async function seedSales(sql: pg.Client, programId: number, key: string, 
 
 /**
  * Creates every possible counter row of the previous, the current and the next hour, so that no benchmark measures their creation. Also
- * creates the totals of 90 days without events, because Postgres would completely read a table that has one page.
+ * creates the totals of 90 days without events, because Postgres would read a table with a single page completely.
  */
 export async function seedCounters(sql: pg.Client, programId: number): Promise<void> {
-  // At any hour, at least two of these are from today, because Postgres chooses its plans by the number of rows.
+  // At any time of day, at least two of these are from today, because Postgres chooses its plans by the number of rows.
   const hours = `array[now() - interval '1 hour', now(), now() + interval '1 hour']`
   const hoursAndBackends = `from unnest(${hours}) at, generate_series(0, 63) backend`
   await sql.query(

@@ -21,8 +21,8 @@ const settle_ms = 120
  * Compares `npm run serve` with workerd and with a bare `node:http` server that parses JSON and calls the same verb of `lib/` through the
  * same pool. The three take turns in short rounds on one database. Every commit waits for the disk. Each has its own process and is idle
  * between its turns. Ratios are medians of the ratios of all rounds. Clicks go to one link. `of bare` is the CPU time of the bare server
- * and its Postgres divided by that of `serve` and its Postgres. A refund's figure includes the notifications after its answer, which the
- * bare server omits. Another row shows it without them.
+ * and its Postgres divided by that of `serve` and its Postgres. The figure for a refund includes the notifications after the answer,
+ * which the bare server omits. Another row shows the figure without them.
  */
 export async function serve({ call }: Options): Promise<Result> {
   const wanted = calls.filter((name) => (call ?? name) === name)

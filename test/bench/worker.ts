@@ -13,8 +13,9 @@ const starts = 7
 
 /**
  * Compares a click in workerd with the bare Worker (bare-worker.ts), which makes the same call with the same driver in
- * the same workerd. They take turns. Measures each with one log line per hundredth click, as deployed, and with one per
- * click (`logged-click`). Also measures the first call of each in a fresh workerd that has only run an empty Worker.
+ * the same workerd. They take turns. Measures both with a log line for every hundredth click, as deployed, and with one
+ * for every click (`logged-click`). Also measures the first call of each in a fresh workerd that has only run an empty
+ * Worker.
  */
 export async function worker(): Promise<Result> {
   const stack = await startStack()

@@ -3,7 +3,7 @@
  * `svc init` generates. test/browser-tracker.test.ts checks that a page doesn't send other requests. Exits with 1 if a list
  * blocks a path.
  *
- * The lists are EasyList, EasyPrivacy, uBlock's own lists and those for annoyances. Ghostery compiles them, and the package
+ * The lists are EasyList, EasyPrivacy, uBlock's own lists and lists against annoyances. Ghostery compiles them, and the package
  * `@browserless/goto` contains them. The package and its dependencies take up a hundred megabytes, so this command downloads only the
  * package itself.
  */
@@ -21,7 +21,7 @@ readOptions(
 )
 
 const lists = '@browserless/goto@10.12.13'
-/** This release's engine can read the lists of that package. */
+/** The engine in this release can read the lists in that package. */
 const engine = '@ghostery/adblocker@2.15.0'
 const folder = fileURLToPath(new URL('../../node_modules/.cache/blockers/', import.meta.url))
 
@@ -68,7 +68,7 @@ function expectBlocked(url: string, type: string, blocked: boolean): void {
   console.error(`${url} (${type}): ${rule === null ? 'should be blocked, but passes' : `blocked by ${rule}`}`)
 }
 
-// Proves that the lists work, even on the shop's own domain. Without it, the other checks would prove nothing.
+// Proves that the lists work, even on the shop's own domain. Without this check, the others would prove nothing.
 expectBlocked('https://www.google-analytics.com/analytics.js', 'script', true)
 expectBlocked(`${shop}/matomo.js`, 'script', true)
 expectBlocked(`${shop}/svc/api/v1/track/click`, 'xhr', true)

@@ -29,13 +29,13 @@ import {
 export interface AccountSettings extends Version {
   /** `acct_…` */
   id: string
-  /** The suffix of every id, so that accounts share none. */
+  /** The suffix of every id, so that no two accounts share an id. */
   tag: string
   /** The start of the history, in Unix seconds. */
   start: number
   /** The events that report refunds: refund events (since 2024-10-28), the older charge events, or both. */
   refundEvents: 'refund' | 'charge' | 'both'
-  /** The currency of the account's balance if it differs from the charges' currency, and the exchange rate. */
+  /** The currency of the account's balance, if it isn't the charges' currency, and the exchange rate. */
   settlement: { currency: string; rate: number } | null
 }
 
@@ -72,7 +72,7 @@ export function priceOf(
 
 /**
  * A Stripe account without Stripe. Each act moves money in `ledger` and adds to `events`, with the objects at that
- * moment. It has no clock and no random numbers, so the same acts give the same result.
+ * moment. There is no clock and no randomness, so the same acts always have the same result.
  */
 export class StripeAccount {
   readonly settings: AccountSettings
@@ -137,7 +137,7 @@ export class StripeAccount {
     this.#report(type, disputeObject(dispute), dispute.charge.payment.buyer.livemode)
   }
 
-  /** Moves money on Stripe's balance. `amount` is in the payment's currency, and positive if the money comes in. */
+  /** Moves money into or out of Stripe's balance. `amount` is in the payment's currency, and positive if the money comes in. */
   #move(
     payment: Payment,
     amount: number,
@@ -173,7 +173,7 @@ export class StripeAccount {
     this.now += seconds
   }
 
-  /** Adds credit to the customer, or a debt if negative. The next invoices charge less or more. */
+  /** Adds credit to the customer, or a debt if negative. The next invoices charge less, or more for a debt. */
   giveCredit(buyer: Buyer, amount: number): void {
     this.#balances.set(buyer.customer, (this.#balances.get(buyer.customer) ?? 0) - amount)
   }
@@ -260,14 +260,14 @@ export class StripeAccount {
     }
   }
 
-  /** Completes a session that saves a card and sells nothing. */
+  /** Completes a session that saves a card without a sale. */
   saveCard(buyer: Buyer, currency: string): void {
     const session = this.#session(buyer, currency, priceOf(0), { mode: 'setup', status: 'no_payment_required' })
     this.#reportSession('checkout.session.completed', session)
   }
 
   /**
-   * Completes a checkout with a single payment. `invoiced` creates its invoice afterward. `intentMetadata` also attaches the metadata to
+   * Completes a checkout with a single payment. `invoiced` creates an invoice afterward. `intentMetadata` also attaches the metadata to
    * the payment intent. `paid: later` completes with a pending payment, which arrives or fails later. A price of 0 doesn't need a payment.
    */
   checkout(
@@ -370,7 +370,7 @@ export class StripeAccount {
       reason: Invoice['reason']
       subscription?: Subscription | null
       metadata?: Record<string, string>
-      /** False if the customer's balance is not used. */
+      /** False if the customer's balance isn't used. */
       balance?: boolean
       /** A credit note before the payment. */
       credited?: number
@@ -379,8 +379,8 @@ export class StripeAccount {
     const { balance = true, credited = 0, subscription = null, metadata = {}, reason } = options
     const startingBalance = balance ? (this.#balances.get(buyer.customer) ?? 0) : 0
     const owed = price.total + startingBalance
-    // Stripe writes this currency with two decimals although it has none. Invoices charge whole units, and the customer's balance keeps the
-    // rest.
+    // Stripe writes this currency with two decimals, although it has none. Invoices charge whole units, and the rest stays in the
+    // customer's balance.
     const { step } = currencyOf(currency)
     const charged = Math.max(0, Math.round(owed / step) * step)
     const endingBalance = balance ? owed - charged : 0
@@ -500,7 +500,7 @@ export class StripeAccount {
 
   /**
    * Starts a subscription whose first payment is by card. The session and an invoice report it in their events. With `trial`, no payment is
-   * due yet. With `onSessionAlone`, the subscription has no metadata. `fullyCovered` is the session's status if the customer's balance pays
+   * due yet. With `onSessionAlone`, only the session has metadata. `fullyCovered` is the session's status if the customer's balance pays
    * everything.
    */
   subscribe(
@@ -590,7 +590,7 @@ export class StripeAccount {
     refund.transaction = this.#move(charge.payment, -amount, refund.id, 'refund', 'refund').id
   }
 
-  /** Ends a pending refund. If it fails or is canceled, its money returns. */
+  /** Ends a pending refund. If it fails or is canceled, the money comes back. */
   settleRefund(refund: Refund, status: 'succeeded' | 'failed' | 'canceled'): void {
     const { charge, amount } = refund
     refund.status = status

@@ -15,7 +15,7 @@ export interface Amount {
 
 interface Books {
   programId: number
-  /** Whether the first payment of the first run is returned. A second run then pays it again. */
+  /** Whether the first payment of the first run comes back. In that case, a second run pays it again. */
   isReturned: boolean
   /** The remaining commission of each payment. */
   credits: (Amount & { payment: Payment; isCredited: boolean })[]
@@ -24,7 +24,7 @@ interface Books {
 
 const secret = 'x'.repeat(32)
 
-/** The dashboard, built once for all histories. */
+/** The dashboard, which is built once for all histories. */
 let dashboard: ReturnType<typeof loadDashboard> | undefined
 const loadDashboard = () => loadModule<typeof import('../../functions/dashboard.tsx')>('functions/dashboard.tsx')
 

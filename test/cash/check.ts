@@ -2,8 +2,8 @@ import { type Desk, runPlan } from './desk.ts'
 import type { Plan } from './plan.ts'
 
 /**
- * Delivers a plan in two orders. Returns the errors in each result and the differences between the two. If the first order already has an
- * error that matches `sought`, skips the second one.
+ * Delivers a plan in two orders. Returns the errors in each result and the differences between the two. If the first order already leads
+ * to an error that matches `sought`, skips the second one.
  */
 export async function checkPlan(desk: Desk, plan: Plan, sought?: RegExp): Promise<string[]> {
   const first = await runPlan(desk, plan, 1)

@@ -5,7 +5,7 @@ import { type ProcessorFixtures, type Story, taxIn } from '../../lib/local/proce
 import type { ProcessorName } from '../../lib/processors/processors.ts'
 import type { Random } from '../chaos/random.ts'
 
-/** A payment at a processor, with the money received and returned. */
+/** A payment at a processor, with the received and the returned money. */
 export interface PlayedPayment {
   id: string
   arrived: number
@@ -34,7 +34,7 @@ function eventOf({ events }: ProcessorFixtures, name: string, story: Story, data
   return 'data' in event && typeof event.data === 'object' ? { ...event, data: { ...event.data, ...data } } : event
 }
 
-/** The id of an event's object. */
+/** Returns the id of an event's object. */
 const idIn = (event: object): string => Object(event).data.id
 
 /** Refunds with their id, their amount, and whether they succeed in the end. */
@@ -60,7 +60,7 @@ const whole = (id: string, { amount, tax }: Story): PlayedPayment => ({
   untaxed: amount - tax,
 })
 
-/** The amounts of an adjustment that refunds this much tax. */
+/** Returns the amounts of an adjustment that refunds this much tax. */
 function withTax(amount: number, tax: number) {
   const totals = { subtotal: String(amount - tax), tax: String(tax), total: String(amount) }
   return { totals, items: [{ type: tax === amount ? 'tax' : 'partial', totals }] }
@@ -85,11 +85,11 @@ const paddle: Play = (story, random, isNamedByCustomer) => {
   const nobody = isNamedByCustomer ? { custom_data: null } : {}
   const of = (name: string, data?: object, more: Partial<Story> = {}) =>
     eventOf(paddleFixtures, name, { ...story, ...more }, data)
-  // Credit pays for part of some transactions.
+  // Some transactions are partly paid with credit.
   const credit = random.chance(0.2) ? random.integer(1, story.amount - 1) : 0
   const subscription = random.chance(0.5) ? { subscription_id: `sub_${story.order}` } : {}
   const { details, payments } = paddleTransaction(story, { credit })
-  // In some invoices, only the payment is lowered by the credit, and the details are not.
+  // In some invoices, the credit reduces only the payment and not the details.
   const { details: uncredited } = paddleTransaction(story)
   const isInvoice = random.chance(0.5)
   const figures = { details: isInvoice && random.chance(0.5) ? uncredited : details, payments }
@@ -195,7 +195,7 @@ const lemonsqueezy: Play = (story, random) => {
 const polar: Play = (story, random) => {
   const of = (name: string, data?: object, more: Partial<Story> = {}) =>
     eventOf(polarFixtures, name, { ...story, ...more }, data)
-  // The customer's balance pays for part of some orders.
+  // Some orders are partly paid from the customer's balance.
   const balance = random.chance(0.2) ? random.integer(1, story.amount - 1) : 0
   const arrived = story.amount - balance
   const first = of(random.chance(0.5) ? 'order.paid' : 'order.paid:subscription', { applied_balance_amount: -balance })

@@ -18,7 +18,7 @@ import { expectedOf } from './oracle.ts'
 /** Injects faults into a desk's database. */
 export type Faults = Pick<NeonEndpoint, 'inject' | 'clearFaults'>
 
-/** Currencies with two decimals, none and three. */
+/** Currencies with two, zero and three decimals. */
 const currencies = ['usd', 'usd', 'eur', 'jpy', 'kwd', 'idr'] as const
 
 /** The settings of a program for a history. */
@@ -50,7 +50,7 @@ interface ConnectedProgram {
   partnerIds: number[]
   /** The click of each purchase. */
   clickIds: (string | null)[]
-  /** Connections of the same live account, and one of its sandbox. */
+  /** Connections to the same live account, and one to its sandbox. */
   live: string[]
   sandbox: string
 }
@@ -93,7 +93,7 @@ async function open(desk: Desk, processor: ProcessorName, settings: Settings): P
   return { shop, settings, key, partnerIds, clickIds, live, sandbox: await connect(false) }
 }
 
-/** The account's money in the oracle's form, and the deliveries and calls that report it. */
+/** The account's money in the oracle's format, and the deliveries and calls that report it. */
 interface ConnectionHistory {
   payments: Payment[]
   ledger: Entry[]
@@ -135,7 +135,7 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
       refunded: 0,
       currency: settings.currency,
       now: new Date(),
-      // Only Lemon Squeezy marks the events of test mode. The others have a separate account.
+      // Only Lemon Squeezy marks test mode events. The other processors have a separate account for them.
       isTest,
     }
     const played = plays[processor](story, random, isNamedByCustomer)
@@ -188,7 +188,7 @@ function playHistory(processor: ProcessorName, program: ConnectedProgram, random
 /**
  * Plays the history of a seed in a new program and delivers it in a random order, as processors do under faults. Up to three deliveries run
  * at once. Some have a wrong signature first, and some arrive during a database failure or while the connection is disconnected. Every
- * event and call is sent at least once, and a quarter of them twice. Deliveries without an answer are sent again later. Then it compares
+ * event and call is sent at least once, and a quarter of them twice. Deliveries without an answer are sent again later. Finally, compares
  * the program with the cash.
  */
 export async function runConnection(
@@ -291,7 +291,7 @@ async function deliver(
       await applyParked()
     }
     if (random.chance(0.1)) await credit()
-    // A new backend plans every statement again.
+    // A new backend has to plan every statement again.
     const action = random.chance(0.05)
       ? 'kill-backend'
       : random.pick(['drop-before', 'drop-after', 'unavailable'] as const)

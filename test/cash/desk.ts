@@ -22,7 +22,7 @@ export interface Desk {
   db: InstanceType<Service['Database']>
   stripe: LocalStripe
   env: Record<string, unknown>
-  /** The number of concurrent deliveries. With one, a plan and an order always end in the same state. */
+  /** The number of concurrent deliveries. With 1, the same plan and order always end in the same state. */
   atOnce: number
 }
 
@@ -48,7 +48,7 @@ export function openDesk(
 
 /** The result of a history, and its errors. */
 export interface Outcome {
-  /** The final state of each payment and partner, in words that are the same for every order. */
+  /** The final state of each payment and partner, described in the same way for every order. */
   end: string[]
   wrong: string[]
 }
@@ -59,7 +59,7 @@ interface App {
 
 /**
  * Plays a plan in a new program and delivers it in a random order, several deliveries at a time. Every event and call
- * is sent at least once, and a quarter of them twice. Then it checks the result.
+ * is sent at least once, and a quarter of them twice. Finally, checks the result.
  */
 export async function runPlan(given: Desk, plan: Plan, order: number): Promise<Outcome> {
   const desk = inZone(given, plan.zone)
@@ -167,7 +167,7 @@ function beforeClockChange(now: number): number {
   return Math.max(...starts.filter((start) => start < now - 100 * day))
 }
 
-/** Returns the desk with connections in this time zone, as if it were the database's. */
+/** Returns the desk with connections in this time zone, as if the database used it. */
 function inZone(desk: Desk, zone: string): Desk {
   if (zone === 'UTC') return desk
   const url = new URL(String(desk.env['DATABASE_URL']))
@@ -276,8 +276,8 @@ async function open(desk: Desk, plan: Plan) {
   )
   const tag = `${shop.account.replace(/\W|acct/g, '')}x`
   const history = playPlan(plan, { account: shop.account, tag, programId: shop.programId, clickIds, start })
-  // Every buyer clicks some days before their first payment, and so before the checkout of a payment that took three
-  // days.
+  // Every buyer clicks some days before their first payment, and therefore before the checkout of a payment that
+  // took three days.
   const firstOf = (clickId: string | null) =>
     Math.min(...history.account.payments.filter(({ buyer }) => buyer.clickId === clickId).map(({ at }) => at))
   await sql.query(
@@ -369,8 +369,8 @@ export async function send(
 }
 
 /**
- * Makes the integrator's call. Returns false if the call must be repeated, because there was no answer or because a refund's sale is
- * unknown.
+ * Makes the integrator's call. Returns false if the call must be repeated, because there was no answer or because the sale of a
+ * refund is unknown.
  */
 export async function makeCall(desk: Desk, { kind, ...body }: Call, key: string, wrong: string[]): Promise<boolean> {
   const { trackSale, trackLead, trackRefund } = desk.service
@@ -390,7 +390,7 @@ interface FoundSale {
   refunded_cents: bigint
   currency: string
   commission_partner_id: string | number | null
-  /** The remaining commission. If it is credited, this is its amount in the balance. */
+  /** The remaining commission. If it is credited, the amount is from the balance. */
   net_cents: bigint
 }
 
@@ -435,7 +435,7 @@ export async function look({ sql }: Desk, programId: number): Promise<Found> {
   }
 }
 
-/** Returns the sales of a payment. If two turn out to be the same payment, one of them stays with the amount 0. */
+/** Returns the sales of a payment. If two sales turn out to be the same payment, one of them is kept with the amount 0. */
 function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
   const reported = sales.filter(({ transaction_id: id }) => payment.ids.includes(id))
   const worth = reported.filter(({ amount_cents: amount }) => amount > 0n)
@@ -443,8 +443,8 @@ function salesOf({ payment }: Expected, { sales }: Found): FoundSale[] {
 }
 
 /**
- * Lists the differences from the cash. `isCredited` says whether a payment's commission is in the balance, and
- * `adjustments` lists the other amounts in balances.
+ * Lists the differences from the cash. `isCredited` returns whether a payment's commission is in the balance,
+ * and `adjustments` lists the other amounts in balances.
  */
 export function compare(
   expected: Expected[],
@@ -460,7 +460,7 @@ export function compare(
       if (String(is) !== String(must)) wrong.push(`${payment.label}: ${what} ${String(is)}, expected ${String(must)}`)
     }
     if (more.length > 0) wrong.push(`${payment.label}: ${more.length + 1} sales, expected one`)
-    // A payment of 0 has no sale or a sale of 0. An unattributed payment may be missing.
+    // A payment of 0 has either no sale or a sale of 0. An unattributed payment may be missing.
     if (!sale && (amount === 0n || partner === null)) continue
     if (!sale) {
       wrong.push(`${payment.label}: no sale, expected one of ${amount} with ${net} of commission left`)

@@ -28,23 +28,23 @@ export interface History {
   plan: Plan
   account: StripeAccount
   calls: Call[]
-  /** Customer keys that must be known as leads before a call contains them, with their clicks. */
+  /** The clicks of customer keys that must be known as leads before a call contains them. */
   leads: { customer_key: string; click_id: string }[]
   /** The number of events and calls in the first part. */
   firstPart: { events: number; calls: number }
-  /** 0 and 1 are the partners. Null means unattributed. */
+  /** The partner, 0 or 1. Null means unattributed. */
   partnerOf: (payment: Payment) => 0 | 1 | null
   /** The parts of a partner's payment with their rules, or null for the program's own terms. */
   partsOf: (payment: Payment, partner: 0 | 1) => { rule: RulePlan | null; weight: number }[]
   purchaseOf: (payment: Payment) => PurchasePlan
 }
 
-/** The partner's promotion code in Stripe. This is the suffix of every code. */
+/** The partner's promotion code in Stripe. The suffix of every code. */
 export const promotionOf = (tag: string, partner: 0 | 1): string => `promo_${tag}${partner}`
 
 /**
- * Returns the buyers in a plan, by name and partner. If the metadata of a purchase doesn't fully name its buyer, it
- * gets its own buyer, so that no other purchase identifies them.
+ * Returns the buyers in a plan, by name and partner. If the metadata of a purchase doesn't fully identify the
+ * buyer, the purchase gets its own buyer, so that no other purchase identifies them.
  */
 export function buyersOf(plan: Plan): { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }[] {
   const buyers = new Map<string, { name: string; partner: 0 | 1 | null; purchases: PurchasePlan[] }>()
@@ -133,7 +133,7 @@ export function playPlan(plan: Plan, place: Place): History {
     partners.set(buyer.customer, partner)
     const before = account.payments.length
     const { on_customer: onCustomer } = purchase
-    // The events first belong to another program, then to an unknown buyer.
+    // At first, the events belong to another program, and then to an unknown buyer.
     if (onCustomer !== null) {
       account.reportCustomer('created', buyer, { program_id: '900000000000000', svc_customer_key: key })
       account.reportCustomer('updated', buyer, {
@@ -251,13 +251,13 @@ function credit(account: StripeAccount, invoice: Invoice, payment: Payment, purc
   }
 }
 
-/** Refunds and disputes the charges in turn. */
+/** The charges are refunded and disputed in turn. */
 function afterwards(history: History, payments: Payment[], purchase: PurchasePlan): void {
   const { account } = history
   const charges = payments.flatMap((payment) => payment.charges.filter(({ captured }) => captured > 0))
   if (charges.length === 0) return
   for (const [at, after] of purchase.after.entries()) {
-    // If a dispute returns a refunded amount, it concerns the charge of the previous refund.
+    // A dispute that returns a refunded amount is about the charge of the previous refund.
     const place = after.kind === 'dispute' && after.returns_refunded ? at - 1 : at
     const charge = charges[(place < 0 ? 0 : place) % charges.length]
     account.wait(600)

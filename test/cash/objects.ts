@@ -15,8 +15,8 @@ import {
 } from '../../lib/local/stripe-events.ts'
 
 /**
- * The objects of a Stripe account in the form of its events, for API versions before 2025-03-31 (`old`) and since then
- * (`new`). New objects have the types of Stripe's library.
+ * The objects of a Stripe account in the format of its events, for API versions before 2025-03-31 (`old`) and since
+ * then (`new`). New objects have the types of Stripe's library.
  */
 
 /** A price, in Stripe's unit. Discounts are subtracted before tax. */
@@ -42,7 +42,7 @@ export interface Buyer {
   livemode: boolean
 }
 
-/** One payment as the oracle counts it, whatever objects describe it. The ledger has its money. */
+/** One payment as the oracle counts it, no matter which objects describe it. Its money is in the ledger. */
 export interface Payment {
   label: string
   buyer: Buyer
@@ -50,15 +50,15 @@ export interface Payment {
   price: Pick<Price, 'total' | 'untaxed'>
   /** The processor's fee, if the program excludes it from commissions. */
   fee?: number
-  /** The part of its refunds and disputes without tax, if the processor reports it. */
+  /** The part of the refunds and disputes without tax, if the processor reports it. */
   goneUntaxed?: number | undefined
-  /** The ids of its objects in the account: invoice, intents, charges and session. */
+  /** The ids of the payment's objects in the account: invoice, intents, charges and session. */
   ids: string[]
   charges: Charge[]
   /** Unix seconds. */
   at: number
   renewal: boolean
-  /** The lines of its invoice. Null without one. */
+  /** The lines of the invoice. Null without an invoice. */
   lines: Line[] | null
 }
 
@@ -81,7 +81,7 @@ export interface Session {
   subscription: string | null
   /** Created from a payment link, so it has the click id in `client_reference_id` and no metadata. */
   fromLink: boolean
-  /** The promotion code of its discount. */
+  /** The promotion code of the discount. */
   promotion: string | null
 }
 
@@ -174,8 +174,8 @@ export interface CreditNote {
 }
 
 /**
- * A balance transaction. `amount` is in `currency`. `exchange_rate` is the amount in it for one unit of the charge's
- * currency.
+ * A balance transaction. `amount` is in `currency`. `exchange_rate` is the amount in `currency` for one unit of the
+ * charge's currency.
  */
 export interface Transaction {
   id: string
@@ -195,7 +195,7 @@ export interface Transaction {
   type: 'charge' | 'refund' | 'refund_failure' | 'adjustment'
 }
 
-/** The form of objects in an endpoint's API version. */
+/** The format of objects in an endpoint's API version. */
 export interface Version {
   generation: Generation
   /** Invoices that predate `subscription_details` have the subscription's metadata only in their line. */
@@ -217,7 +217,7 @@ const shopOf = (buyer: Buyer, now: number, generation: Generation = 'new'): Shop
 export const customerObject = (buyer: Buyer, metadata: Record<string, string>, created: number) =>
   customer(shopOf(buyer, created), metadata)
 
-/** A session's discounts in the form of Stripe's API. */
+/** A session's discounts in the format of Stripe's API. */
 export const discountsOfSession = ({ id, price, promotion }: Session) => ({
   id,
   total_details: {
@@ -275,7 +275,7 @@ export function intentObject({ generation }: Version, intent: Intent): Shown<Str
 
 export function chargeObject({ generation }: Version, model: Charge): Shown<Stripe.Charge> {
   const { id, payment, amount, captured, intent, invoice, created } = model
-  // An authorized amount that was not captured counts as refunded here.
+  // Here, an authorized amount that wasn't captured counts as refunded.
   const refunded = model.refunded + (captured > 0 ? amount - captured : 0)
   const { buyer, currency } = payment
   return {
@@ -418,7 +418,7 @@ function lineObject(
   return { ...line, parent, pricing, subtotal: amount, taxes: [] }
 }
 
-/** One payment's part of an invoice. */
+/** The part of an invoice that one payment pays. */
 export function invoicePaymentObject(
   { id, currency, buyer, intent }: Invoice,
   paid: { id: string; intent: string | null; amount: number; created: number },

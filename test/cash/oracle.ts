@@ -18,7 +18,7 @@ export interface Terms {
   durationMonths: number | null
   /** The partner who earns from a payment, or null if it is unattributed. */
   partnerOf: (payment: Payment) => number | null
-  /** The rules for the parts of a payment, which replace the rate above. */
+  /** The rules for the parts of a payment. They replace the rate above. */
   partsOf: (payment: Payment) => { rule: RulePlan | null; weight: number }[]
   /** Whether a person rejected the payment's commission. */
   isRejected: (payment: Payment) => boolean
@@ -49,16 +49,16 @@ export interface Expected {
  *                  the sum of its parts if its products have several rules
  *     net        = commission − floor(commission × reversed / amount)
  *
- * Some processors report the tax of refunds and disputes. Their part of `untaxed` then decides the reversal, until the whole amount is
- * reversed.
+ * Some processors report the tax of refunds and disputes. In that case, their part of `untaxed` decides the reversal, until the whole
+ * amount is reversed.
  *
- * The service must arrive at exactly `net`, whatever the order, the repeats and the API version of the payloads. Corrections and refunds
- * don't add roundings to these three, because each one rounds a total and not a step. For rates up to 1, `net` differs from rate × net cash
- * without tax by a bound. It is less than (rate + 1) / 2 below, and less than (rate + 1) / 2 + 1 above. This file checks the bound.
- * Otherwise the oracle and the service could share a mistake in these formulas.
+ * The service must arrive at exactly `net`, no matter in which order and how often the payloads arrive, and which API version they have.
+ * Corrections and refunds don't add to these three roundings, because each one rounds a total instead of a step. For rates up to 1, `net`
+ * differs from rate × net cash without tax by a bound. It is less than (rate + 1) / 2 below, and less than (rate + 1) / 2 + 1 above. This
+ * file checks the bound. Without this check, the oracle and the service could share a mistake in these formulas.
  *
- * If no money arrived, everything is 0. Some programs pay only for a number of months. Commissions of later payments are 0. The months
- * count from the first payment of a partner's buyer. A rejected commission is 0.
+ * If no money arrived, everything is 0. Some programs pay only for a number of months. After that, commissions are 0. The months count
+ * from the first payment of a partner's buyer. A rejected commission is 0.
  */
 export function expectedOf(account: Account, terms: Terms): Expected[] {
   const live = account.payments.filter(({ buyer }) => buyer.livemode)

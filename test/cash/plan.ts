@@ -2,7 +2,10 @@ import { seeded, type Random } from '../chaos/random.ts'
 import type { AccountSettings } from './account.ts'
 import { currencies, currencyOf } from './currencies.ts'
 
-/** The kinds of history. Each can be enabled separately. A history has one purchase of one given kind, and others of any enabled kind. */
+/**
+ * The kinds of history, which can be enabled separately. A history has one purchase of a given kind, and other purchases of any enabled
+ * kind.
+ */
 export const ways = {
   session: 'checkouts with an immediate payment, with included or added tax, and with a discount',
   later: 'checkouts with a payment that arrives days later or fails',
@@ -125,9 +128,9 @@ export interface PurchasePlan {
   before_click: boolean
   /** The metadata has no click id. A server lead connects the key to the click. */
   late_lead: boolean
-  /** The partner of its promotion code. */
+  /** The partner of the purchase's promotion code. */
   code: 0 | 1 | null
-  /** The person's decision before the next purchase if a bot clicked for this buyer. Otherwise null. */
+  /** A person's decision before the next purchase if a bot clicked for this buyer. Otherwise null. */
   held: 'waiting' | 'released' | 'rejected' | null
   /** Refunds and disputes of the first payment and of the renewals. */
   after: After[]
@@ -161,9 +164,9 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
   joins: boolean
   /** Manual adjustments after the first part, in the currency's minor unit. A deduction is negative. */
   adjustments: { partner: 0 | 1; amount: number }[]
-  /** The rules of the first partner and of the second one's group, in the first part and after it. */
+  /** The rules of the first partner and of the second partner's group, in the first part and after it. */
   rules: { before: (RulePlan | null)[]; after: (RulePlan | null)[] } | null
-  /** The rules of the first partner and of the second one's group for a product's or price's id. */
+  /** The rules of the first partner and of the second partner's group, for the id of a product or a price. */
   productRules: { product_id: string; rule: RulePlan }[][] | null
   /** The time zone of the database's sessions. */
   zone: string
@@ -177,7 +180,7 @@ export interface Plan extends Pick<AccountSettings, 'generation' | 'oldest' | 'r
 const plainCurrencies = ['usd', 'eur', 'gbp', 'jpy', 'krw', 'chf', 'huf']
 const oddCurrencies = ['isk', 'ugx', 'mga', 'kwd', 'bhd', 'tnd', 'clp', 'xof', 'idr']
 
-/** Draws a seed's history from these ways. The same seed and ways give the same history. */
+/** Draws a seed's history from these ways. The same seed and ways always result in the same history. */
 export function drawPlan(seed: number, on: readonly Way[]): Plan {
   const random = seeded(seed, 11)
   const way = pick(random, on)
@@ -258,7 +261,7 @@ function drawCurrency(random: Random, way: Way): string {
   return pick(random, plainCurrencies)
 }
 
-/** The kinds of purchase that can test a way. Without an entry, every kind can. */
+/** The kinds of purchase that can test a way. Without an entry, every kind can test it. */
 const kindsOf: Partial<Record<Way, PurchasePlan['kind'][]>> = {
   later: ['later', 'later', 'never'],
   free: ['card', 'nothing', 'trial'],
@@ -304,13 +307,13 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   const discount = isReduced ? whole(amount * random.next() * 0.8) : code !== null ? step : 0
   const isInvoiced = kind === 'subscription' || kind === 'manual'
   const isNew = plan.generation === 'new'
-  // A refund of the rest usually follows a payment with a corrected amount.
+  // Usually, a refund of the rest follows a payment with a corrected amount.
   const isRest = way === 'rest_refund'
   const partial = isOf('balance') || isOf('bare_invoice', 0) || (isRest && random.chance(0.5))
   const isCovered = isInvoiced && isOf('covered', 0.1)
   const buyer = way !== null && way !== 'coded' ? pick(random, [0, 0, 1] as const) : pick(random, [0, 1, 2] as const)
   const inclusive = random.chance(0.4) || upTo === largest
-  // A lead needs a click whose window is still open today.
+  // For a lead, the click's window must still be open today.
   const isOpenToday = plan.window_days === 400
   const afters = drawAfters(random, kind, way, may)
   const paying = !isInvoiced
@@ -337,7 +340,8 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
     paying,
     on_session_alone: kind === 'subscription' && isOf('bare_invoice', 0),
     on_customer: way === 'customer' ? pick(random, ['before', 'after']) : null,
-    // If an intent contains the click id and arrives first, the sale stays with the click's partner, whatever code its session contains.
+    // If an intent contains the click id and arrives first, the sale stays with the click's partner, no matter which code the session
+    // contains.
     intent_metadata: random.chance(0.3) && code === null,
     renewals:
       kind === 'subscription' && !isOf('bare_invoice', 0)
@@ -346,7 +350,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
           : random.integer(way === null ? 0 : 1, 3)
         : 0,
     days_between: way === 'duration' || way === 'window' ? 35 : 7,
-    // The lines of a change have no subscription metadata, and the oldest payloads have it nowhere else.
+    // The lines for a change don't contain the subscription's metadata, and in the oldest payloads, it isn't anywhere else.
     update: kind === 'subscription' && !plan.oldest && !isOf('bare_invoice', 0) && random.chance(0.3),
     credited_before: isInvoiced && isOf('credited', 0.1) && random.chance(0.5),
     captured: random.chance(0.5) ? 100 : random.integer(20, 99),
@@ -366,7 +370,7 @@ function drawPurchase(random: Random, plan: Plan, way: Way | null, may: May): Pu
   }
 }
 
-/** From a cent to almost a full price, or a debt of half a price. */
+/** Credit from a cent to almost a full price, or a debt of half a price. */
 function creditOf(random: Random, price: number, step: number): number {
   const share = pick(random, [0, 0.25, 0.6, 0.95, -0.5])
   return share === 0 ? step : Math.floor((price * share) / step) * step

@@ -93,7 +93,7 @@ async function play(desk: Desk, waiting: Run[]): Promise<void> {
 }
 const [calm, injected] = [runs.filter(({ kind }) => !isProcessor(kind)), runs.filter(({ kind }) => isProcessor(kind))]
 await Promise.all(desks.map(async (desk) => await play(desk, calm)))
-// These runs inject faults, which would also hit the requests of another desk.
+// These runs inject faults, which would also affect the requests of another desk.
 for (const desk of desks) await play(desk, injected)
 for (const [kind, found] of wrongOf) {
   const what = isProcessor(kind) ? kind : `${kind} (${ways[kind]})`

@@ -21,7 +21,7 @@ export const inModule = <Module extends object>(
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
-/** Redirects all imports of a module to one with the exports of `mistakes`. */
+/** Redirects all imports of a module to another module with the exports of `mistakes`. */
 function plant(mistakes: ModuleMistakes[], madeBy: string): Plugin {
   const planted = new Map(mistakes.map(({ module, exports }) => [path.join(root, module), Object.keys(exports)]))
   return {

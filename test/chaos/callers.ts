@@ -24,10 +24,10 @@ import { invitePartner } from '../../lib/programs/partner-invitations.ts'
 import { connectionSecret } from './calls.ts'
 import type { Receiver } from './deliveries.ts'
 
-/** The fields of a form by name, each with its offered values. */
+/** The fields of a form by name, with the values that each of them offers. */
 export type Fields = Map<string, string[]>
 
-/** A workspace with at least one object of each kind, and a caller of each kind. */
+/** A workspace with at least one object of each kind, and one caller of each kind. */
 export interface Stage {
   sandbox: Sandbox
   /** The caller's session cookie, or undefined for an anonymous caller. */
@@ -60,7 +60,7 @@ export async function openStage(baseUrl: string, db: Database, env: StageEnv): P
   const people = await Promise.all(
     kinds.map(async (kind) => {
       const email = `${kind}-${tag}@example.com`
-      // Hashing a password takes a tenth of a second, so only one person has a password.
+      // Hashing a password takes a tenth of a second, so only one person has one.
       const person = await createPerson(db, env, { name: kind, email, ...(kind === 'owner' && { password }) })
       const role = roles.find((one) => one === kind) ?? 'owner'
       if (kind !== 'stranger') await addMember(db, workspaceId, person.userId, role)

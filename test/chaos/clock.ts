@@ -1,6 +1,6 @@
 /**
- * Changes the clock of this process at each SIGUSR2: an hour ahead, correct, an hour behind, and correct again. It starts CLOCK_AHEAD_MS
- * milliseconds ahead. Load it with `node --import`. The database has its own clock.
+ * Changes the clock of this process at each SIGUSR2: an hour ahead, then correct, then an hour behind, and then correct again. It starts
+ * CLOCK_AHEAD_MS milliseconds ahead. Load it with `node --import`. The database has its own clock.
  */
 const RealDate = Date
 const jumps = [3_600_000, 0, -3_600_000, 0]

@@ -26,7 +26,7 @@ export function sell(history: History): Step {
           invoiceId: id,
           currency,
           clickId: history.clickIds[person] ?? null,
-          // The code of their partner, because their Stripe payments contain no click id and can arrive first.
+          // The code of their partner, because Stripe payments contain no click id and can arrive first.
           coupon: person < people && person % 3 === 0 ? `CODE-${person % 2}` : null,
         }),
       )
@@ -120,7 +120,7 @@ export function sellByProcessor(history: History): Step {
       ? amount
       : history.random.integer(1, amount - 1)
     : 0
-  // The amount also determines the processor. Another random draw would change the histories that find planted mistakes.
+  // The amount also determines the processor, because another random draw would change the histories that find planted mistakes.
   const connection = history.connections[amount % (history.connections.length + 1)]
   const { id, refundId, events } = connection
     ? byConnection(history, connection, person, amount, refunded)
@@ -155,7 +155,7 @@ async function disconnect(history: History, { accountId }: Connection): Promise<
   await history.act(() => world.service.disconnectConnection(world.db, program.programId, accountId))
 }
 
-/** Connects again, and applies the events that waited for it. */
+/** Connects the account again, and applies the events that were waiting for it. */
 async function reconnect(history: History, { accountId }: Connection): Promise<void> {
   const { world, program } = history
   const { changeSecret, applyParkedEventsFunction } = world.service
@@ -259,7 +259,7 @@ function refundsAtOnce(
       const statuses = refunds.map(
         ({ amount, id }) => (history.model.refund(sale, amount, id) as { status: string }).status,
       )
-      // The second attempt after a lost answer returns the sale's present state, including other refunds.
+      // After a lost answer, the second attempt returns the sale's current state, including other refunds.
       if (sent.every(({ certain, sure }) => (refunds.length === 1 ? certain : sure))) {
         history.expect(
           `refunds of ${sale.id}`,

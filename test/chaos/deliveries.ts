@@ -19,7 +19,7 @@ export interface Delivery {
   path: string
   headers: Record<string, string>
   body: string
-  /** Whether its signature is wrong or older than five minutes. */
+  /** Whether the signature is wrong or older than five minutes. */
   isForged: boolean
 }
 
@@ -32,7 +32,7 @@ export function makeDelivery(to: Receiver, random: Random, oddValue: () => unkno
   for (let change = 0; change < changes; change++) changed = withOddValue(changed, random, oddValue)
   const body = JSON.stringify(changed) ?? ''
   const forgery = random.chance(0.9) ? undefined : random.pick(['secret', 'time', 'body'] as const)
-  // Lemon Squeezy's signature covers no timestamp.
+  // Lemon Squeezy's signature doesn't cover a timestamp.
   const isForged = forgery !== undefined && !(forgery === 'time' && connection?.processor === 'lemonsqueezy')
   const signedAt = new Date(Date.now() - (forgery === 'time' ? 301_000 : 0))
   const signed = forgery === 'body' ? `${body} ` : body

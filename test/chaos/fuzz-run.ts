@@ -52,7 +52,7 @@ const seconds = ((performance.now() - started) / 1000).toFixed(0)
 const sql = new Client({ connectionString: stand.databaseUrl })
 await sql.connect()
 wrong.push(...(await compareSales(sql, sales)))
-// Without sales, the comparison above would prove nothing. About 60 of 10,000 requests record one.
+// Without sales, the comparison above would prove nothing. About 60 of 10,000 requests record a sale.
 if (values.only !== 'deliveries' && sales.size <= requests / 1000) wrong.push('Too few requests recorded a sale')
 wrong.push(...(await findDifferences(sql)))
 await sql.end()

@@ -40,7 +40,7 @@ interface FuzzRequest {
 export interface FuzzResult {
   /** Forbidden answers. */
   wrong: string[]
-  /** The number of answers by status. 0 means that the connection ended while a large body or address was sent. */
+  /** The number of answers by status. 0 means that the connection ended while a large body or address was being sent. */
   statuses: Record<number, number>
   /** Sales that the service acknowledged, by id. */
   sales: Map<number, { programId: number; isTest: boolean }>
@@ -123,7 +123,7 @@ function nested(depth: number): unknown {
   return value
 }
 
-/** A value that the schema accepts or almost accepts. */
+/** Returns a value that the schema accepts or almost accepts. */
 function likely(schema: Schema | undefined, random: Random, name: string, own: Record<string, unknown>): unknown {
   if (name in own && random.chance(0.8)) return own[name]
   if (!schema) return oddValue(random)
@@ -140,7 +140,7 @@ function likely(schema: Schema | undefined, random: Random, name: string, own: R
   return random.chance(0.7) ? `${name}-${random.integer(1, 2000)}` : random.pick(oddTexts)
 }
 
-/** An object by its schema: most fields are likely, some are missing, some odd, some unknown. */
+/** An object based on its schema. Most fields are likely, and some are missing, odd or unknown. */
 function object(schema: Schema, random: Random, own: Record<string, unknown>): Record<string, unknown> {
   const oddity = random.pick([0, 0, 0.1, 0.5]) ?? 0
   const fields = Object.entries(schema.properties ?? {})
@@ -188,7 +188,7 @@ const oddHeaders: [string, string][] = [
   ['referer', 'http://['],
 ]
 
-/** Headers can contain Latin-1 without line ends. Other characters are removed. */
+/** Headers can contain Latin-1 without line breaks. Other characters are removed. */
 const asHeader = (text: string) => text.replaceAll(/[^\x20-\x7e]/g, '').trim()
 
 function makeRequest(
@@ -274,7 +274,7 @@ function makeRequest(
   const own = {
     affiliate_url: `https://shop.example.com/?aff=${sandbox.partnerCode}`,
     customer_key: `user-${random.integer(1, 200)}`,
-    // Refunds and repeats often meet a recorded sale.
+    // This way, refunds and repeats often refer to a recorded sale.
     transaction_id: `t-${random.integer(1, 300)}`,
     click_id: clickId,
     amount_cents: random.integer(1, 50_000),
@@ -346,7 +346,7 @@ const authFields =
     ' ',
   )
 
-/** A call to any dashboard or sign-in route by any kind of caller, with the fields of its form or odd ones. */
+/** A call to any dashboard or sign-in route by any kind of caller, with the fields of the route's form or with odd fields. */
 function makeSignedInRequest(
   baseUrl: string,
   routes: string[],
@@ -403,8 +403,8 @@ const inside =
 const isLarge = ({ body, path }: FuzzRequest) => path.length > 8192 || Buffer.byteLength(body ?? '') > 8192
 
 /**
- * Sends one request. Large bodies and addresses get their own connection. A refusal can end the connection while the body is sent, and the
- * next request would be lost too.
+ * Sends one request. Large bodies and addresses get their own connection. A refusal can end the connection while the body is being sent,
+ * and the next request would be lost too.
  */
 async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status: number; text: string }> {
   const { method, path, headers, body } = request
@@ -414,7 +414,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
     return { status: response.status, text: await response.text() }
   }
   const sent = httpRequest(baseUrl + path, { method, headers, agent: false, timeout: 30_000 })
-  // The connection can break while the rest of the body is sent.
+  // The connection can break while the rest of the body is being sent.
   sent.on('error', () => {})
   sent.end(body)
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
@@ -423,7 +423,7 @@ async function answerTo(baseUrl: string, request: FuzzRequest): Promise<{ status
   return { status: response.statusCode ?? 0, text }
 }
 
-/** This many requests share a stage, because later ones would find removed people and ended sessions. */
+/** This many requests share a stage, because later requests would find that people were removed and sessions have ended. */
 const requestsOfStage = 200
 
 /** The shares of the kinds of requests: deliveries from processors, and calls by signed-in people. The rest are calls to the API. */
@@ -443,7 +443,7 @@ export async function fuzz(options: {
   seed: number
   /** Every route of every function. */
   routes: string[]
-  /** Creates a workspace and its callers. Hostile calls use up their ids and sessions, so this is called again from time to time. */
+  /** Creates a workspace and its callers. Hostile calls use up ids and sessions, so this is called again from time to time. */
   openStage: () => Promise<Stage>
   /** The fields of each route's form. Routes without a form get the fields of any form. */
   forms: Map<string, Fields>
@@ -463,7 +463,7 @@ export async function fuzz(options: {
     const kind = random.next()
     let called = stage.sandbox
     const callApi = () => {
-      // Uses the ids of the stage, with its own or another program's key.
+      // Uses the ids of the stage, with the key of its own program or of another one.
       called = random.chance(0.6) ? stage.sandbox : sandbox
       return makeRequest(document, called, stage, random)
     }

@@ -19,10 +19,10 @@ export const currencies = ['usd', 'usd', 'usd', 'jpy', 'kwd'] as const
 /** The customers who click at the start. */
 export const people = 6
 
-/** A step, with the objects that it touches. Two steps that touch the same object never share a wave. */
+/** A step, with the objects that it affects. Two steps that affect the same object are never in the same wave. */
 export interface Step {
   touches: string[]
-  /** Whether the outcome depends on concurrent steps. Such a step runs alone. */
+  /** Whether the outcome depends on concurrent steps. In that case, the step runs alone. */
   alone?: boolean
   run(): Promise<void>
 }
@@ -41,7 +41,7 @@ export class History {
   readonly shop: Shop
   /** Connections of the program to the other processors. */
   readonly connections: Connection[] = []
-  /** The rules that can apply to a sale in this wave: those at its start, and those that one of its steps creates. */
+  /** The rules that can apply to a sale in this wave: those at the start of the wave, and those that one of the wave's steps creates. */
   possibleRules: Map<string, ModelRule[]>[] = [new Map()]
   #names = 0
   #calls = 0
@@ -68,14 +68,14 @@ export class History {
     return new this.world.service.SvcClient({ apiKey: this.program.apiKey, baseUrl: 'http://svc.test' })
   }
 
-  /** All programs use the same names, so that a query without a program id finds foreign rows. */
+  /** All programs use the same names, so that a query without a program id would find another program's rows. */
   name(kind: string): string {
     return `${kind}-${this.#names++}`
   }
 
   /**
-   * Sends the same call once or several times concurrently, each with its own faults. Returns `certain` if the only caller got an answer to
-   * each attempt, and `sure` if the function did too.
+   * Sends the same call once or several times concurrently, each with its own faults. Returns `certain` if there was only one caller and it
+   * got an answer to each attempt, and `sure` if the function got all of its answers too.
    */
   async calls<Answer>(call: () => Promise<Answer>): Promise<{ answers: Answer[]; certain: boolean; sure: boolean }> {
     const copies = this.random.chance(0.25) ? this.random.integer(2, 3) : 1
@@ -93,7 +93,7 @@ export class History {
     return await this.calls(() => this.world.settle(work))
   }
 
-  /** Repeats this until the outcome is known, as an application does after its client library gave up. */
+  /** Repeats this until the outcome is known, as an application does when its client library has given up. */
   async send<Data>(call: () => Promise<{ ok: boolean; status: number; data: Data | null; error: unknown }>) {
     return await this.calls(() => untilKnown(call, ({ ok, status }) => ok || (status > 0 && status < 500)))
   }
@@ -128,8 +128,8 @@ export class History {
   }
 
   /**
-   * Returns the commission of a sale, or undefined for none. If the rules change concurrently, the sale may use any version that was valid
-   * in the meantime, but only one. The audit checks that the terms match the sale's version.
+   * Returns the commission of a sale, or undefined if there is none. If the rules change concurrently, the sale may use any version that
+   * was valid in the meantime, but only one version. The audit checks that the terms match the sale's version.
    */
   async commissionOf(
     transactionId: string,

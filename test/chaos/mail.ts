@@ -14,14 +14,14 @@ export interface FaultyMail {
   /** While false, every mail is accepted. */
   faulty: boolean
   faults: number
-  /** The accepted mails by key. */
+  /** The accepted mails, by their keys. */
   taken: Map<string, Sent>
-  /** Rules that the sender violated. */
+  /** The rules that the sender has violated. */
   wrong: string[]
   close(): Promise<void>
 }
 
-/** The worst possible mail API: it disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail by its key. */
+/** The worst possible mail API. It disappears, is busy, and accepts mails without an answer. It recognizes a repeated mail by its key. */
 export async function startFaultyMail(seed: number, faultRate: number): Promise<FaultyMail> {
   const random = seeded(seed, 78)
   function take(key: string, mail: Sent): void {

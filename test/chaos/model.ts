@@ -24,7 +24,7 @@ export interface ModelCommission {
   reversed: number
   reversal: 'none' | 'partial' | 'full'
   rejected: boolean
-  /** Held until a person decides. */
+  /** Whether it is held until a person decides. */
   held: boolean
   released: boolean
   credited: boolean
@@ -53,7 +53,7 @@ export interface ModelSale {
   amount: number
   currency: string
   refunded: number
-  /** The keys of its refunds. */
+  /** The keys of the sale's refunds. */
   refunds: Set<string>
   /** Whether a payment processor reported it and reports its refunds. */
   isProcessors?: true
@@ -66,7 +66,7 @@ export interface ModelPayout {
   currency: string
   amount: number
   status: 'requested' | 'in_run' | 'sent' | 'paid' | 'returned' | 'refused' | 'canceled'
-  /** Its payout run. */
+  /** The run that contains the payout. */
   run?: number
 }
 
@@ -85,7 +85,7 @@ export class Model {
     reversed: 0
     paid: boolean
   }[] = []
-  /** The oldest first. */
+  /** In order, oldest first. */
   readonly #entries: ModelEntry[] = []
   /** The parts of entries that each payment paid, by payout. */
   readonly #lines = new Map<number, { entry: ModelEntry; cents: number }[]>()
@@ -102,7 +102,7 @@ export class Model {
     return [...this.sales.flatMap(({ commission }) => commission ?? []), ...this.leadCommissions]
   }
 
-  /** Returns this partner's commission on a sale now, according to the first rule that applies. */
+  /** Returns this partner's current commission on a sale, according to the first rule that applies. */
   commissionOf(
     partner: number,
     { amount, currency }: Pick<ModelSale, 'amount' | 'currency'>,
@@ -243,7 +243,7 @@ export class Model {
     }
   }
 
-  /** A sent or paid payout did not arrive. */
+  /** Records that a sent or paid payout didn't arrive. */
   return(payout: ModelPayout): object {
     if (payout.status === 'sent' || payout.status === 'paid') {
       if (payout.status === 'paid') {
@@ -343,7 +343,7 @@ export class Model {
     return this.payouts.filter((w) => w.partner === partner && w.currency === currency && isOpen(w))
   }
 
-  /** Moves a balance and, if it fell, reduces the newest requested payouts to fit. */
+  /** Changes a balance. If it fell, reduces the newest requested payouts until they fit. */
   #move(
     { partner, currency }: { partner: number; currency: string },
     amount: number,
@@ -377,7 +377,7 @@ export class Model {
 const isUnsent = ({ status }: ModelPayout) => status === 'requested' || status === 'in_run'
 export const isOpen = (payout: ModelPayout) => isUnsent(payout) || payout.status === 'sent'
 
-/** Takes an amount from the unpaid parts of the oldest entries. Returns the amount taken from each entry. */
+/** Takes an amount from the unpaid parts of the oldest entries. Returns the amount that it took from each entry. */
 function take(entries: ModelEntry[], total: number): { entry: ModelEntry; cents: number }[] {
   let rest = total
   return entries.flatMap((entry) => {

@@ -21,8 +21,8 @@ export async function addReaders(world: World, { programId, partnerIds }: Ledger
 }
 
 /**
- * Sends, delivers and mails the rest of the outbox, as the scheduled functions do minutes later. Runs first with the faulty queue and mail
- * API, then without faults. Returns missing and repeated notifications and mails.
+ * Sends, delivers and mails the rest of the outbox, as the scheduled functions do minutes later, first with the faulty queue and mail API,
+ * and then without faults. Returns missing and repeated notifications and mails.
  */
 export async function deliverEverything(
   world: World,
@@ -47,7 +47,7 @@ export async function deliverEverything(
   const wrong: string[] = []
   for (let round = 0; round < 8; round++) {
     faults.faulty = mail.faulty = round < 3
-    // Skips waits of ten seconds and fifteen minutes.
+    // Skips the waits of ten seconds and fifteen minutes.
     await pool.query(
       `update outbox set created_at = created_at - interval '1 hour', sent_at = null where delivered_at is null`,
     )
@@ -67,7 +67,7 @@ export async function deliverEverything(
   const [row] = rows
   if (row?.rows !== row?.notified) wrong.push(`of ${row?.rows} notifications ${row?.notified} were delivered`)
   const mailed = mailedTo(mail)
-  // A notification gets no mail if somebody made the decision before the mail was due.
+  // There is no mail about a notification if somebody made the decision before the mail was due.
   const { rows: readers } = await pool.query<{ email: string; notified: string; decided: string }>(
     `select u.email, count(*) as notified, count(*) filter (where is_decided(n)) as decided
     from outbox o join notifications n using (program_id, id) join programs p on p.id = o.program_id

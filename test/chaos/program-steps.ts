@@ -69,7 +69,7 @@ export function decideReviews(history: History): Step | undefined {
   }
 }
 
-/** A manual commission or deduction. It counts once, no matter how often it is sent. */
+/** A manual commission or deduction, which counts once, no matter how often it is sent. */
 export function adjust(history: History): Step {
   const partner = history.random.integer(0, history.program.partnerIds.length - 1)
   const currency = history.random.pick(currencies) ?? 'usd'
@@ -93,7 +93,7 @@ export function adjust(history: History): Step {
   }
 }
 
-/** A person joins through the program's page, refers a buyer, and becomes the last partner. */
+/** A person joins through the program's page, becomes the last partner, and refers a buyer. */
 export function joinProgram(history: History): Step | undefined {
   if (history.program.partnerIds.length > 2) return undefined
   return {
@@ -123,7 +123,7 @@ export function askPayout(history: History): Step {
       const available = history.model.available(partner, currency)
       if (percent > 100 && available > 0) return await payByHand(history, partner, currency, available)
       const share = Math.floor((Math.max(available, 0) * percent) / 100)
-      // A delayed attempt can arrive after its retry was refused and the balance grew. It must be too large even then.
+      // A delayed attempt can arrive after its retry was refused and after the balance has grown. Even then, the amount must be too large.
       const amountCents = share > 0 && share <= available ? share : 1_000_000_000_000
       const requestId = crypto.randomUUID()
       const ask = {
@@ -226,8 +226,8 @@ export function payoutRun(history: History): Step {
       const due = history.model.payable()
       const requestId = crypto.randomUUID()
       const create = async () => ({ run: await service.createPayoutRun(db, programId, requestId) })
-      // Runs without faults if nothing is due, because a delayed attempt could find money that became due in the
-      // meantime.
+      // If nothing is due, the step runs without faults, because a delayed attempt could find money that became
+      // due in the meantime.
       const { answers } = due.length > 0 ? await history.act(create) : { answers: [await history.world.settle(create)] }
       const outcomes = [...new Set(answers.map((answer) => ('run' in answer ? answer.run : answer)))]
       const [run] = outcomes

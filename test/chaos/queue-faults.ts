@@ -9,16 +9,16 @@ export interface FaultyQueue {
   url: string
   /** While false, the proxy behaves like the real queue. */
   faulty: boolean
-  /** The number of disturbed requests. */
+  /** The number of requests that it has disturbed. */
   faults: number
-  /** Every message body that passed through. */
+  /** The bodies of all messages that passed through. */
   bodies: string[]
   close(): Promise<void>
 }
 
 /**
- * The worst possible queue, in front of the emulator. It disappears, accepts messages without an answer, stores them twice, and forgets
- * deletions. It delivers messages in any order, and repeatedly during processing.
+ * A proxy that turns the emulator into the worst possible queue. It disappears, accepts messages without an answer, stores them twice,
+ * and forgets deletions. It delivers messages in any order, and again while they are being processed.
  */
 export async function startFaultyQueue(endpoint: string, seed: number, faultRate: number): Promise<FaultyQueue> {
   const random = seeded(seed, 77)
@@ -46,7 +46,7 @@ export async function startFaultyQueue(endpoint: string, seed: number, faultRate
       response.writeHead(answered.status, { 'content-type': jsonType })
       return void response.end(text)
     }
-    // A message without a visibility timeout is immediately delivered to the next reader.
+    // A message without a visibility timeout is delivered to the next reader at once.
     const changed = { ...(JSON.parse(body) as object), WaitTimeSeconds: 0, ...(faulty && { VisibilityTimeout: 0 }) }
     const answered = await forward(JSON.stringify(changed))
     const { Messages = [], ...rest } = (await answered.json()) as { Messages?: object[] }

@@ -1,11 +1,11 @@
-/** Random numbers that a seed repeats (mulberry32). */
+/** Random numbers (mulberry32). The same seed always results in the same numbers. */
 export interface Random {
-  /** At least 0 and below 1. */
+  /** Returns a number of at least 0 and below 1. */
   next(): number
-  /** An integer from `min` to `max`, both inclusive. */
+  /** Returns an integer from `min` to `max`, both inclusive. */
   integer(min: number, max: number): number
   chance(probability: number): boolean
-  /** One of the items, or undefined if there are none. */
+  /** Returns one of the items, or undefined if there are none. */
   pick<Item>(items: readonly Item[]): Item | undefined
 }
 

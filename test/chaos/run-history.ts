@@ -24,7 +24,7 @@ import { emailHashKey, patiently, type World } from './world.ts'
 
 const atOnce = 12
 
-/** The kinds of steps, each with its upper bound in a draw from 53. */
+/** The kinds of steps, each with its upper bound among the numbers from 1 to 53. A random number chooses the kind. */
 const kinds: [upTo: number, step: (history: History) => Step | undefined][] = [
   [6, lead],
   [14, sell],
@@ -82,8 +82,8 @@ async function connect(world: World, programId: number, processor: ProcessorName
 }
 
 /**
- * Runs the steps of a random history, independent ones concurrently. Returns the errors: answers and states that differ from the model's,
- * and findings of the audit.
+ * Runs the steps of a random history, and runs independent steps concurrently. Returns the errors: answers and states that differ from
+ * the model's, and findings of the audit.
  */
 export async function runHistory(world: World, seed: number, steps: number): Promise<string[]> {
   const history = await begin(world, seed)
@@ -134,10 +134,10 @@ export async function runRaces(world: World, seed: number, steps: number): Promi
   return (await differences(world, history.program.programId)).map((line) => `seed ${seed}: ${line}`)
 }
 
-/** The number of refunds that lead to a negative balance depends on the order of concurrent refunds. The money doesn't. */
+/** The order of concurrent refunds affects how many of them lead to a negative balance, but not the amounts. */
 const isOfAnyOrder = (reported: unknown) => !(Array.isArray(reported) && reported[0] === 'balance_negative')
 
-/** Returns the findings of the audit, in one program or in all. */
+/** Returns the findings of the audit for one program or for all. */
 export async function differences(world: World, programId?: number): Promise<string[]> {
   const client = await world.pool.connect()
   let failure: Error | undefined

@@ -20,9 +20,9 @@ import { openWorld, type World } from './world.ts'
 /**
  * `npm run chaos -- --seeds 500 --steps 40 --seed 1 --faults 0.1`: runs histories under faults, eight programs with up to twelve concurrent
  * calls each. A twentieth of the seeds use workerd, and the rest run the same apps in this process. Kills Postgres with SIGKILL twice.
- * `--nightly` runs 20,000 seeds. Afterwards webhooks go to dead and broken endpoints. Then two processes of `npm run serve` are killed and
- * replaced, lose their database, and get wrong clocks, for at least `--minutes`. `--seeds 0` runs only these parts. The last line gives the result. The exit code is
- * 1 if anything is wrong.
+ * `--nightly` runs 20,000 seeds. Afterward, webhooks are sent to dead and broken endpoints. Then two processes of `npm run serve` are
+ * killed and replaced, lose their database, and get wrong clocks, for at least `--minutes`. `--seeds 0` runs only these parts. The last
+ * line gives the result. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --minutes 0 --nightly]    runs and audits random histories under faults'
@@ -138,7 +138,7 @@ console.log(
 const servedEnvironment = {
   ...givenSecrets,
   AUTH_SECRET: givenSecrets['AUTH_SECRET'] ?? '',
-  // Nobody receives mail.
+  // In this part, nobody receives mail.
   MAIL_API_URL: 'http://127.0.0.1:9',
   MAIL_API_KEY: 'none',
   MAIL_FROM: 'Chaos <chaos@example.com>',

@@ -12,7 +12,7 @@ import { type Served, spawnServe } from '../support/serve-process.ts'
 import { bareEnvironment } from '../support/spawned.ts'
 import type { Random } from './random.ts'
 
-/** Callers that click, sign up, buy and refund no matter what happens to the service. They keep the acknowledged calls. */
+/** Callers that click, sign up, buy and refund, no matter what happens to the service. They remember acknowledged calls. */
 export interface Callers {
   /** The number of sales so far. */
   count(): number
@@ -63,7 +63,7 @@ export function startCallers(addressOf: () => string, programs: Caller[], count 
         if (response.ok || isKnown) return JSON.parse(text) as { click_id?: string }
         if (response.status !== 503) heard.wrong.push(`${name}: ${response.status} ${text.slice(0, 200)}`)
       } catch {
-        // The process has ended, or the next one isn't ready.
+        // The process has ended, or the next one isn't ready yet.
       }
       heard.refusals += 1
       await sleep(50)
@@ -136,14 +136,14 @@ const strokes = [
 ] as const
 
 /**
- * Copies this checkout into a folder as the next version, with one more migration: columns, an index, and a table. Both versions run the
- * same code otherwise.
+ * Copies this checkout into a folder as the next version, with one more migration, which adds columns, an index and a table. Otherwise,
+ * both versions run the same code.
  */
 export function createNextVersion(folder: string): string {
   const sources = ['package.json', 'package-lock.json', 'wrangler.toml', 'tracker', 'functions', 'lib', 'migrations']
   cpSync('node_modules/.package-lock.json', path.join(folder, 'node_modules/.package-lock.json'))
   for (const source of sources) cpSync(source, path.join(folder, source), { recursive: true })
-  // Each version has its own build, in a folder here.
+  // Each version has its own build in a folder of this run.
   for (const name of readdirSync('node_modules'))
     if (!name.startsWith('.')) symlinkSync(path.resolve('node_modules', name), path.join(folder, 'node_modules', name))
   writeFileSync(
@@ -156,7 +156,7 @@ export function createNextVersion(folder: string): string {
   return folder
 }
 
-/** If the database is silent, a call makes two attempts of ten seconds each. */
+/** If the database doesn't answer, a call makes two attempts of ten seconds each. */
 const answeredWithinMilliseconds = 25_000
 
 /** Whether a process holds the lock of lib/serve/coordinator.ts. */
@@ -175,8 +175,8 @@ const clock = fileURLToPath(new URL('./clock.ts', import.meta.url))
 
 /**
  * Runs two processes of `npm run serve` on one database with callers. Each round kills one, replaces one by the next or the previous
- * version, kills Postgres, moves a clock by an hour, cuts the network to Postgres, or fills its disk. Then it checks that one process leads
- * and that all callers get answers again.
+ * version, kills Postgres, moves a clock by an hour, cuts the network to Postgres, or fills its disk. After each round, checks that one
+ * process is the leader and that all callers get answers again.
  */
 export async function runServeChaos(options: {
   sql: Pool
@@ -196,7 +196,7 @@ export async function runServeChaos(options: {
   wrong: string[]
   acknowledged: number
   refusals: number
-  /** The refusals while one version replaced the other. */
+  /** The refusals during the replacement of one version by the other. */
   restart_refusals: number
   strokes: Record<string, number>
   /** The time limit for the final check, which is mostly the audit. */
@@ -225,7 +225,7 @@ export async function runServeChaos(options: {
     return await spawnServe(environment, [], version)
   }
   let running: Served[] = await Promise.all([start(), start()])
-  // An aborted run must not leave these processes behind.
+  // An aborted run must not leave these processes running.
   process.once('exit', () => running.forEach((served) => served.process.kill('SIGKILL')))
   const replace = (old: Served, by: Served) => (running = running.map((one) => (one === old ? by : one)))
   const callers = startCallers(() => random.pick(running)?.baseUrl ?? '', programs)
@@ -253,7 +253,7 @@ export async function runServeChaos(options: {
     if (stroke === 'a clock jump') return void struck.process.kill('SIGUSR2')
     if (stroke === 'upgrade' || stroke === 'rollback') {
       version = stroke === 'upgrade' ? next : process.cwd()
-      // Meanwhile the next version migrates the database of the previous one.
+      // Meanwhile, the next version migrates the database of the previous one.
       const replacement = await start()
       const before = callers.refusals()
       replace(struck, replacement)

@@ -41,17 +41,17 @@ async function switchLogFile(connectionString: string): Promise<void> {
   }
 }
 
-/** Starts a separate Postgres and its surroundings for the commands, because they must not kill the tests' shared one. */
+/** Starts a separate Postgres and its surroundings for the commands, because they must not kill the Postgres that the tests share. */
 export async function startStand() {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-chaos-'))
   const disk = path.join(folder, 'disk')
   const isMounted = mountDisk(disk)
-  /** The reports of a full disk that ended Postgres. */
+  /** The reports about full disks that ended Postgres. */
   const ended: string[] = []
   const serverOptions = {
     dataFolder: path.join(disk, 'postgres'),
     password: 'chaos',
-    // The kernel holds every acknowledged commit, so it survives the death of the process.
+    // The kernel has received every acknowledged commit, so commits survive the death of the process.
     settings: ['fsync=off', 'full_page_writes=off'],
     onProblem: (sentence: string) => void (sentence.includes('is full') && ended.push(sentence)),
   }

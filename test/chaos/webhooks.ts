@@ -29,9 +29,9 @@ interface WebhookChaos {
   queue: Queue
   faults: FaultyQueue
   seed: number
-  /** Rounds with one sale and two refunds per program. */
+  /** The number of rounds with one sale and two refunds per program. */
   rounds: number
-  /** Adds endpoints that never answer, each attempt taking ten seconds, and measures the delay of the others. */
+  /** Adds endpoints that never answer, so that each attempt takes ten seconds, and measures how much they delay the others. */
   hanging: boolean
 }
 
@@ -43,7 +43,10 @@ export interface WebhookChaosFigures {
   /** Faults in requests of the consumer or the relay to the database and the queue. */
   databaseFaults: number
   queueFaults: number
-  /** The longest time from a sale to its program's server, alone and next to hanging endpoints. Measured only if `hanging` is true. */
+  /**
+   * The longest time from a sale until its webhook arrives at the program's server, alone and next to hanging endpoints. Measured only if
+   * `hanging` is true.
+   */
   alone_ms: number | undefined
   beside_ms: number | undefined
 }
@@ -52,7 +55,7 @@ const kinds = ['ok', 'ok', 'slow', '500', 'redirect', 'down', 'hidden'] as const
 const hangs = ['hang', 'hang', 'hang'] as const
 type Kind = (typeof kinds)[number] | 'hang'
 
-/** The result of each attempt at a kind of endpoint: a status or a reason. */
+/** The result of each attempt by kind of endpoint: a status or a reason. */
 const endings: Record<Kind, RegExp> = {
   ok: /^200$/,
   slow: /^200$/,
@@ -63,15 +66,15 @@ const endings: Record<Kind, RegExp> = {
   hang: /^There was no response within 10 seconds\.$/,
 }
 
-/** The allowed extra delay next to dead endpoints. */
+/** The extra delay that dead endpoints may cause. */
 const patienceMilliseconds = 1000
 /** The number of lanes of the deployed function. */
 const maxLanes = 24
 
 /**
  * Sends sales and refunds while the database and the queue fail. The endpoints are healthy, slow, down, answer 500, redirect to this
- * machine, resolve to this machine, or never answer. Then all recover. Checks that every event reaches only its program's endpoint, signed,
- * with one id and body. The numbers of a sale's events must follow their real order.
+ * machine, resolve to this machine, or never answer. After that, all of them recover. Checks that every event reaches only its program's
+ * endpoint, signed, with one id and body. The numbers of a sale's events must follow their real order.
  */
 export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookChaosFigures> {
   const { sql, neon, queue, faults } = options
@@ -126,7 +129,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
     await Promise.all([program.refund(id, 1000), program.refund(id, 2000)])
   }
 
-  /** Runs the consumer once. Like the deployed one, it starts another if its connections are taken. */
+  /** Runs the consumer once. Like the deployed consumer, it starts another one if all its connections are busy. */
   async function run(channels: typeof well, term: ConsumerTerm, lane = 1): Promise<void> {
     const onFull = async () => await run(channels, { ...term, waits: false }, lane + 1)
     await deliverWebhooks({ db, channels, env }, lane < maxLanes ? { ...term, onFull } : term)
@@ -172,8 +175,8 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   const queueFaults = faults.faults - queueFaultsBefore
 
   /**
-   * The longest time from the answer of a healthy program's sale to its server. There are few sales, so that the last one arrives before
-   * the consumer ends, even on a busy machine.
+   * Returns the longest time from the answer to a healthy program's sale until its webhook arrives. There are only a few sales, so that
+   * the last one arrives before the consumer ends, even on a busy machine.
    */
   async function longestToReport(listener: Listener): Promise<number> {
     let longest = 0

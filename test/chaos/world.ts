@@ -10,11 +10,11 @@ export const webhookSecret = 'whsec_chaos'
 /** Encrypts the secrets of connections, in this process and in workerd. */
 export const emailHashKey = 'chaos'
 
-/** The addresses of the world's parts, and its fault rate. */
+/** The addresses of the world's parts, and the fault rate. */
 export interface WorldOptions {
   service: Service
   databaseUrl: string
-  /** Connections without faults, for checks. They outlive the world, so the next world can reuse their plans. */
+  /** Connections without faults, for checks. They stay open after the world is closed, so the next world can reuse their plans. */
   pool: Pool
   neonEndpoint: string
   /** Controls the faults at that endpoint. */
@@ -22,20 +22,23 @@ export interface WorldOptions {
   queueEndpoint: string
   queueUrl: string
   stripeApiUrl: string
-  /** The origin of the functions in workerd. Without it they run in this process. */
+  /** The origin of the functions in workerd. If it is undefined, they run in this process. */
   baseUrl?: string
   /** The probability of a fault for each database request. */
   faultRate: number
-  /** Drops a request before it runs instead of ending its backend. Nothing is committed either way, but a new backend plans everything again. */
+  /**
+   * Drops a request before it runs instead of ending its backend. In both cases nothing is committed, but a new backend has to plan
+   * everything again.
+   */
   keepsBackends?: boolean
 }
 
-/** A call in progress. Its own numbers decide its faults, so a seed repeats them. */
+/** A call in progress. Its faults depend on its own random numbers, so a seed repeats them. */
 interface Call {
   random: Random
-  /** The number of answers that the caller lost. */
+  /** The number of answers that did not reach the caller. */
   lost: number
-  /** The number of answers that the function lost. */
+  /** The number of answers that did not reach the function. */
   unsure: number
   die?: () => void
   /** The call that a running function belongs to. */
@@ -54,11 +57,11 @@ export interface World {
   /** Forbidden answers of functions. */
   violations: string[]
   env: Record<string, unknown>
-  /** Runs `work` with faults from `random`. The result includes how many answers the caller and the function lost. */
+  /** Runs `work` with faults from `random`. The result includes how many answers did not reach the caller and the function. */
   during<Result>(random: Random, work: () => Promise<Result>): Promise<{ result: Result; lost: number; unsure: number }>
-  /** Calls a function of `lib/` until its outcome is known: its answer, or the code of its refusal. */
+  /** Calls a function of `lib/` until its outcome is known. Returns its answer, or the code of its refusal. */
   settle(work: () => Promise<object | number | void>): Promise<object>
-  /** Waits for work after the answers. */
+  /** Waits for the work after answers. */
   idle(): Promise<void>
   close(): Promise<void>
 }
@@ -69,7 +72,7 @@ interface App {
 
 const calls = new AsyncLocalStorage<Call>()
 
-/** The edge returns this if the function was killed. */
+/** The edge returns this if the function has been killed. */
 class Killed extends TypeError {}
 
 const never = new Promise<never>(() => {})
@@ -77,7 +80,7 @@ const never = new Promise<never>(() => {})
 /**
  * Starts the service in this process. `fetch` reaches it at http://svc.test like HTTP, and its database requests go through the Neon
  * endpoint. A database request can be dropped before or after it runs, be answered with 503, be delayed, or lose its backend. The function
- * can be killed at any of them and after its answer.
+ * can be killed at any of its requests and after its answer.
  */
 export function openWorld(options: WorldOptions): World {
   const { service, databaseUrl, pool, neonEndpoint, neonControl, faultRate } = options

@@ -10,7 +10,7 @@ import {
 } from '../support/commission-oracle.ts'
 import { daysInAll, earlierClicks, type Holder, linesOf, type Plan, type Step, type Terms } from './plan.ts'
 
-/** A payout run's payment to one partner in one currency. */
+/** A payment of a payout run to one partner in one currency. */
 export interface Payment {
   partner: number
   currency: string
@@ -59,29 +59,29 @@ interface Earned {
 }
 
 interface Customer {
-  /** Null until a click or a code attributes them. */
+  /** Null until a click or a code attributes the buyer. */
   partner: number | null
   byLink: boolean
-  /** The partner of the code in their first purchase. */
+  /** The partner of the code in the buyer's first purchase. */
   code: number | null
-  /** The day of their first purchase. Days before the month are negative. */
+  /** The day of the buyer's first purchase. Days before the month are negative. */
   firstBought: number | null
-  /** The day on which they signed up. */
+  /** The day on which the buyer signed up. */
   lead: number | null
-  /** Their commissions by currency, before reversals. */
+  /** The commissions from the buyer's sales by currency, before reversals. */
   earnedSoFar: Map<string, number>
 }
 
 const signedUp = ({ lead, firstBought }: Customer) => lead ?? firstBought
 
-/** A buyer with a code uses it in their first purchase. */
+/** Buyers with a code use it in their first purchase. */
 const codeOfFirst = (customer: Customer, buyer: Plan['buyers'][number]) =>
   buyer.by === 'code' && customer.partner === null ? buyer.partner : null
 
 /**
- * A model of a month in plain words and numbers. It follows the documentation and not the service's code. It computes each run's payments
- * to each partner, and the effect of rule changes on a calendar month. `today` is the day of the run, because months have different
- * lengths.
+ * A model of a month in plain words and numbers. It is based on the documentation, not on the service's code. It computes each run's
+ * payments to each partner, and the effect of rule changes on a calendar month. `today` is the day of the run, because months have
+ * different lengths.
  */
 export function booksOf(
   plan: Plan,
@@ -116,7 +116,7 @@ export function booksOf(
     return start
   }
 
-  /** Whether a sale today is more than this many months after a first purchase this many days ago. */
+  /** Returns whether a sale today is more than this many months after a first purchase this many days ago. */
   const isLate = (days: number, months: number | null | undefined): boolean =>
     !!months && dayBefore(0) >= monthsAfter(dayBefore(days), months)
 
@@ -236,7 +236,7 @@ export function booksOf(
     return atOnce.length >= 5
   }
 
-  /** The suspicious signs that the program's rules now find on a commission. */
+  /** The suspicious signs that the program's rules find in a commission at the moment. */
   function wrongWith(earned: Earned): ReviewRule[] {
     const [customer, buyer] = [customers[earned.customer], plan.buyers[earned.customer]]
     const isOwnAddress = buyer?.sign === 'own e-mail' && customer?.lead !== null && earned.partner === buyer.partner
@@ -271,7 +271,7 @@ export function booksOf(
     if (!earned.isHeld) earned.isCredited = true
   }
 
-  /** Does the scheduled work. It runs at the end of each day and before a payout run. */
+  /** Does the scheduled work, at the end of each day and before a payout run. */
   function settle(): void {
     for (const earned of everything()) if (isOpen(earned) && !earned.isLookedAt) look(earned)
     for (const earned of everything()) if (isOpen(earned) && earned.due <= day) credit(earned)
@@ -365,7 +365,7 @@ export function booksOf(
     },
     refund({ sale, amount, id }) {
       const earned = sales[sale]
-      // A refund counts only if something is left to refund.
+      // A refund counts only if there is something left to refund.
       if (earned && refunded(earned) < earned.amount && !earned.asked.has(`refund ${id}`))
         earned.asked.set(`refund ${id}`, amount)
     },

@@ -20,7 +20,7 @@ const previewText = (rows: Previewed[]) =>
 const calendarOf = (today: Date) =>
   [today, new Date(today.getTime() - (daysInAll - 1) * 86_400_000)].map((at) => at.toISOString().slice(0, 7))
 
-/** Plays a month and lists how its runs and rule previews differ from the books. The list is empty if they agree to the cent. */
+/** Plays a month and lists the differences of its runs and rule previews from the books. The list is empty if they agree to the cent. */
 export async function checkMonth(
   db: Database,
   sql: pg.Pool,

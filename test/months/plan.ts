@@ -10,11 +10,11 @@ const customersInAll = 9
 export const earlierClicks = 20
 export const daysInAll = 30
 /**
- * The customers who, in every month, have the same e-mail address as their partner. A review releases one commission and rejects the other.
+ * Customers who have the same e-mail address as their partner in every month. A review releases one commission and rejects the other.
  */
 const [releasedBuyer, rejectedBuyer] = [1, 2]
 
-/** The program's terms from a given day on. They apply to sales without a rule. */
+/** The program's terms, starting on a given day. They apply to sales without a rule. */
 export interface Terms {
   commission_bp: number
   commission_duration_months: number | null
@@ -22,23 +22,23 @@ export interface Terms {
   lead_commission_cents: number
 }
 
-/** The owner of rules: everybody, a group or a partner, by their position. */
+/** The owner of rules: everybody, or the position of a group or a partner. */
 export type Holder = 'everybody' | { group: number } | { partner: number }
 
 /** A buyer who comes through a partner's link, only through the code of their first sale, or without a partner. */
 export interface Buyer {
   by: 'link' | 'code' | 'nobody'
   partner: number
-  /** The first purchase before the month and its days before the month, or null. */
+  /** The first purchase before the month, with the number of days before the month, or null. */
   boughtBefore: { days: number; amount: number } | null
   /**
-   * The suspicious sign of a buyer who came through a link. The click comes from a bot or an ad, or has no page. Otherwise the buyer's
-   * e-mail address is the partner's, or many buyers share an address.
+   * The suspicious sign of a buyer who came through a link. The click comes from a bot or an ad or has no page, the buyer's e-mail
+   * address is the partner's, or many buyers share an address.
    */
   sign: 'bot' | 'ad' | 'no page' | 'own e-mail' | 'farm' | null
 }
 
-/** A step of a day. Sales, leads and customers are identified by their position. */
+/** A step in a day. Sales, leads and customers are identified by their position. */
 export type Step =
   | {
       do: 'sale'
@@ -75,7 +75,7 @@ export interface Plan {
   priority: 'code' | 'click'
   groups: (number | null)[]
   reviewRules: ReviewRule[]
-  /** Whether the program's page has the tag, which adds it to clicks. */
+  /** Whether the program's page has the tag, which adds the page to clicks. */
   hasTag: boolean
   buyers: Buyer[]
   days: Step[][]
@@ -96,7 +96,7 @@ function drawTerms(random: Random): Terms {
 
 const subjects = [{}, {}, { sale_type: 'upgrade' }, { product_id: 'prod_a' }, { product_id: 'price_b' }] as const
 
-/** The rules of one holder, at most one for each subject. */
+/** The rules of one owner, with at most one for each subject. */
 function drawRules(random: Random, holder: Holder): CommissionRule[] {
   const rules: CommissionRule[] = []
   for (const subject of subjects.slice(1)) {
@@ -137,7 +137,7 @@ function drawBuyer(random: Random, place: number): Buyer {
   }
 }
 
-/** The number of one partner's buyers at one address: none, just enough to be held, or one fewer. */
+/** The number of one partner's buyers with the same address: none, just enough to be held, or one fewer. */
 function drawFarm(random: Random): Buyer[] {
   const partner = random.integer(0, partnersInAll - 1)
   const length = random.pick([0, 0, 4, 5, 6]) ?? 0
@@ -152,12 +152,12 @@ const lengthsOfMonths = [
 ] as const
 
 /**
- * Whether this number of days is a whole number of months only in a part of the year. Time passes by shifting the past back and not by
- * changing the clock. So a purchase could be inside its months on one day and outside on the next.
+ * Returns whether this number of days is a whole number of months only in a part of the year. Time passes by moving the past back
+ * instead of changing the clock. So a purchase could be within its months on one day and not on the next.
  */
 const isNearMonths = (days: number) => lengthsOfMonths.some(([least, most]) => days >= least && days < most)
 
-/** Draws a month. The same seed gives the same month. */
+/** Draws a month. The same seed always results in the same month. */
 export function drawPlan(seed: number): Plan {
   const random = seeded(seed)
   const plan: Plan = {
@@ -193,7 +193,7 @@ export function drawPlan(seed: number): Plan {
     const amount = amounts(random)
     const firstDay = bought.get(customer)
     if (isNearMonths(day - (firstDay ?? day))) return undefined
-    // A buyer with a code must name it in their first purchase, but the processor's payments here don't.
+    // Buyers with a code must use it in their first purchase, but the processor's payments here don't contain codes.
     const isKnown = plan.buyers[customer]?.by !== 'code' || firstDay !== undefined
     if (firstDay === undefined) bought.set(customer, day)
     const products =
@@ -257,7 +257,7 @@ export function drawPlan(seed: number): Plan {
   const ofHolder = (holder: Holder) => ({ holder, rules: drawRules(random, holder) })
   const farmDay = random.integer(0, 9)
   const heldDay = random.integer(1, 12)
-  /** The fixed parts of every month. */
+  /** The fixed parts that every month has. */
   const always: { day: number; draw: (day: number) => (Step | undefined)[] }[] = [
     // Rules exist from the start and change during the month.
     { day: 0, draw: () => [0, 1, 2, 3].map(() => ({ do: 'rules', ...ofHolder(drawHolder(random)) })) },

@@ -49,7 +49,7 @@ function clickBy(sign: Buyer['sign'], code: string, page: string | null, visitor
 }
 
 /**
- * Plays a month on a database and returns each run's payments in the bank's format. It ends a day by shifting all timestamps back by a day.
+ * Plays a month on a database and returns each run's payments in the bank's format. A day ends by moving all timestamps back by a day.
  */
 export async function playMonth(
   db: Database,
@@ -85,7 +85,7 @@ export async function playMonth(
     const buyer = plan.buyers[customer]
     const transaction_id = saleId(sold++)
     const clickId = await clickOf(customer)
-    // The processor's payment belongs to a known customer or to nobody.
+    // The processor's payment belongs to a known customer, or is unattributed.
     if (products) {
       await sql.query(
         `select record_sale(jsonb_populate_record(null::sales, jsonb_build_object('program_id', $1::bigint, 'customer_id', (
@@ -154,7 +154,7 @@ export async function playMonth(
     )
   }
 
-  /** Does the work of the scheduled function. */
+  /** Does the scheduled functions' work. */
   async function settleDay(): Promise<void> {
     await hashPartnerEmails(db, hashEmail, 1000)
     while ((await flagNewCommissions(db, 1000)).more);
@@ -295,7 +295,7 @@ export async function playMonth(
   return { runs, preview }
 }
 
-/** A refusal changes nothing, for example if a reversed commission is rejected. */
+/** A refusal changes nothing, for example when somebody rejects a reversed commission. */
 function unlessRefused(error: unknown): undefined {
   if (!(error instanceof ApiError)) throw error
   return undefined

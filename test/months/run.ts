@@ -33,7 +33,7 @@ const stand = await startStand()
 
 function open(databaseUrl: string) {
   const pool = new Pool({ connectionString: databaseUrl, max: 4 })
-  // After an error, Postgres stops before its connections close.
+  // After an error, Postgres stops before its connections are closed.
   pool.on('error', () => {})
   return { pool, db: new Database({ DATABASE_URL: databaseUrl, NEON_ENDPOINT: stand.neon.url }) }
 }
@@ -66,7 +66,7 @@ try {
       }
     }),
   )
-  // Time shifts only in the tables that payouts use, so figures by day and by group don't match.
+  // Time is moved only in the tables that payouts use, so figures by day and by group don't match.
   const differences: string[] = []
   const reviews = { held: 0, released: 0, rejected: 0 }
   for (const { pool } of lanes) {

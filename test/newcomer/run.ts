@@ -1,9 +1,9 @@
 /**
  * `npm run newcomer`: plays an integrator from an empty folder to the first tracked sale, with the newest Express and Next.js from the npm
- * registry, and with Flask if Python has it. With Node it runs the command from the dashboard and the code of the instructions. With Flask
- * it runs the code that the documentation shows to this person. A visitor in Chromium signs up, and a call from the documentation records
- * the sale. Then it runs the documentation's calls in every language that this machine has. Prints each step with its time. Exits with 1 if
- * a step fails or if one framework takes over two minutes.
+ * registry, and with Flask if Python has it. With Node, it runs the command from the dashboard and the code in the instructions. With
+ * Flask, it runs the code that the documentation shows this person. A visitor in Chromium signs up, and a call from the documentation
+ * records the sale. Then it runs the documentation's calls in every language that this machine has. Prints each step with its time. Exits
+ * with 1 if a step fails or if one framework takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -56,15 +56,15 @@ const answers = (url: string) =>
 
 interface Way {
   name: string
-  /** Packages of the framework's own instructions. */
+  /** The packages in the framework's own instructions. */
   install: string
   serve: string
   signup: string
-  /** With Node: the files of the instructions that are pasted, the files that a project already has, and the settings. */
+  /** For Node: the files of the instructions that the integrator pastes, the files that a project already has, and the settings. */
   node?: { files: RegExp; own: Record<string, string>; settings: (folder: string) => void }
 }
 
-/** Returns a page and a Flask server from the code that the documentation shows to this person. */
+/** Returns a page and a Flask server with the code that the documentation shows this person. */
 async function flaskFiles(docs: Page): Promise<Record<string, string>> {
   const code = async (selector: string) => (await docs.locator(selector).first().locator('code').textContent()) ?? ''
   await docs.getByRole('link', { name: 'HTML and any server' }).first().click()
@@ -141,7 +141,7 @@ async function newcomer(way: Way, baseUrl: string, account: { email: string; pas
   mkdirSync(folder)
   const port = String(await freePort())
   const site = `http://localhost:${port}`
-  /** A link to the site that its developer opens. */
+  /** A link to the site on which the developer works. */
   const here = (link: string) => link.replace(/^https:\/\/[^/]+/, site)
   let seconds = 0
   const step = async <Result>(name: string, does: () => Promise<Result>): Promise<Result> => {

@@ -85,7 +85,7 @@ const prose = unified()
 /** Finds every sentence of a text that breaks a rule. */
 export async function check(text: string): Promise<Message[]> {
   const file = await prose.process(text)
-  // Code can stand for any name, so the right article is unknown.
+  // The code can be any name, so the right article is unknown.
   return file.messages
     .filter(({ reason }) => !reason.includes('`Code`'))
     .map(({ reason, source }) => ({ reason, sentence: source?.includes(' ') ? source : text }))

@@ -16,7 +16,7 @@ const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' 
 const notOurs =
   /^(THIRD_PARTY_NOTICES|LICENSE|package-lock\.json|lib\/schema\.ts|lib\/texts\/messages\/|tracker\/src\/api-types\.ts|migrations\/schema\.sql|test\/queries\/|test\/plans\/)/
 
-/** The first commit whose subject must follow the rules. Earlier ones stay unchanged. */
+/** The first commit whose subject must follow the rules. Earlier subjects can't be changed. */
 const subjectsSince = '2026-11-23T12:00:00Z'
 
 const exceptions = readFileSync(new URL('exceptions.txt', import.meta.url), 'utf8')

@@ -88,7 +88,7 @@ interface TextNode {
   start: number
 }
 
-/** Calls `found` for each node of a syntax tree that contains text. */
+/** Calls `found` for each node in a syntax tree that contains text. */
 function walk(node: unknown, found: (node: TextNode) => void): void {
   if (Array.isArray(node)) for (const child of node) walk(child, found)
   if (typeof node !== 'object' || node === null || Array.isArray(node)) return
@@ -124,7 +124,7 @@ function textsOfLineComments(source: string, mark: '--' | '#'): Text[] {
   return texts
 }
 
-/** Code in backticks counts as one word. A list or a tag starts a new sentence. */
+/** Code in backticks counts as one word. A list item or a tag starts a new sentence. */
 const withoutMarks = (comment: string) =>
   collapsed(
     comment

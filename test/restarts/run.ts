@@ -15,8 +15,8 @@ import { bareEnvironment } from '../support/spawned.ts'
 
 /**
  * `npm run restarts -- --restarts 5`: restarts `npm run serve -- --embedded` behind a real Caddy with the Caddyfile of lib/serve/, as
- * `systemctl restart svc` does, while 24 callers use it. Prints the acknowledged and the refused calls. Needs the program `caddy`. The exit
- * code is 1 if a call was refused or lost.
+ * `systemctl restart svc` does, while 24 callers use it. Prints the acknowledged and the refused calls. Requires the program `caddy`. The
+ * exit code is 1 if a call was refused or lost.
  */
 const { values } = readOptions(
   'npm run restarts [-- --restarts 5]    restarts one box behind a real Caddy, and counts calls',
@@ -27,7 +27,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'svc-restarts-'))
 const data = path.join(folder, 'data')
 const [port, front, tls, plain] = [await freePort(), await freePort(), await freePort(), await freePort()]
 
-// The test's Caddy uses no well-known ports.
+// The test's Caddy doesn't use the standard ports.
 const caddyfile = readFileSync('lib/serve/Caddyfile', 'utf8')
   .replace('{\n', `{\n\tadmin off\n\tauto_https disable_redirects\n\thttp_port ${plain}\n\thttps_port ${tls}\n`)
   .replace('{$API_HOST}', `http://127.0.0.1:${front}`)

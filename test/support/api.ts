@@ -12,7 +12,7 @@ export interface Answer {
 }
 
 interface CallOptions {
-  /** A program's API key, if the call has one. */
+  /** A program's API key, if the call contains one. */
   key?: string
   headers?: Record<string, string>
   method?: string
@@ -23,8 +23,8 @@ export interface TrackingApi {
   /** Creates a program in its own workspace, with a key, a partner and a link. */
   program(settings?: Partial<ProgramSettings>): Promise<Sandbox>
   /**
-   * Sends one request and checks its answer: a request id, the error envelope, and the number of database requests. The default is one
-   * request, or at most one for a refusal.
+   * Sends one request and checks its answer: a request id, the error envelope, and the number of database requests. By default, there
+   * must be one request, or at most one for a refusal.
    */
   call(path: string, body: unknown, options?: CallOptions & { databaseRequests?: number }): Promise<Answer>
   /** Sends all requests at once. Their order depends on the database, so requests are not counted. */
@@ -131,7 +131,7 @@ function expectEnvelope(response: Response, body: unknown): void {
   } else expect(response.headers.get('content-type')).toMatch(/^application\/json/)
 }
 
-/** Returns the same value `count` times, or the results of `make`. */
+/** Returns the same value `count` times, or `count` results of `make`. */
 export function times<Item>(count: number, make: (index: number) => Item): Item[] {
   return Array.from({ length: count }, (_, index) => make(index))
 }

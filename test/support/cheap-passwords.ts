@@ -5,7 +5,7 @@ const { scrypt } = crypto
 
 /**
  * Hashes passwords at a sixteenth of their cost in this thread, because sign-in tests spend most of their time on hashing. Hashes with
- * different costs don't match, so both sides of a test must use it. @returns a function that restores the cost
+ * different costs don't match, so both sides of a test must use this function. @returns a function that restores the cost
  */
 export function hashPasswordsCheaply(): () => void {
   set((password, salt, length, options, callback) =>

@@ -9,7 +9,10 @@ const cacheFolder = fileURLToPath(new URL('../../node_modules/.cache/', import.m
 const chromiumFolder = path.join(cacheFolder, 'chromium')
 const fontsConfig = 'fonts.conf'
 
-/** The features in Playwright's list of disabled features that matter without a window. Chromium reads only the last such flag. */
+/**
+ * The features in Playwright's list of disabled features that matter without a window, because Chromium reads only the last flag of this
+ * kind.
+ */
 const featuresOfPlaywright = [
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
@@ -27,13 +30,13 @@ const args = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // Keeps the render frame of the previous page, which saves a third of the processor time per page.
+  // Keeps the previous page's render frame, which saves a third of the CPU time per page.
   `--disable-features=${['RenderDocument', ...featuresOfPlaywright].join(',')}`,
 ]
 
 /**
- * Launches the Chromium from npm without a window. It uses its packed shared libraries if the machine has none, and
- * always its packed fonts. `extraArgs` are Chromium flags.
+ * Launches the Chromium from npm without a window. It always uses the packaged fonts, and the packaged shared
+ * libraries if the machine has none. `extraArgs` are Chromium flags.
  */
 export async function launchChromium(...extraArgs: string[]): Promise<Browser> {
   const { chromium } = await import('playwright-core')
@@ -54,7 +57,7 @@ async function installedChromium(): Promise<{ executablePath: string; env: Recor
   return { executablePath, env: complete ? env : { ...env, LD_LIBRARY_PATH: path.join(chromiumFolder, 'al2023/lib') } }
 }
 
-/** Unpacks into a temporary folder and renames it, because two processes can unpack at the same time. */
+/** Unpacks into a temporary folder and then renames it, because two processes can do this at the same time. */
 export async function unpackChromium(): Promise<void> {
   if (process.platform !== 'linux' || existsSync(chromiumFolder)) return
   mkdirSync(cacheFolder, { recursive: true })

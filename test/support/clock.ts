@@ -2,9 +2,9 @@ import { Client } from 'pg'
 import type { TestDatabase } from './stack.ts'
 
 /**
- * Gives a database a clock that the test sets, so that the service's own statements write a history in the past.
- * Unqualified names and column defaults find its function `now` before Postgres' own. Call it before any other use of
- * the database.
+ * Gives a database a clock that the test sets, so that the service's own statements can write a history in the past.
+ * Unqualified names and column defaults find its function `now` before Postgres' own. Call this before the database
+ * is used for anything else.
  */
 export async function setClock(database: TestDatabase): Promise<(time: Date) => Promise<void>> {
   const { databaseUrl, sql } = database

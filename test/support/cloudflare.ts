@@ -20,8 +20,8 @@ export interface StandInWorker {
 
 /**
  * A fake of the part of Cloudflare's API that deployments use: one account, its zone acme.test, Workers with their
- * bindings, and routes. As Cloudflare documents it, an upload keeps bindings of the types that it names, and inherits
- * others.
+ * bindings, and routes. As documented by Cloudflare, an upload keeps bindings of the types that it names, and
+ * inherits others.
  */
 export async function startCloudflare() {
   const workers: Record<string, StandInWorker> = {}
@@ -70,7 +70,7 @@ export async function startCloudflare() {
         return { id, startup_time_ms: 1 }
       },
     ],
-    // An existing Worker gets a new version, which is then deployed.
+    // An existing Worker gets a new version, which is deployed later.
     ['POST', /\/workers\/scripts\/([^/]+)\/versions$/, upload],
     ['PUT', /\/workers\/scripts\/([^/]+)\/routes$/, (_, body) => JSON.parse(body)],
     ['GET', /\/workers\/workers\/([^/]+)$/, () => ({ subdomain: { enabled: false, previews_enabled: false } })],

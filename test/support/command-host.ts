@@ -1,6 +1,6 @@
 /**
- * Runs commands in this process. Loads each command afresh, with its own arguments, variables and folder. Each behaves like a separate
- * process, without starting Node. Reports to the parent when a command ends.
+ * Runs commands in this process. Each command is loaded again, with its own arguments, variables and folder, so it behaves like a
+ * separate process, but Node doesn't have to start. Reports to the parent when a command ends.
  */
 export interface Order {
   command: string

@@ -1,9 +1,9 @@
 /**
- * The arithmetic of commissions, written from the documentation and not from the service's code. It is the tests' only second
- * implementation. Amounts are whole numbers of a currency's minor unit.
+ * The arithmetic of commissions, based on the documentation and not on the service's code. It is the only second
+ * implementation in the tests. Amounts are whole numbers of a currency's minor unit.
  */
 
-/** The parts of a rule that a commission depends on. The fixed amount and the cap are in the program's currency. */
+/** The parts of a rule on which a commission depends. The fixed amount and the cap are in the program's currency. */
 export interface Rule {
   commission_bp?: number | null | undefined
   commission_fixed_cents?: number | null | undefined
@@ -15,13 +15,13 @@ export interface Rule {
 export interface Terms {
   bp: number
   fixed: number
-  /** The highest total for all sales of a customer. */
+  /** The maximum total for all sales to a customer. */
   cap: number | null
 }
 
 /**
- * Chooses the rule of a sale. Holders are tried in their order. For each holder, the product's rule precedes the type's, and the type's
- * precedes the general one. Rules with only a fixed amount don't apply in currencies other than the program's.
+ * Chooses the rule for a sale. Owners are tried in order. For each owner, the rule for the product comes before the rule for the type,
+ * and that comes before the general rule. Rules with only a fixed amount don't apply in currencies other than the program's.
  */
 export function ruleFor<Of extends Rule>(
   holders: Of[][],
@@ -63,8 +63,8 @@ export function commissionOf(base: bigint, { bp, fixed, cap }: Terms, earnedSoFa
 }
 
 /**
- * Divides the base of a sale proportionally among the rules of its lines. The largest part comes first. Each is rounded
- * down so that all parts add up to the base. Lines of one rule, or without a rule, are one part.
+ * Divides the base of a sale proportionally among the rules of its lines. The largest part comes first. The parts are
+ * rounded down so that they add up to the base. Lines of one rule, or without a rule, are one part.
  */
 export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]): { rule: Of; cents: bigint }[] {
   const weights = new Map<Of, number>()
@@ -83,7 +83,7 @@ export function sharesOf<Of>(base: bigint, lines: { rule: Of; weight: number }[]
 /** Returns the reversed part of a commission after this refund of its sale, rounded down. */
 export const reversedOf = (commission: bigint, refunded: bigint, amount: bigint) => (commission * refunded) / amount
 
-/** Returns the end of this many months. If the last month is too short, the end is its last day. */
+/** Returns the end of this many months. If the last month is too short, the end is the last day of that month. */
 export function monthsAfter(first: Date, months: number): Date {
   const end = new Date(first)
   end.setUTCMonth(end.getUTCMonth() + months, 1)

@@ -55,7 +55,7 @@ export function openConnections(endpoint: TestEndpoint) {
     return { status: response.status, body: await response.json(), requests: neon.requests - before }
   }
   const secretOf = async (shop: TestShop, processor: ProcessorName, accountId: string): Promise<ConnectedShop> => {
-    // Every signature scheme accepts this form.
+    // A secret in this format works for every signature scheme.
     const secret = `whsec_${Buffer.from(`secret of ${shop.programId}`).toString('base64')}`
     await changeSecret(db, env, shop.programId, accountId, secret)
     return { ...shop, processor, accountId, secret }
@@ -80,7 +80,7 @@ export function openConnections(endpoint: TestEndpoint) {
     const text = JSON.stringify(body)
     return await post(addressOf(shop), text, processorFixtures[shop.processor].headersOf(text, shop.secret, signedAt))
   }
-  /** Sends the event of a fixture. */
+  /** Sends a fixture's event. */
   const report = async (shop: ConnectedShop, name: string, more: Partial<Story> = {}) => {
     const event = processorFixtures[shop.processor].events[name]
     if (!event) throw new Error(`${shop.processor} has no event ${name}`)

@@ -19,7 +19,7 @@ export function cookieOf(token: string) {
 
 /**
  * Starts the dashboard for one test file, with a program whose partner has a partly refunded sale. Data that other readers must not see
- * contains the word secret.
+ * contains the word "secret".
  */
 export async function startDashboard() {
   const stack = await startStack({

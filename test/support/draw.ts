@@ -3,13 +3,13 @@ import type { Page } from 'playwright-core'
 export interface Drawn {
   /** The status after redirects. */
   status: number
-  /** The link targets of the same origin. */
+  /** The link targets with the same origin. */
   links: string[]
 }
 
 /**
- * Renders an address of the same origin inside `page`, without its scripts. This takes a third of a navigation's time, and keeps loaded
- * code such as axe.
+ * Renders an address with the same origin inside `page`, without its scripts. This takes a third of the time of a navigation, and keeps
+ * loaded code such as axe.
  */
 export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
   return await page.evaluate(async (url) => {
@@ -17,7 +17,7 @@ export async function drawInPlace(page: Page, address: string): Promise<Drawn> {
     const html = await answer.text()
     history.replaceState(null, '', answer.url)
     document.open()
-    // A script that runs twice in one page would declare its variables twice.
+    // If a script ran twice in one page, it would declare its variables twice.
     document.write(html.replaceAll(/<script\b[^>]*><\/script>/g, ''))
     document.close()
     if (document.readyState !== 'complete')

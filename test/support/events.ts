@@ -1,8 +1,9 @@
 import type pg from 'pg'
 
 /**
- * Fills a program with events. Many have equal times (eight per second, with microseconds), and they span the end of a month, so they are
- * in two partitions. A third of the customers have bought, and a fifth of the events are tests. The daily totals match the events.
+ * Fills a program with events. Many events have the same time (eight per second, with microseconds). They span the end of a month, so
+ * they are in two partitions. A third of the customers have bought, and a fifth of the events are tests. The daily totals match the
+ * events.
  */
 export async function fillEvents(sql: pg.Client, programId: number, count: number): Promise<void> {
   const time = `timestamptz '2026-10-31 23:59:00Z' + make_interval(secs => (hashint4(n) & 1023) / 8.0) + interval '7 microseconds' * (n % 2)`

@@ -1,7 +1,7 @@
 import { type FunctionEntry, readFunctions } from '../../lib/commands/wrangler-file.ts'
 
 /**
- * The functions in wrangler.toml for tests. Tests count clicks themselves, because the count half a minute after a click would interfere
+ * The functions in wrangler.toml for tests. Tests count clicks themselves, because a count half a minute after a click would interfere
  * with another test's faults and request counts.
  */
 export function readTestFunctions(): FunctionEntry[] {

@@ -9,7 +9,7 @@ import { builtFunctions, type WorkerModule } from '../../lib/local/workers.ts'
 import { migrate } from '../../lib/commands/migrate.ts'
 import { unpackChromium } from './chromium.ts'
 
-/** This folder stays between runs. The hash of its source identifies an entry. */
+/** This folder is kept between runs. An entry is identified by the hash of its source. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled/', import.meta.url))
 
 declare module 'vitest' {
@@ -18,9 +18,9 @@ declare module 'vitest' {
     adminUrl: string
     /** The folder with the modules of the built functions. */
     scriptsFolder: string
-    /** The files of each function by its name. The entry file is first. */
+    /** The files of each function by its name, with the entry file first. */
     modulesOf: Record<string, string[]>
-    /** False if no test of the run starts a function, so that none is built. */
+    /** False if no test in the run starts a function, so that no function is built. */
     withFunctions?: boolean
   }
 }
@@ -29,8 +29,8 @@ const memory = '/dev/shm'
 const roomWanted = 6 * 2 ** 30
 
 /**
- * The folder of the databases, in memory if the machine has enough. Each database has 800 files, and a file system on disk needs five times
- * as much processor time for them.
+ * The folder of the databases, which is in memory if the machine has enough. Each database has 800 files, and a file system on disk takes
+ * five times as much CPU time for them.
  */
 function placeOfDatabases(): string {
   try {
@@ -42,7 +42,7 @@ function placeOfDatabases(): string {
   }
 }
 
-/** Removes the leftovers of killed runs from memory, by the process id in the folder's name. */
+/** Removes what killed runs left in memory. The folder's name contains the process id. */
 function removeLeftovers(place: string): void {
   for (const name of readdirSync(place)) {
     const [, pid] = /^svc-test-(\d+)-/.exec(name) ?? []
@@ -61,13 +61,13 @@ function removeLeftovers(place: string): void {
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { withFunctions } = project.getProvidedContext()
-  // Processes that tests start read the same files again and again.
+  // The processes that tests start read the same files again and again.
   process.env['NODE_COMPILE_CACHE'] = compileCache
   const place = placeOfDatabases()
   removeLeftovers(place)
   const folder = mkdtempSync(path.join(place, `svc-test-${process.pid}-`))
   const bundling = withFunctions === false ? Promise.resolve(new Map<string, WorkerModule[]>()) : builtFunctions()
-  // Runs once for a new checkout, because several test files would otherwise do it.
+  // This runs once for a new checkout, because otherwise several test files would do it.
   const unpacking = unpackChromium()
   // The setup awaits this promise when the database is ready.
   bundling.catch(() => {})
@@ -75,7 +75,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const postgres = await startPostgres({
     dataFolder: path.join(folder, 'postgres'),
     password: 'test',
-    // Databases that live for seconds don't need vacuuming.
+    // Databases that exist for seconds don't need vacuuming.
     settings: ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'autovacuum=off'],
   })
   const cleanUp = async () => {

@@ -8,7 +8,7 @@ const bigEndian = (value: number, bytes: number) => {
 }
 const littleEndian = (value: number, bytes: number) => Buffer.from(bigEndian(value, bytes).toReversed())
 
-/** A PNG image with a comment and text after its end. Its checksums are wrong, which nobody reads. */
+/** A PNG image with a comment and text after its end. Its checksums are wrong, but nobody reads them. */
 export function pngOf(width: number, height: number): Buffer {
   const chunk = (name: string, data: Buffer) =>
     Buffer.concat([bigEndian(data.length, 4), ascii(name), data, Buffer.alloc(4)])
@@ -40,7 +40,7 @@ export function jpegOf(width: number, height: number): Buffer {
   ])
 }
 
-/** A WebP image with an Exif chunk. `more` is the name of a further chunk. */
+/** A WebP image with an Exif chunk. `more` is the name of another chunk. */
 export function webpOf(width: number, height: number, more = 'XMP '): Buffer {
   const chunk = (name: string, data: Buffer) =>
     Buffer.concat([ascii(name), littleEndian(data.length, 4), data, Buffer.alloc(data.length % 2)])

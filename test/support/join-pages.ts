@@ -44,7 +44,7 @@ export function openJoinPages(db: Database, env: SessionEnv) {
       const application = await findApplication(db, token)
       return application && (await confirmApplication(db, application))
     }
-    /** Creates an application of a person without an account, which waits for a decision. Returns its id. */
+    /** Creates an application by a person without an account that waits for a decision. Returns its id. */
     async function waiting(email = newEmail()) {
       const { applicationId, token } = await send(email)
       expect(await confirm(token)).toMatchObject({ outcome: 'waiting', isFirst: true })

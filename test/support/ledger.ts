@@ -20,7 +20,7 @@ export interface LedgerProgram {
   apiKey: string
   /** The code of a partner's link. */
   codeOf(partner: number): string
-  /** A click on a partner's link, by a bot if requested. */
+  /** Records a click on a partner's link, by a bot if requested. */
   click(partner: number, isBot?: boolean): Promise<string>
   /** Adds a joined partner at the end. */
   add(joined: JoinedPartner): void
@@ -34,7 +34,7 @@ export interface LedgerProgram {
     clickId?: string | null
     coupon?: string
   }): Promise<RecordedSale>
-  /** A sale to a partner's new customer, with its commission. */
+  /** Records a sale to a partner's new customer, with its commission. */
   soldBy(
     partner: number,
     amount: number,
@@ -150,7 +150,7 @@ export async function createLedgerProgram(
         statement<{ stands: boolean }>`select r.returned_at is null as stands from refunds r
           join sales s on r.program_id = s.program_id and r.sale_id = s.id
           where s.program_id = ${programId} and s.transaction_id = ${saleId} and r.refund_key = ${`id:${id}`}`,
-        // No refund through the API has this amount, so the two can't be confused.
+        // Refunds through the API never have this amount, so the two can't be confused.
         statement`insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, amount_cents, currency,
             returned_event_id, returned_at)
           select ${accountId}, ${id}, true, 'refund', transaction_id, 9999999999999, currency, 'evt_failed', now()
@@ -164,7 +164,7 @@ export async function createLedgerProgram(
   return program
 }
 
-/** Gives a program an old endpoint for every webhook. Its deliveries are stored but not sent. */
+/** Gives a program an old endpoint for every kind of webhook. Deliveries are stored but not sent. */
 export async function keepWebhooks(client: Pick<pg.Pool, 'query'>, programId: number): Promise<void> {
   await client.query(
     `insert into webhook_endpoints (program_id, types, created_at) values ($1, $2::webhook_type[], now() - interval '1 hour')`,
@@ -175,7 +175,7 @@ export async function keepWebhooks(client: Pick<pg.Pool, 'query'>, programId: nu
 /** A refund's id at the processor is unique, but tests number the refunds of each sale from the start. */
 const refundIdOf = (saleId: string, refundId: string) => `${refundId} of ${saleId}`
 
-/** The transfer for the tests' payouts. */
+/** The transfer that the tests use for payouts. */
 export const transfer = { reference: 'transfer-1', paid_on: new Date('2026-11-20T00:00:00Z') }
 
 /** Defaults for the tests' clicks, leads and sales. */

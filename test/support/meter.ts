@@ -6,13 +6,13 @@ import type { Fault, NeonEndpoint } from '../../lib/local/neon.ts'
 /** Counts the requests to a database as the Neon endpoint does, and injects faults into the next ones. */
 export type Meter = Pick<NeonEndpoint, 'requests' | 'statements' | 'recent' | 'inject' | 'clearFaults'>
 
-/** A fault that two meters share and that hits only one of them. */
+/** A fault that two meters share, but that affects only one of them. */
 export interface SharedFault extends Fault {
   id: number
 }
 
 interface Report {
-  /** Runs first, so that faults arrive in time. */
+  /** Called first, so that faults arrive in time. */
   beforeRequest?: () => void
   onRequest?: (request: string, statements: number) => void
   onFault?: (id: number) => void
@@ -22,17 +22,17 @@ export interface MeteredPostgres extends Postgres, Meter {
   /** Receives the requests. */
   reported: Report
   inject(fault: Fault | SharedFault): void
-  /** The fault hit a request of the other meter. */
+  /** The fault has affected a request of the other meter. */
   spend(id: number): void
 }
 
-/** If this many connections are busy, a statement waits for one of them. After this time, it uses another connection. */
+/** If this many connections are busy, a statement waits for one of them. After this time, it opens another connection. */
 const workingAtOnce = 3
 const patienceMs = 50
 
 /**
  * Reuses connections before it opens others. A new connection loads the catalog and plans every statement and function again, which takes
- * more processor time than most tests. Statements that wait for each other's locks still get a connection each.
+ * more CPU time than most tests. Statements that wait for each other's locks still get separate connections.
  */
 export function reuseConnections(postgres: Postgres): Postgres {
   let working = 0

@@ -23,9 +23,9 @@ const readCatalog = `select
     from pg_index i join pg_class c on c.oid = i.indexrelid where c.relnamespace = 'public'::regnamespace) as indexes`
 
 /**
- * Applies a migration to a database in the state before it, and returns what would block or break the running version: a sentence for each
- * hazard. It compares the catalog before and after each statement, so Postgres itself decides what a statement does. A table that the same
- * file creates is exempt. The changes are rolled back unless the file runs outside a transaction.
+ * Applies a migration to a database in the state before the migration. Returns a sentence for each hazard that would block or break the
+ * running version. It compares the catalog before and after each statement, so Postgres itself decides what a statement does. A table that
+ * the same file creates is exempt. The changes are rolled back unless the file runs outside a transaction.
  */
 export async function hazardsOf(sql: ClientBase, file: SqlFile): Promise<string[]> {
   const isOutside = isOutsideTransaction(file)

@@ -58,7 +58,7 @@ function groupsOf(address: string): string[] {
   return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => '0'), ...after]
 }
 
-/** The type and size before a value. */
+/** Returns the type and size that precede a value. */
 function head(type: number, size: number): Buffer {
   const sizes = size < 29 ? [size] : [29, size - 29]
   return Buffer.from(

@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 
-/** Returns the first error of a value according to a schema in an OpenAPI document, or null. Undocumented fields are errors. */
+/** Returns a value's first error according to a schema in an OpenAPI document, or null. Undocumented fields are errors. */
 export function checkerOf(document: object): (place: (string | number)[], value: unknown) => unknown {
   const strict: object = JSON.parse(JSON.stringify(document), (_, value: unknown) =>
     typeof value === 'object' && value !== null && 'properties' in value && !('additionalProperties' in value)

@@ -18,6 +18,6 @@ export const firstPayment = (shop: Shop, more: Partial<Parameters<typeof checkou
     ...more,
   })
 
-/** The subscription's invoice. It is a renewal unless the fields say otherwise. */
+/** The subscription's invoice, which is a renewal unless the fields say otherwise. */
 export const bill = (shop: Shop, more: Partial<Parameters<typeof invoice>[1]> = {}) =>
   invoice(shop, { id: 'in_1', subscription: 'sub_1', amount_paid: 10_000, ...paidBy, ...more })

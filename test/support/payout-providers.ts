@@ -12,13 +12,13 @@ interface Payment {
 
 type Answer = [status: number, body: unknown]
 
-/** Stand-ins of the APIs of PayPal Payouts, Wise and Stripe. They execute each payment once, as the real ones promise. */
+/** Stand-ins of the APIs of PayPal Payouts, Wise and Stripe. They execute each payment only once, as the real services promise. */
 export class ProviderStandIns {
   /** The payments of all providers, by key. */
   readonly payments = new Map<string, Payment>()
   /** The recipients that the stand-ins refuse. */
   readonly refused = new Set<string>()
-  /** The answer to every call while the stand-ins are out of order. */
+  /** The answer to every call while the stand-ins are down. */
   outage: Answer | undefined
   readonly #batches = new Map<string, { id: string; keys: string[] }>()
   readonly #groups = new Map<string, { id: string; version: number; status: string; transferIds: string[] }>()

@@ -21,7 +21,7 @@ export function newEmail() {
 
 export const sessionCookieOf = (token: string) => ({ cookie: `__Host-svc_session=${encodeURIComponent(token)}` })
 
-/** Creates a person who signs up on the open page. The person is then signed in. */
+/** Creates a person who signs up on the open page. After that, the person is signed in. */
 export async function signUpInBrowser(page: Page, name: string, email: string) {
   await page.getByLabel('Your name').fill(name)
   await page.getByLabel('E-mail').fill(email)
@@ -74,7 +74,7 @@ export function peopleOf(stack: TestStack) {
     return (await mailsTo(recipient)).at(-1)?.body ?? ''
   }
 
-  /** The link to `page` in the latest mail. Waits for the mail, which is sent after the answer. */
+  /** Returns the link to `page` in the latest mail. Waits for the mail, which is sent after the response. */
   async function mailedLink(recipient: string, page: string) {
     const pattern = new RegExp(`/${page}\\?token=([^&\\s]+)`)
     return await vi.waitFor(async () => {
@@ -84,7 +84,7 @@ export function peopleOf(stack: TestStack) {
     }, 60_000)
   }
 
-  /** Posts a page's form with the session `token`. */
+  /** Posts the form on a page with the session `token`. */
   async function post(
     path: string,
     token?: string,

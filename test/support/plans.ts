@@ -20,7 +20,7 @@ export interface PlanNode {
 }
 
 /**
- * Collects the plans of a connection's statements and their functions, as soon as `auto_explain.log_min_duration` is 0.
+ * Collects the plans of a connection's statements and their functions while `auto_explain.log_min_duration` is 0.
  */
 export async function collectPlans(client: pg.Client): Promise<PlanNode[]> {
   const plans: PlanNode[] = []
@@ -33,7 +33,7 @@ export async function collectPlans(client: pg.Client): Promise<PlanNode[]> {
   return plans
 }
 
-/** Returns the rows that the scans of a plan read, in all tables or in those that `isOf` matches. */
+/** Returns the number of rows that a plan's scans read, from all tables or from those that `isOf` matches. */
 export function rowsRead(node: PlanNode, isOf: (relation: string) => boolean = () => true): number {
   const relation = node['Relation Name']
   const own =

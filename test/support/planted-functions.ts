@@ -1,8 +1,9 @@
 import type pg from 'pg'
 
 /**
- * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own body. In it, `intact();` calls the
- * original function with the current parameters. The variable `result` or the out parameters then contain the answer.
+ * Mistakes in database functions, by name. Each is a plpgsql body that replaces the function's own body. In that body, `intact();`
+ * calls the original function with the current parameters. After that, the variable `result` or the out parameters contain the
+ * result.
  */
 export type FunctionMistakes = Readonly<Record<string, string>>
 

@@ -13,7 +13,7 @@ function root(path: string): string {
   return path.replace(/\/\{.*/, '')
 }
 
-/** The database requests of a successful call: one for the key and one for the work. */
+/** The number of database requests of a successful call: one for the key and one for the work. */
 export const twoRequests = { databaseRequests: 2 }
 export const withKey = (token: string) => ({ headers: { 'idempotency-key': token } })
 
@@ -39,7 +39,7 @@ export async function startProgramApi(functions = programFunctions.map(({ name }
     post,
     patch: (path: string, body: unknown, options = {}) =>
       api.call(path, body, { method: 'PATCH', ...key, ...twoRequests, ...options }),
-    /** Also counts the request that sends a mail after the answer. */
+    /** Also counts the request that sends a mail after the response. */
     mailing: async (method: string, path: string, body: unknown, options = {}) => {
       const [answer] = await api.callAll(path, [body], { method, ...key, ...options })
       if (!answer) throw new Error('there was no answer')

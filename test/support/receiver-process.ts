@@ -7,7 +7,7 @@ import { Webhook } from 'standardwebhooks'
 /**
  * A process that receives webhooks like an integrator's server, and verifies each with the Standard Webhooks library. The path contains the
  * receiver's name and behavior: `/<name>/ok`, `500`, `down` (refuses each address once), `300ms`, `slow`, `hang`, `redirect`, `long`. It
- * reports each webhook to the parent, which sends the secrets.
+ * reports each webhook to the parent, which sends it the secrets.
  */
 const secrets = new Map<string, string>()
 process.on('message', ({ name, secret }: { name?: string; secret?: string }) => {

@@ -22,13 +22,13 @@ export interface Receiver {
   /** Sends the process the secret for a name. */
   expect(name: string, secret: string): void
   received: ReceivedWebhook[]
-  /** Waits until every webhook is in `received`. */
+  /** Waits until all webhooks are in `received`. */
   settle(): Promise<void>
   of(name: string): ReceivedWebhook[]
   close(): void
 }
 
-/** Starts a process that receives webhooks until it ends. */
+/** Starts a process that receives webhooks until the process ends. */
 export async function startReceiver(): Promise<Receiver> {
   const child = fork(fileURLToPath(new URL('receiver-process.ts', import.meta.url)))
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]

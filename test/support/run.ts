@@ -24,9 +24,9 @@ interface Check {
   command: string
 }
 
-/** This check always runs first, because tests run its output. It fails if a size exceeds its limit. */
+/** This check always runs first, because tests run its output. It fails if a file exceeds its size limit. */
 const build: Check = { name: 'build and sizes of the tracker', command: 'npm run -s build -w tracker' }
-/** Uses one checker, because several checkers repeat shared work: one takes half the CPU time. */
+/** There is only one checker, because several checkers repeat shared work and take twice the CPU time. */
 const checks: Check[] = [
   { name: 'formatter', command: 'oxfmt --check' },
   { name: 'prose', command: 'node test/prose/run.ts' },
@@ -39,8 +39,8 @@ let passed = 0
 let failed = 0
 
 /**
- * The linter and the compiler are short-lived Go programs, so they collect no garbage below 3 GiB. The linter starts a type checker per
- * processor, and each repeats shared work. A single checker takes three fifths of the CPU time.
+ * The linter and the compiler are short-lived Go programs, so they don't collect garbage below 3 GiB. The linter starts a type checker
+ * per CPU, and all of them repeat shared work. A single checker takes three fifths of the CPU time.
  */
 const environment = { ...process.env, GOGC: 'off', GOMEMLIMIT: '3GiB', GOMAXPROCS: '1' }
 
@@ -73,7 +73,7 @@ function testsWithoutStack(): string[] {
 const counter = {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]) {
     for (const module of modules) {
-      // Counts a file that failed to load, because it has no failed test.
+      // Counts files that failed to load, because they have no failed tests.
       failed += module.errors().length
       for (const suite of module.children.allSuites()) failed += suite.errors().length
       for (const test of module.children.allTests()) {
@@ -86,8 +86,8 @@ const counter = {
 }
 
 /**
- * Runs during the tests, which leave the processor idle while they wait for a browser, a process or a queue. Runs one
- * check at a time, because the linter and the compiler need much memory.
+ * Runs during the tests, which leave the CPU idle while they wait for a browser, a process or a queue. Runs one check
+ * at a time, because the linter and the compiler need much memory.
  */
 async function runChecks(): Promise<void> {
   for (const one of checks) await check(one, constants.priority.PRIORITY_LOW)

@@ -36,7 +36,7 @@ export interface Done {
   error?: string
 }
 
-/** Reports that the thread sends without being asked. */
+/** Reports that the thread sends on its own. */
 export type Seen = { request: string; statements: number } | { spent: number } | { log: string }
 
 /** The messages about faults that the thread receives. */
@@ -44,7 +44,7 @@ export type OfFaults = { inject: SharedFault } | { spent: number } | { clear: tr
 
 export interface Ports {
   orders: MessagePort
-  /** Contains {@link OfFaults}. The thread reads it just before each database request. */
+  /** Contains {@link OfFaults}. The thread reads the message just before each database request. */
   faults: MessagePort
   seen: MessagePort
 }
@@ -65,12 +65,12 @@ for (const level of ['log', 'info', 'warn', 'error'] as const) {
   }
 }
 
-/** Whether the answer that caused the work is still open. */
+/** Whether the answer that caused the work hasn't been sent yet. */
 const answering = new AsyncLocalStorage<{ isOver: boolean }>()
 
 /**
- * The database that counts requests for a test. The counts exclude work after an answer, because on Cloudflare a queue consumer does that
- * work.
+ * The database that counts requests for a test. The counts don't include work after an answer, because a queue consumer does that work on
+ * Cloudflare.
  */
 function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
   const metered = meter(pool, {

@@ -26,7 +26,7 @@ let thread: Thread | undefined
 /**
  * A thread that resembles Node's process in `npm run serve`: without vitest, its transforms and its variables. It runs
  * one service after another, because loading the functions takes longer than most tests. If it dies, the next service
- * gets a new one.
+ * gets a new thread.
  */
 function threadOfThisProcess(): Thread {
   thread ??= startThread()
@@ -49,8 +49,8 @@ export function startThread(): Thread {
 }
 
 /**
- * `own` is the test's own connection. Its requests count too, and a fault can hit a request from either connection. If the thread dies,
- * every pending call rejects with the cause.
+ * `own` is the test's own connection. Its requests count too, and a fault can affect a request from either connection. If the thread
+ * dies, every pending call rejects with the cause.
  */
 export async function serveFunctions(
   options: ThreadOptions,

@@ -29,8 +29,8 @@ const at = '2025-03-04T05:06:07Z'
 const list = (count: number, item: (index: number) => Item) => Array.from({ length: count }, (_, index) => item(index))
 
 /**
- * The lists of each service by path, in the format of its API. They contain only the fields that an import reads. The last part of a path
- * may be a `*`.
+ * The lists of each service by path, in the format of the service's API. They contain only the fields that an import reads. The last part
+ * of a path can be `*`.
  */
 function listsOf(size: Size): Record<string, Record<string, Item[]>> {
   const { partners, customers } = size
@@ -260,7 +260,7 @@ const credentials: Record<string, (headers: Record<string, unknown>) => boolean>
   dub: (headers) => headers['authorization'] === 'Bearer key',
 }
 
-/** Wraps a page of a list as in the service's answer. */
+/** Wraps a page of a list as the service's response does. */
 function answerOf(service: string, path: string, items: Item[], query: URLSearchParams): unknown {
   const idOf = (item: Item) => item['id'] ?? item['key']
   const size = Number(query.get('limit') ?? query.get('per_page') ?? query.get('pageSize') ?? 25)
@@ -281,8 +281,8 @@ function answerOf(service: string, path: string, items: Item[], query: URLSearch
 }
 
 /**
- * Starts fakes of the six services' APIs on this machine. They serve only the lists that an import reads. They follow the services' public
- * documentation, not live accounts.
+ * Starts fakes of the six services' APIs on this machine. They serve only the lists that an import reads. They are based on the services'
+ * public documentation, not on live accounts.
  */
 export async function startServices(size: Size): Promise<Services> {
   const lists = listsOf(size)

@@ -6,7 +6,7 @@ import { afterAll } from 'vitest'
 export interface ShopCall {
   method: string
   path: string
-  /** JSON text, empty for a GET. */
+  /** JSON text, which is empty for a GET. */
   body: string
 }
 
@@ -77,7 +77,7 @@ export async function startShop(serviceUrl: string): Promise<Shop> {
   return shop
 }
 
-/** Converts a request of Node's server into a Fetch API request. */
+/** Converts a request to Node's server into a Fetch API request. */
 export async function asRequest(incoming: IncomingMessage): Promise<Request> {
   const chunks: Buffer[] = []
   for await (const chunk of incoming) chunks.push(chunk)

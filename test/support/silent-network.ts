@@ -3,9 +3,9 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 /** A connection to a server on this machine whose network can go silent. */
 export interface SilentNetwork {
   port: number
-  /** Silences the network: nothing arrives and nothing is refused, on existing and new connections. */
+  /** Silences the network: on existing and new connections, nothing arrives and nothing is refused. */
   silence(): void
-  /** Restores the network: new connections reach the server, and older ones end because they lost data. */
+  /** Restores the network: new connections reach the server, and older connections end because they have lost data. */
   speak(): void
   close(): void
 }
@@ -22,7 +22,7 @@ export async function startSilentNetwork(target: { host: string; port: number })
       from.on('data', (bytes) => void (isSilent || to.write(bytes)))
       from.on('error', () => {})
       from.on('close', () => {
-        // In the meantime, neither side sees that the other one closed the connection.
+        // In the meantime, neither side can see that the other side has closed the connection.
         if (isSilent) return
         to.destroy()
         pairs.delete(pair)

@@ -24,7 +24,7 @@ export const runOn: RunOn = process.env['RUN_ON'] === 'workers' ? 'workers' : 's
 
 /**
  * The number of connections for a test's functions and for its own calls to lib/. Each connection is a Postgres process with its own plans,
- * so more connections would cost more than most tests. Races and callers that wait for each other need this many.
+ * so more connections would cost more than most tests. Races, and callers that wait for each other, need this many.
  */
 export const connectionsOfTests = 8
 
@@ -35,15 +35,15 @@ export interface TestDatabase {
 }
 
 /**
- * Creates a migrated database for the test file and drops it at the end. It is for tests of SQL and of `lib/` functions
- * that take a connection string. {@link startEndpoint} adds the functions' driver.
+ * Creates a migrated database for the test file and drops it at the end. For tests of SQL, and of `lib/` functions that
+ * take a connection string. {@link startEndpoint} adds the functions' driver.
  */
 export async function createDatabase(): Promise<TestDatabase> {
   const adminUrl = inject('adminUrl')
   const name = `test_${randomUUID().replaceAll('-', '')}`
   const admin = new Client({ connectionString: adminUrl })
   await admin.connect()
-  // Copying files costs half as much as a copy through the write-ahead log.
+  // Copying the files costs half as much as a copy through the write-ahead log.
   await admin.query(`create database ${name} strategy file_copy`)
   const url = new URL(adminUrl)
   url.pathname = name
@@ -85,7 +85,7 @@ export interface PooledTestEndpoint extends TestEndpoint {
 }
 
 /**
- * Creates a database and connects to it as this run does, or in the given way. It is for tests that call `lib/` or `app.request()` without
+ * Creates a database and connects to it, by default in the way that this run uses. For tests that call `lib/` or `app.request()` without
  * functions behind HTTP.
  */
 export async function startEndpoint(): Promise<TestEndpoint>
@@ -181,7 +181,7 @@ async function startServed(options: StackOptions): Promise<TestStack> {
     environment,
     async scheduled(name, { cron } = {}) {
       if (name !== 'deliver-notifications') return await served.scheduled(name, cron)
-      // In tests the consumer of notifications has no schedule, but runs after the answer that caused them.
+      // In tests, the consumer of notifications has no schedule. It runs after the response that caused the notifications.
       const unreported = 'select from outbox where delivered_at is null'
       await vi.waitFor(async () => expect((await endpoint.sql.query(unreported)).rowCount).toBe(0), 60_000)
     },

@@ -14,7 +14,7 @@ import { startStack } from './stack.ts'
 /** The built `svc` command. */
 export const command = fileURLToPath(new URL('../../tracker/dist/svc.js', import.meta.url))
 
-/** A program of a running service, and the command with its key, in a separate folder for each test. */
+/** A program in a running service, and the command with the program's key, in a separate folder for each test. */
 export async function startSvc(functions: string[], settings: Partial<ProgramSettings> = {}) {
   const stack = await startStack({ functions: ['cli-status', 'webhook-endpoints', 'track-sale', ...functions] })
   const env = { ...stack.env, ...stack.environment, AUTH_SECRET: stack.environment['AUTH_SECRET'] ?? '' }
@@ -30,7 +30,7 @@ export async function startSvc(functions: string[], settings: Partial<ProgramSet
 
   const runInHost = startCommandHost()
 
-  /** Runs the command in the test's folder with only the given environment. */
+  /** Runs the command in the test's folder, with only the given environment. */
   async function svc(args: string[], environment: Record<string, string> = connection): Promise<Outcome> {
     return await runInHost({ command, args, folder, environment: { ...bareEnvironment, ...environment } })
   }
@@ -43,7 +43,7 @@ export async function startSvc(functions: string[], settings: Partial<ProgramSet
     inFolder,
     read: (file: string) => readFileSync(inFolder(file), 'utf8'),
     svc,
-    /** Its output with `--json`. */
+    /** The command's output with `--json`. */
     json: async (...call: Parameters<typeof svc>) => JSON.parse((await svc(...call)).stdout),
     /** Runs the command in its own process, as users do. */
     svcAlone: (args: string[], environment: Record<string, string> = connection): Promise<Outcome> =>

@@ -93,7 +93,7 @@ export async function startTenants() {
     return { status: response.status, location: response.headers.get('location'), text: await response.text() }
   }
 
-  /** API keys of partners. A read with each key records its first use, which later tests would otherwise see as a change. */
+  /** API keys of partners. Each key is used once, because later tests would otherwise see its first use as a change. */
   async function keyOf({ programId, partnerId }: { programId: number; partnerId: number }): Promise<string> {
     const { rows } = await stack.sql.query('select user_id from partners where id = $1', [partnerId])
     const key = await createPartnerKey(stack.db, { programId, userId: rows[0].user_id })
@@ -169,7 +169,7 @@ export async function startTenants() {
       crypto.randomUUID(),
       [],
     )
-    // Holds the commission for review, so that a decision by an outsider would show up.
+    // Holds the commission for review, so that a decision by an outsider would be visible.
     await stack.sql.query(
       `with held as (update commissions set held_at = now() where program_id = $1 and id = $2)
       insert into commission_reviews (program_id, commission_id, flags)

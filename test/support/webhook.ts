@@ -27,7 +27,7 @@ export interface Answer {
 export interface TestWebhook {
   stripe: LocalStripe
   env: typeof environment
-  /** Signs an event's text and posts it to the function. */
+  /** Signs the text of an event and posts it to the function. */
   post: (text: string, header?: string) => Promise<Answer>
   /** Wraps an object in an event of this type and posts it. Each event has a new id unless `id` is given. */
   send: (shop: Shop, type: string, object: Record<string, unknown>, id?: string) => Promise<Answer>
@@ -108,7 +108,7 @@ export async function openWebhook(endpoint: TestEndpoint): Promise<TestWebhook> 
   }
 }
 
-/** Checks the final state of a test file that sends events. Call it last. */
+/** Checks the final state of a test file that sends events. Call this last. */
 export function testStoredState(sql: pg.Client): void {
   test('no e-mail address is stored anywhere, and the audit finds nothing', async () => {
     const { rows: tables } = await sql.query<{ name: string }>(
