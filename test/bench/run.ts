@@ -11,6 +11,7 @@ import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
 import { limit } from './limit.ts'
 import { moving } from './moving.ts'
+import { script } from './script.ts'
 import { serve } from './serve.ts'
 import { review } from './review.ts'
 import { retention } from './retention.ts'
@@ -35,6 +36,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   cost,
   serve,
   worker,
+  script,
   review,
   abuse,
 }
