@@ -37,13 +37,33 @@ export function partOf<DB, TB extends keyof DB, Row, Id extends number | string>
 }
 
 /** The filters of a list, without its page. */
-export type Filters<List extends Part> = Omit<List, keyof Part>
+export type Filters<List extends Pick<Part, 'limit'>> = Omit<List, keyof Part>
 
 /** The number of rows in all pages of a list, and the sum of their amounts, for one currency. Rows without amounts have no currency. */
 export interface Totals {
   currency: string | null
   rows: number
   cents: number
+  /** Whether the list has more rows than `rows`. */
+  hasMore?: boolean
+}
+
+/** Counting more rows takes too long for lists that grow with the traffic, such as clicks. */
+const maxCounted = 10_000
+
+/** A part of a list with enough rows for `countStatement`. */
+export const countedPart = { limit: maxCounted + 1 } as const satisfies Part
+
+/** Counts the rows of a list up to 10,000. The list must be limited to `countedPart`. */
+export function countStatement<DB, TB extends keyof DB, Row>(list: SelectQueryBuilder<DB, TB, Row>): Statement<Totals> {
+  return kysely
+    .selectFrom(list.clearOrderBy().as('row'))
+    .select([
+      sql<null>`null::text`.as('currency'),
+      sql<number>`least(count(*), ${sql.lit(maxCounted)})`.as('rows'),
+      sql<number>`0`.as('cents'),
+      sql<boolean>`count(*) > ${sql.lit(maxCounted)}`.as('hasMore'),
+    ])
 }
 
 /** Counts all rows of a list and sums `cents`, an expression on its columns. */

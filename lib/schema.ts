@@ -1689,7 +1689,7 @@ export interface DatabaseFunctions {
   }
   compare_sides: {
     arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; max_partners: number | null; before_gap_cents: number | null; before_partner_id: number | null; before_currency: string | null; max_differences: number | null; before_us: number | null; before_key: string | null; of_partner_id: number | null; of_reason: string | null }
-    row: { partners: JsonValue | null; differences: JsonValue | null }
+    row: { partners: JsonValue | null; differences: JsonValue | null; difference_count: number | null }
   }
   confirm_application: {
     arguments: { of_program_id: number | null; of_application_id: number | null; unconfirmed_kept: string | null; code_digits: string | null; invitation_hash: Uint8Array | null }

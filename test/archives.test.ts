@@ -10,10 +10,14 @@ import { returnPayout } from '../lib/money/payouts.ts'
 import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
 import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
+import { saveBrand, saveLogo } from '../lib/programs/brand.ts'
+import { changeJoinPage } from '../lib/programs/join-page.ts'
+import { readLogo } from '../lib/programs/logo-image.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { enterShadowMode, leaveShadowMode, readShadowMode } from '../lib/programs/shadow-mode.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
+import { pngOf } from './support/images.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { startEndpoint } from './support/stack.ts'
 
@@ -46,6 +50,11 @@ async function demoWithPayouts() {
   await sql.query(
     `with billing as (insert into program_billing values ($1, 'Shop Ltd', 'Street 1', 'DE', null, 'SB', 1900)),
     limits as (insert into tax_form_limits values ($1, 'usd', 60000)),
+    minimums as (insert into minimum_payouts (program_id, currency, minimum_payout_cents) values ($1, 'usd', 500)),
+    at_processor as (
+      insert into processor_customers (program_id, processor_customer_id, customer_id)
+      select $1, 'cus_' || min(id), min(id) from customers where program_id = $1
+    ),
     terms as (insert into program_terms (program_id, version, text, self_billing) values ($1, 7, 'Terms', true) returning *),
     accepted as (
       insert into accepted_terms (program_id, partner_id, version)
@@ -60,6 +69,16 @@ async function demoWithPayouts() {
     select distinct user_id, 'Payee', 'Street 2', 'FR' from partners where program_id = $1 and user_id is not null on conflict do nothing`,
     [demo.programId],
   )
+  await saveBrand(db, demo.programId, { portal_name: 'Partners of Ann', sender_name: 'Ann', color: '#3049d8' })
+  await saveLogo(db, demo.programId, readLogo(pngOf(32, 16)))
+  await changeJoinPage(db, demo.programId, {
+    is_open: true,
+    slug: 'ann',
+    headline: 'Earn with Ann',
+    shows_calculator: false,
+    questions: [{ label: 'Where do you publish?', type: 'long', required: true }],
+    faq: [{ question: 'When am I paid?', answer: 'Every month.' }],
+  })
   const runId = await createPayoutRun(db, demo.programId, crypto.randomUUID())
   const transfer = { reference: 'transfer 1', paid_on: new Date() }
   await payPayoutRun(db, demo.programId, Number(runId), transfer)
@@ -155,6 +174,7 @@ const filesOfArchive = unzipSync(archive)
 const target = await newProgram()
 
 test('an archive restores every row in an empty program of another workspace, and exporting that program gives the same archive', async () => {
+  expect(kindNames.filter((name) => linesOf(filesOfArchive, name).length === 0)).toEqual([])
   expect(await importedInto(target, archive)).toMatchObject({ state: 'applied', problem: null })
   expect(normalized(await exported(target))).toEqual(normalized(archive))
   expect(await findDifferences(sql)).toEqual([])

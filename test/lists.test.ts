@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import { outboxStatement } from '../lib/notifications/outbox-list.ts'
 import { commissionSorts, listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { askPayout, listPayouts, payoutSorts } from '../lib/money/payouts.ts'
@@ -88,7 +88,7 @@ const lists: Row[] = [
   ]),
   ["an advertiser's notifications", 11, (part) => listNotifications(db, { programId }, userId, part)],
   ["a partner's notifications", 11, (part) => listNotifications(db, partner, userId, part)],
-  ['messages of a program', 22, (part) => listOutbox(db, programId, part)],
+  ['messages of a program', 22, (part) => db.query(outboxStatement(programId, part))],
   [
     'webhook events',
     11,

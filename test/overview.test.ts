@@ -8,6 +8,10 @@ import { listCommissions } from '../lib/money/commission-list.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { refundSale } from '../lib/money/refunds.ts'
 import { recordSale } from '../lib/money/sales.ts'
+import { createAdjustment } from '../lib/money/adjustments.ts'
+import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
+import { askPayout, listPayouts, returnPayout } from '../lib/money/payouts.ts'
+import { reviewAndCredit } from '../lib/money/reviews.ts'
 import { readOverview } from '../lib/programs/overview.ts'
 import { createCode } from '../lib/programs/codes.ts'
 import { addPartner } from '../lib/programs/partners.ts'
@@ -415,6 +419,125 @@ test('every figure on the pages of a program equals the sum of its rows, which t
 
   const sums = `${formatMoney(of['foreign_commission'] ?? 0, 'eur')} + ${money(of['commission'])}`
   expect(await get(`${address}/commissions`)).toContain(`${of['commissions']} commissions<strong> ${sums}</strong>`)
+})
+
+test('the line below each list of money has the number and the sum of all its rows, which the audit checks', async () => {
+  const own = await createSandbox(db, env, { currency: 'usd', hold_days: 0, review_rules: ['paid_ads'] })
+  const { programId, partnerId: ownId } = own
+  const hash = await apiKeyHash(`Bearer ${own.apiKey}`)
+  const credit = () => reviewAndCredit(db, 'a key', 1000)
+  await createCode(db, programId, { partner_id: ownId, code: 'OWN5', promotion_code_id: null, account_id: null })
+  const { click_id: click } = await visit(own.partnerCode)
+  const { click_id: ofAd } = await visit(own.partnerCode, { affiliate_url: 'https://shop.example.com/?gclid=1' })
+  await buy('first', click, 10_000, 'usd', 'ann', { hash, coupon: 'OWN5' })
+  await buy('second', click, 7000, 'eur', 'ann', { hash, coupon: 'OWN5' })
+  await buy('of-ad', ofAd, 4000, 'usd', 'bob', { hash })
+  await credit()
+  const runId = Number(await createPayoutRun(db, programId, crypto.randomUUID()))
+  await payPayoutRun(db, programId, runId, { reference: 'transfer 1', paid_on: new Date() })
+  const [returned] = await listPayouts(db, { programId }, { limit: 1, sort: 'amount' })
+  await returnPayout(db, programId, returned?.id ?? 0, 'returned', 'The account is closed.')
+  await buy('third', click, 9000, 'usd', 'ann', { hash, coupon: 'OWN5' })
+  await credit()
+  await refundSale(db, hash, 'third', { ...refund, amount_cents: 1000 }, crypto.randomUUID())
+  await createAdjustment(db, programId, { partnerId: ownId, amountCents: -75, note: 'Fee' }, crypto.randomUUID(), [])
+  const ask = { programId, partnerId: ownId, currency: 'usd', amountCents: 300, requestId: crypto.randomUUID() }
+  await askPayout(db, ask)
+  while ((await countClicks(db, 1000)) + (await countFigures(db, 1000)) > 0);
+  expect(await findDifferences(sql, programId)).toEqual([])
+
+  const month = new Date().toISOString().slice(0, 7)
+  const partnersOwn: [path: string, row: string, rows: string][] = [
+    ['/partner/payouts', 'payouts', 'select currency, amount_cents as cents from payouts where program_id = $1'],
+    [
+      '/partner/commissions',
+      'commissions',
+      'select currency, amount_cents - reversed_cents as cents from commissions where program_id = $1',
+    ],
+  ]
+  const programs: typeof partnersOwn = [
+    ['payouts', 'payouts', 'select currency, amount_cents as cents from payouts where program_id = $1'],
+    [
+      'payouts?status=requested',
+      'payouts',
+      "select currency, amount_cents as cents from payouts where program_id = $1 and status = 'requested'",
+    ],
+    [
+      `payout-runs/${runId}`,
+      'payments',
+      'select currency, amount_cents as cents from payouts where program_id = $1 and payout_run_id is not null',
+    ],
+    [
+      `payout-runs/${runId}/lines`,
+      'lines',
+      'select currency, case when is_returned then 0 else amount_cents end as cents from payout_lines where program_id = $1',
+    ],
+    [
+      'payouts/due',
+      'balances',
+      'select currency, payable_cents as cents from payable_balances where program_id = $1 and payable_cents > 0',
+    ],
+    [
+      `partners/${ownId}/statement?month=${month}`,
+      'entries',
+      "select currency, amount_cents as cents from balance_entries where program_id = $1 and currency = 'usd'",
+    ],
+    [
+      'reviews',
+      'commissions',
+      'select currency, amount_cents - reversed_cents as cents from commissions where program_id = $1 and held_at is not null',
+    ],
+    [
+      'adjustments',
+      'manual commissions',
+      'select currency, amount_cents as cents from adjustments where program_id = $1',
+    ],
+    ['codes', 'codes', 'select null from partner_codes where program_id = $1'],
+    ['deliveries/notifications', 'notifications', 'select null from outbox where program_id = $1'],
+    ['payout-runs', 'payout runs', 'select null from payout_runs where program_id = $1'],
+    [
+      'events',
+      'events',
+      `select null as currency, 0 as cents from affiliate_click_events where program_id = $1 union all
+      select null, 0 from affiliate_lead_events where program_id = $1 union all
+      select currency, amount_cents from sales where program_id = $1`,
+    ],
+  ]
+  for (const [path, row, query] of [
+    ...partnersOwn,
+    ...programs.map(([page, ...list]) => [`/programs/${programId}/${page}`, ...list] as const),
+  ]) {
+    const { rows } = await sql.query<{ currency?: string | null; cents?: string }>(query, [programId])
+    const byCurrency = Map.groupBy(rows, ({ currency }) => currency ?? null)
+    const sums = [...byCurrency]
+      .toSorted(([a], [b]) => String(a).localeCompare(String(b)))
+      .flatMap(([currency, list]) =>
+        currency === null
+          ? []
+          : [
+              formatMoney(
+                list.reduce((sum, { cents }) => sum + Number(cents), 0),
+                currency,
+              ),
+            ],
+      )
+    const name = rows.length === 1 ? row.replace(/s$/, '') : row
+    const line = `${rows.length} ${name}${sums.length > 0 ? `<strong> ${sums.join(' + ')}</strong>` : ''}`
+    const html = await get(path, {
+      dashboardToken: path.startsWith('/partner/') ? own.partnerToken : own.dashboardToken,
+    })
+    expect([path, /<p class="muted small totals">((?:(?! · |<\/p>).)*)/.exec(html)?.[1]]).toEqual([path, line])
+  }
+  const { rows } = await sql.query(
+    `select count(distinct sale_id)::int as sales, sum(amount_cents - reversed_cents) filter (where currency = 'usd')::int as cents
+    from commissions where program_id = $1 and code_id is not null`,
+    [programId],
+  )
+  const codes = await get(`/programs/${programId}/codes`, own)
+  expect(['Sales', 'Commission'].map((column) => cellIn(codes, 'OWN5', column))).toEqual([
+    String(rows[0].sales),
+    money(rows[0].cents),
+  ])
 })
 
 test('a trend above 999% is shown as a factor', async () => {

@@ -11,7 +11,7 @@ import { listStatementEntries, readStatementTotals } from '../lib/money/statemen
 import { listPayouts } from '../lib/money/payouts.ts'
 import { writeNotifications } from '../lib/notifications/in-app.ts'
 import { listNotifications, markNotificationsRead } from '../lib/notifications/notification-list.ts'
-import { listOutbox } from '../lib/notifications/outbox-list.ts'
+import { outboxStatement } from '../lib/notifications/outbox-list.ts'
 import { listEndpoints, listEndpointsWithLatest, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { findDelivery, listDeliveries, listProgramDeliveries } from '../lib/notifications/webhook-log.ts'
 import { acceptInvitation, findInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
@@ -161,7 +161,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listNotifications of a partner': () =>
       listNotifications(db, { userId: 'user' }, 'user', { limit: 25, before: 99 }),
     markNotificationsRead: () => markNotificationsRead(db, { programId: 1 }, 'user'),
-    listOutbox: () => listOutbox(db, 1, { limit: 25, before: 99 }),
+    outboxStatement: () => db.query(outboxStatement(1, { limit: 25, before: 99 })),
   },
   webhooks: {
     listEndpoints: () => listEndpoints(db, programOwner(1), { limit: 25, before: 99 }),

@@ -1,6 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import { call, type Database } from '../database.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { countedPart, countStatement, type Filters, type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /**
@@ -93,6 +93,9 @@ interface AuditEntries extends Part {
 export async function listAuditEntries(db: Database, workspaceId: string, list: AuditEntries): Promise<AuditEntry[]> {
   return await db.query(auditEntriesStatement(workspaceId, list))
 }
+
+export const auditTotals = (workspaceId: string, filters: Filters<AuditEntries>) =>
+  countStatement(auditEntriesStatement(workspaceId, { ...filters, ...countedPart }))
 
 export function auditEntriesStatement(workspaceId: string, { thing, userId, of, ...part }: AuditEntries) {
   let query = kysely

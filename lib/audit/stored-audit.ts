@@ -1,6 +1,6 @@
 import { CompiledQuery, type InferResult, sql } from 'kysely'
 import type { Database, Statement } from '../database.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { checks } from './checks.ts'
 import { foreignKeys } from './foreign-keys.ts'
@@ -60,6 +60,8 @@ export function storeStatements(startedAt: Date, results: CheckResult[]): Statem
 
 /** The time, duration and number of rules of the latest audit, or undefined if none has run. */
 export const auditStatement = () => kysely.selectFrom('audits').select(['started_at', 'duration_ms', 'rules'])
+
+export const findingTotals = (programId: number) => totalsOf(findingsStatement(programId, { limit: 0 }))
 
 /** Lists the findings of the latest audit in one program. */
 export function findingsStatement(programId: number, part: Part) {

@@ -2,7 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { checkVatNumber, type Party, partyFields } from './document-parties.ts'
@@ -144,12 +144,24 @@ export type DocumentRow = InferResult<ReturnType<typeof documentsStatement>>[num
 /** The documents of a program, or of a person in all their programs. */
 export type DocumentsOf = { programId: number } | { userId: string }
 
+interface DocumentList extends Part {
+  /** Searches the partner's legal name and the document's number. */
+  search?: string | undefined
+}
+
 /** Lists documents, newest first. */
-export async function listDocuments(
-  db: Database,
-  of: DocumentsOf,
-  { search, ...part }: Part & { search?: string | undefined },
-): Promise<DocumentRow[]> {
+export async function listDocuments(db: Database, of: DocumentsOf, list: DocumentList): Promise<DocumentRow[]> {
+  return await db.query(documentListStatement(of, list))
+}
+
+/** Counts documents and sums their amounts. A credit note reduces the sum, and a void document does not change it. */
+export const documentTotals = (of: DocumentsOf, filters: Filters<DocumentList>) =>
+  totalsOf(
+    documentListStatement(of, { ...filters, limit: 0 }),
+    sql<number>`case when voided_at is not null then 0 when kind = 'credit_note' then -amount_cents else amount_cents end`,
+  )
+
+export function documentListStatement(of: DocumentsOf, { search, ...part }: DocumentList) {
   let query = documentsStatement(of)
   if (search !== undefined) {
     const words = `%${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
@@ -157,7 +169,7 @@ export async function listDocuments(
       sql<boolean>`(d.payee->>'legal_name' ilike ${words} or d.series || '-' || d.number ilike ${words})`,
     )
   }
-  return await db.query(partOf(query, sql.ref<number>('d.id'), part))
+  return partOf(query, sql.ref<number>('d.id'), part)
 }
 
 export function documentsStatement(of: DocumentsOf) {

@@ -1,7 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { noteOfEntry, transactionOfEntry } from './balances.ts'
 import { payoutsStatement } from './payouts.ts'
@@ -11,7 +11,8 @@ export type PayoutLine = InferResult<ReturnType<typeof payoutLinesStatement>>[nu
 /** Selects the payouts of a program, or of a person in all their programs as a partner. */
 type Whose = { programId: number } | { userId: string }
 
-type PayoutLineList = Part & ({ payoutId: number } | { payoutRunId: number })
+type LinesOf = { payoutId: number } | { payoutRunId: number }
+type PayoutLineList = Part & LinesOf
 
 /**
  * Lists the lines of a payout, or of all payouts of a run: the credits, reversals and manual adjustments that they pay, newest first. The
@@ -26,6 +27,13 @@ export async function listPayoutLines(db: Database, of: Whose, list: PayoutLineL
   if (payouts.length === 0) throw new ApiError('not_found', 'There is no such payout.')
   return lines
 }
+
+/** Counts the lines of a payout or a run. Payments that came back do not count for the sum. */
+export const payoutLineTotals = (of: Whose, list: LinesOf) =>
+  totalsOf(
+    payoutLinesStatement(of, { ...list, limit: 0 }),
+    sql<number>`case when is_returned then 0 else amount_cents end`,
+  )
 
 export function payoutLinesStatement(of: Whose, list: PayoutLineList) {
   let query = kysely

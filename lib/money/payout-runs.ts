@@ -3,7 +3,7 @@ import { storeCreated, type Created } from '../idempotency.ts'
 import { refuse } from '../constraints.ts'
 import { call, type Database, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { hasWords, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
@@ -148,15 +148,14 @@ interface PayoutDueList extends Part<string> {
 /** Reads the partner from a cursor such as `7-usd`. */
 const partnerOf = (cursor: string) => sql`split_part(${cursor}, '-', 1)::bigint`
 
+export const payoutDueTotals = (programId: number, filters: Filters<PayoutDueList>) =>
+  totalsOf(duePageStatement(programId, { ...filters, limit: 0 }), sql<number>`payable_cents`)
+
 /**
  * Lists a page of the payouts and exclusions that a run would have if it were created now. A row's cursor is its partner's id and the
  * currency: `7-usd`.
  */
-export async function listDuePage(
-  db: Database,
-  programId: number,
-  { search, sort = 'name', ...part }: PayoutDueList,
-): Promise<PayoutDue[]> {
+export function duePageStatement(programId: number, { search, sort = 'name', ...part }: PayoutDueList) {
   let due = dueStatement(programId)
   if (search !== undefined) due = due.where(hasWords(sql.ref('p.name'), search))
   const order = {
@@ -178,7 +177,7 @@ export async function listDuePage(
       },
     },
   }[sort]
-  return await db.query(partOf(due, sql<string>`(d.partner_id || '-' || d.currency)`, part, order))
+  return partOf(due, sql<string>`(d.partner_id || '-' || d.currency)`, part, order)
 }
 
 /**
@@ -275,11 +274,25 @@ interface PayoutRunList extends Part {
 }
 
 /** Lists the payout runs of a program. `list` selects, orders and limits them. */
-export async function listPayoutRuns(
-  db: Database,
-  programId: number,
-  { search, sort = 'newest', ...part }: PayoutRunList,
-): Promise<PayoutRun[]> {
+export async function listPayoutRuns(db: Database, programId: number, list: PayoutRunList): Promise<PayoutRun[]> {
+  return await db.query(runListStatement(programId, list))
+}
+
+/** Counts the runs of a whole list, and sums their payments by currency and state. */
+export async function readPayoutRunTotals(db: Database, programId: number, filters: Filters<PayoutRunList>) {
+  const list = () => runListStatement(programId, { ...filters, limit: 0 }).clearLimit()
+  const [runs, sums] = await db.batch([
+    totalsOf(list()),
+    paymentSums(programId)
+      .where('w.payout_run_id', 'in', kysely.selectFrom(list().clearOrderBy().as('r')).select('r.id'))
+      .groupBy(['w.currency', 'w.status'])
+      .orderBy('w.currency')
+      .orderBy('w.status'),
+  ])
+  return { runs, sums }
+}
+
+function runListStatement(programId: number, { search, sort = 'newest', ...part }: PayoutRunList) {
   let query = runsStatement(programId)
   if (search !== undefined) {
     query = query.where((eb) =>
@@ -308,7 +321,7 @@ export async function listPayoutRuns(
       .$notNull()
   const value = { by: sql.ref<number>('r.payments'), of }
   const order = sort === 'payments' ? { ascending: false, value } : { ascending: sort === 'oldest' }
-  return await db.query(partOf(query, sql.ref<number>('r.id'), part, order))
+  return partOf(query, sql.ref<number>('r.id'), part, order)
 }
 
 export type RunSum = InferResult<ReturnType<typeof runSumsStatement>>[number]
@@ -318,22 +331,28 @@ export async function sumUpRuns(db: Database, programId: number, runIds: number[
   return runIds.length === 0 ? [] : await db.query(runSumsStatement(programId, runIds))
 }
 
-function runSumsStatement(programId: number, runIds: number[]) {
+function paymentSums(programId: number) {
   return kysely
     .selectFrom('payouts as w')
+    .select((eb) => [
+      'w.currency',
+      'w.status',
+      eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
+      eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
+    ])
+    .where('w.program_id', '=', programId)
+}
+
+function runSumsStatement(programId: number, runIds: number[]) {
+  return paymentSums(programId)
     .leftJoin('payout_items as i', (join) =>
       join.onRef('i.program_id', '=', 'w.program_id').onRef('i.payout_id', '=', 'w.id'),
     )
     .select((eb) => [
       eb.ref('w.payout_run_id').$notNull().as('payout_run_id'),
-      'w.currency',
-      'w.status',
-      eb.cast<number>(eb.fn.countAll(), 'bigint').as('payments'),
-      eb.cast<number>(eb.fn.sum('w.amount_cents'), 'bigint').as('payable_cents'),
       /** The number of payments at a provider. */
       eb.fn.count<number>('i.payout_id').as('at_provider'),
     ])
-    .where('w.program_id', '=', programId)
     .where('w.payout_run_id', 'in', runIds)
     .groupBy(['w.payout_run_id', 'w.currency', 'w.status'])
     .orderBy('w.currency')
@@ -370,8 +389,7 @@ export async function readPayoutRunPart(
 ) {
   const payments: PayoutList = 'payments' in of ? of.payments : { limit: 0 }
   const { search, ...part }: ExclusionList = 'excluded' in of ? of.excluded : { limit: 0 }
-  let exclusions = exclusionsStatement(programId, runId)
-  if (search !== undefined) exclusions = exclusions.where(hasWords(sql.ref('p.name'), search))
+  const exclusions = exclusionsStatement(programId, runId, search)
   const byName = {
     ascending: true,
     value: {
@@ -397,8 +415,11 @@ export async function readPayoutRunPart(
   return { ...run, sums, excludedCount: excludedCount?.count ?? 0, payments: shown, excluded }
 }
 
-function exclusionsStatement(programId: number, runId: number) {
-  return kysely
+export const exclusionTotals = (programId: number, runId: number, search: string | undefined) =>
+  totalsOf(exclusionsStatement(programId, runId, search), sql<number>`payable_cents`)
+
+function exclusionsStatement(programId: number, runId: number, search?: string) {
+  const exclusions = kysely
     .selectFrom('payout_run_exclusions as e')
     .innerJoin('partners as p', (join) =>
       join.onRef('p.program_id', '=', 'e.program_id').onRef('p.id', '=', 'e.partner_id'),
@@ -406,6 +427,7 @@ function exclusionsStatement(programId: number, runId: number) {
     .select(['e.partner_id', 'p.name as partner_name', 'e.currency', 'e.payable_cents', 'e.reason'])
     .where('e.program_id', '=', programId)
     .where('e.payout_run_id', '=', runId)
+  return search === undefined ? exclusions : exclusions.where(hasWords(sql.ref('p.name'), search))
 }
 
 /** Reads a payout run with its payouts in the order of their ids, and its exclusions. Throws `not_found`. */

@@ -1,7 +1,7 @@
 import { type Expression, type InferResult, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { noteOfEntry, transactionOfEntry } from './balances.ts'
 
@@ -85,6 +85,10 @@ const partnersOf = (of: StatementOf) => {
   const query = kysely.selectFrom('partners as p').where('p.program_id', '=', of.programId)
   return 'userId' in of ? query.where('p.user_id', '=', of.userId) : query.where('p.id', '=', of.partnerId)
 }
+
+/** Counts the entries of a month and sums them. */
+export const statementEntryTotals = (of: StatementOf, period: StatementPeriod) =>
+  totalsOf(statementEntriesStatement(of, period, { limit: 0 }), sql<number>`amount_cents`)
 
 export function statementEntriesStatement(of: StatementOf, { from, to, currency }: StatementPeriod, part: Part) {
   const query = partnersOf(of)

@@ -84,6 +84,13 @@ interface DifferencePart {
   reason?: string | undefined
 }
 
+interface Comparison {
+  partners: ComparedPartner[]
+  differences: Difference[]
+  /** The number of all differences that match, on every page. */
+  difference_count: number
+}
+
 /**
  * Compares a period once, and returns a page of each list in `parts`: the sums by partner and currency, largest difference first, and the
  * differences, newest first. A list that is not requested is empty.
@@ -93,7 +100,7 @@ export async function compareSides(
   programId: number,
   { from, until }: Period,
   parts: { partners?: PartnerPart; differences?: DifferencePart },
-): Promise<{ partners: ComparedPartner[]; differences: Difference[] }> {
+): Promise<Comparison> {
   const { partners, differences } = parts
   const [row]: unknown[] = await db.query(
     call('compare_sides', {
@@ -112,7 +119,7 @@ export async function compareSides(
     }),
   )
   // oxlint-disable-next-line no-unsafe-type-assertion -- compare_sides wrote them
-  return row as { partners: ComparedPartner[]; differences: Difference[] }
+  return row as Comparison
 }
 
 /** A commission of the former service. */

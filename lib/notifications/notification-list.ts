@@ -1,7 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
 /** The fields of a notification. Each kind has its own subset. */
@@ -59,6 +59,8 @@ export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[n
 export async function listNotifications(db: Database, recipient: Recipient, userId: string, part: Part) {
   return (await db.query(notificationsStatement(recipient, userId, part))).map(asNotification)
 }
+
+export const notificationTotals = (recipient: Recipient) => totalsOf(notificationsOf(recipient).select('n.id'))
 
 /** Parses a row of `notificationsStatement`. */
 export const asNotification = (row: InferResult<ReturnType<typeof notificationsStatement>>[number]) => ({

@@ -1,12 +1,13 @@
-import { sql } from 'kysely'
-import type { Database } from '../database.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type InferResult, sql } from 'kysely'
+import { countedPart, countStatement, type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-export type OutboxNotification = Awaited<ReturnType<typeof listOutbox>>[number]
+export type OutboxNotification = InferResult<ReturnType<typeof outboxStatement>>[number]
+
+export const outboxTotals = (programId: number) => countStatement(outboxStatement(programId, countedPart))
 
 /** Lists a program's outbox messages with their delivery status, newest first. */
-export async function listOutbox(db: Database, programId: number, part: Part) {
+export function outboxStatement(programId: number, part: Part) {
   const query = kysely
     .selectFrom('outbox as o')
     .leftJoin('partners as p', (join) =>
@@ -23,5 +24,5 @@ export async function listOutbox(db: Database, programId: number, part: Part) {
       'o.delivered_at',
     ])
     .where('o.program_id', '=', programId)
-  return await db.query(partOf(query, sql.ref<number>('o.id'), part))
+  return partOf(query, sql.ref<number>('o.id'), part)
 }

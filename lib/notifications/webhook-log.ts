@@ -1,7 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { countedPart, countStatement, type Filters, type Part, partOf } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 import { terms } from '../retention.ts'
 import { type EndpointOwner, noDelivery, noEndpoint, ownedBy, programOwner } from './webhook-endpoints.ts'
@@ -40,15 +40,26 @@ function deliveriesIn(owner: EndpointOwner) {
     .where(ownedBy(owner))
 }
 
+/** Counts the deliveries of an endpoint, up to 10,000. */
+export const deliveryTotals = (owner: EndpointOwner, endpointId: number, status?: DeliveryStatus) =>
+  countStatement(deliveryList(owner, endpointId, { ...countedPart, status }))
+
+function deliveryList(
+  owner: EndpointOwner,
+  endpointId: number,
+  { status, ...part }: Part & { status?: DeliveryStatus | undefined },
+) {
+  const all = deliveriesOf(owner, endpointId)
+  return partOf(status === undefined ? all : all.where('d.status', '=', status), sql.ref<number>('d.message_id'), part)
+}
+
 /** Lists the deliveries of an endpoint, newest first. Throws `not_found` if the owner has no such endpoint. */
 export async function listDeliveries(
   db: Database,
   owner: EndpointOwner,
   endpointId: number,
-  { status, ...part }: Part & { status?: DeliveryStatus | undefined },
+  list: Part & { status?: DeliveryStatus | undefined },
 ): Promise<WebhookDelivery[]> {
-  const all = deliveriesOf(owner, endpointId)
-  const query = status === undefined ? all : all.where('d.status', '=', status)
   const endpoint = kysely
     .selectFrom('webhook_endpoints')
     .select('id')
@@ -56,7 +67,7 @@ export async function listDeliveries(
     .where(ownedBy(owner))
     .where('id', '=', endpointId)
     .where('deleted_at', 'is', null)
-  const [found, deliveries] = await db.batch([endpoint, partOf(query, sql.ref<number>('d.message_id'), part)])
+  const [found, deliveries] = await db.batch([endpoint, deliveryList(owner, endpointId, list)])
   if (found.length === 0) throw noEndpoint()
   return deliveries
 }
@@ -81,8 +92,19 @@ export const isPlace = (text: string) => /^\d{1,15}-\d{1,15}$/.test(text)
 export async function listProgramDeliveries(
   db: Database,
   programId: number,
-  { endpointId, type, status, limit, before, after }: ProgramDeliveries,
+  list: ProgramDeliveries,
 ): Promise<ProgramDelivery[]> {
+  return await db.query(programDeliveryList(programId, list))
+}
+
+/** Counts the same deliveries, up to 10,000. */
+export const programDeliveryTotals = (programId: number, filters: Filters<ProgramDeliveries>) =>
+  countStatement(programDeliveryList(programId, { ...filters, ...countedPart }))
+
+export function programDeliveryList(
+  programId: number,
+  { endpointId, type, status, limit, before, after }: ProgramDeliveries,
+) {
   let query = programDeliveries(programId)
   if (endpointId !== undefined) query = query.where('d.endpoint_id', '=', endpointId)
   if (type !== undefined) query = query.where('m.type', '=', type)
@@ -90,7 +112,7 @@ export async function listProgramDeliveries(
   const [message, endpoint] = (after ?? before)?.split('-').map(Number) ?? []
   const part = after === undefined ? { limit, before: endpoint } : { limit, after: endpoint }
   const value = { by: sql.ref('d.message_id'), of: () => sql`${message}` }
-  return await db.query(partOf(query, sql.ref<number>('d.endpoint_id'), part, { ascending: false, value }))
+  return partOf(query, sql.ref<number>('d.endpoint_id'), part, { ascending: false, value })
 }
 
 const attempt = z.object({

@@ -2,7 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import type { Stripe } from 'stripe'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { countedPart, countStatement, type Part, partOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { reasonText } from '../processor-reasons.ts'
 import { keptSince, terms } from '../retention.ts'
@@ -106,6 +106,10 @@ export async function listWebhookEvents(
   const events = await db.query(webhookEventsStatement(programId, page))
   return events.map((event) => ({ ...event, reason: reasonText(event.reason) }))
 }
+
+/** Counts the program's webhook events of one mode, up to 10,000. */
+export const webhookEventTotals = (programId: number, { livemode }: { livemode: boolean }) =>
+  countStatement(webhookEventsStatement(programId, { livemode, ...countedPart }))
 
 export type DeliveryOfPayment = InferResult<ReturnType<typeof deliveriesOfPayment>>[number]
 

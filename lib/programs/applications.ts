@@ -416,11 +416,21 @@ function refuseDecided({ status }: Application, wanted: ApplicationStatus): void
 }
 
 /** Lists a person's applications, sent with their account or their verified address, newest first. `of` selects one. */
-export async function listApplicationsOf(
-  db: Database,
-  person: { id: string; email: string; emailVerified: boolean },
-  { of, ...part }: Part & { of?: { programId: number; applicationId: number } },
-) {
+export async function listApplicationsOf(db: Database, person: Applicant, list: OwnApplications) {
+  return await db.query(ownApplicationsStatement(person, list))
+}
+
+export const ownApplicationTotals = (person: Applicant) => totalsOf(ownApplicationsStatement(person, { limit: 0 }))
+
+interface Applicant {
+  id: string
+  email: string
+  emailVerified: boolean
+}
+
+type OwnApplications = Part & { of?: { programId: number; applicationId: number } }
+
+function ownApplicationsStatement(person: Applicant, { of, ...part }: OwnApplications) {
   let query = kysely
     .selectFrom('applications as a')
     .innerJoin('programs as g', 'g.id', 'a.program_id')
@@ -435,7 +445,7 @@ export async function listApplicationsOf(
     )
     .where('a.status', '<>', 'unverified')
   if (of !== undefined) query = query.where('a.program_id', '=', of.programId).where('a.id', '=', of.applicationId)
-  return await db.query(partOf(query, sql.ref<number>('a.id'), part))
+  return partOf(query, sql.ref<number>('a.id'), part)
 }
 export type OwnApplication = Awaited<ReturnType<typeof listApplicationsOf>>[number]
 

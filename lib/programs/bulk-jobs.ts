@@ -3,7 +3,7 @@ import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import * as z from 'zod/mini'
 import { call, type Database } from '../database.ts'
 import { ApiError, found } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { mailBounds } from '../mail-bounds.ts'
 import { keptSince } from '../retention.ts'
@@ -56,6 +56,9 @@ export async function listBulkJobs(db: Database, programId: number, { jobId, ...
   const jobs = await db.query(partOf(query, sql.ref<number>('j.id'), part))
   return jobs.map((job) => ({ ...job, ...stored.parse(job) }))
 }
+
+export const bulkJobTotals = (programId: number) =>
+  totalsOf(kysely.selectFrom('bulk_jobs').select('id').where('program_id', '=', programId))
 
 /** Reads a bulk job. Throws `not_found`. */
 export async function readBulkJob(db: Database, programId: number, jobId: number): Promise<BulkJob> {

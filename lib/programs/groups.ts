@@ -3,7 +3,7 @@ import { refuse } from '../constraints.ts'
 import { call, type Database } from '../database.ts'
 import { found } from '../errors.ts'
 import { storeCreated, type Created } from '../idempotency.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely, lower } from '../kysely.ts'
 import { rulesOf } from './commission-rules.ts'
 import { type CommissionRule } from './commission-terms.ts'
@@ -50,6 +50,8 @@ export function groupNamesStatement(programId: number) {
 export async function listGroups(db: Database, programId: number, part: Part): Promise<PartnerGroup[]> {
   return await db.query(groupsStatement(programId, part))
 }
+
+export const groupTotals = (programId: number) => totalsOf(groupsStatement(programId, { limit: 0 }))
 
 /** Reads a group. Throws `not_found`. */
 export async function readGroup(db: Database, programId: number, groupId: number): Promise<PartnerGroup> {

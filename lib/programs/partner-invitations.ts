@@ -6,7 +6,7 @@ import { brandOf } from '../brand.ts'
 import { refuse } from '../constraints.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
-import { type Part, partOf } from '../keyset.ts'
+import { type Part, partOf, totalsOf } from '../keyset.ts'
 import { kysely, now } from '../kysely.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
@@ -143,13 +143,19 @@ export type PartnerInvitation = Awaited<ReturnType<typeof listPartnerInvitations
 
 /** Lists the open invitations to a verified address, newest first, only with their programs' names. */
 export async function listPartnerInvitations(db: Database, email: string, part: Part) {
+  return await db.query(partnerInvitationList(email, part))
+}
+
+export const partnerInvitationTotals = (email: string) => totalsOf(partnerInvitationList(email, { limit: 0 }))
+
+function partnerInvitationList(email: string, part: Part) {
   const query = kysely
     .selectFrom('partner_invitations as i')
     .innerJoin('programs as g', 'g.id', 'i.program_id')
     .select(['i.program_id', 'i.id', 'g.name as program_name', 'i.expires_at'])
     .where('i.email', '=', email)
     .where((eb) => holds(eb))
-  return await db.query(partOf(query, sql.ref<number>('i.id'), part))
+  return partOf(query, sql.ref<number>('i.id'), part)
 }
 
 /** An invitation, identified by its link or by its row in the list. */

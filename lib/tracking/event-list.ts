@@ -1,7 +1,7 @@
 import { type Expression, type InferResult, type Selectable, sql } from 'kysely'
 import type { Database } from '../database.ts'
 import { hasWords, kysely, lower } from '../kysely.ts'
-import type { Part } from '../keyset.ts'
+import { countedPart, countStatement, type Part, type Totals, totalsOf } from '../keyset.ts'
 import type { DB, Json } from '../schema.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
 import {
@@ -65,6 +65,18 @@ export async function listedEvents(
   part: Part<EventPosition>,
 ): Promise<{ events: ListedEvent[]; clicksSince: Date | undefined }> {
   return await eventsNamed(db, await withIds(db, choice), part)
+}
+
+/** Counts the events that match, clicks and leads up to 10,000 each, and sums the sales. */
+export async function eventTotals(db: Database, choice: EventChoice): Promise<Totals[]> {
+  const named = await withIds(db, choice)
+  const totals = {
+    click: () => countStatement(clicksRead(named, countedPart)),
+    lead: () => countStatement(leads(named, countedPart)),
+    conversion: () => totalsOf(sales(named, countedPart), sql<number>`amount_cents`),
+  }
+  const types = choice.eventType ? [choice.eventType] : eventTypes
+  return (await db.batch(types.map((type) => totals[type]()))).flat()
 }
 
 /** Reads one page of events for filters with ids, in one request. */

@@ -38,7 +38,7 @@ from "notifications" as "n"
 where "n"."program_id" = $2 and "n"."audience" = 'advertiser'
 on conflict do nothing;
 
--- listOutbox
+-- outboxStatement
 select "o"."id", "o"."kind", "o"."audience", "o"."partner_id", "p"."name" as "partner_name", "o"."created_at", "o"."sent_at", "o"."delivered_at"
 from "outbox" as "o"
 left join "partners" as "p" on "p"."program_id" = "o"."program_id" and "p"."id" = "o"."partner_id"

@@ -1,4 +1,10 @@
-import { type AuditEntry, type AuditThing, auditThings, listAuditEntries } from '../../../lib/access/audit-log.ts'
+import {
+  type AuditEntry,
+  type AuditThing,
+  auditThings,
+  auditTotals,
+  auditEntriesStatement,
+} from '../../../lib/access/audit-log.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { listMembers, type Member } from '../../../lib/programs/members.ts'
 import { actorOf, detailsOf, wordsOf } from '../components/audit-entry.ts'
@@ -42,7 +48,8 @@ workspaceList(pages, '/workspaces/:workspaceId/audit', 'audit:list', (c) => {
     rows: 'entries',
     query: { thing, by: userId },
     cursor: byId,
-    read: (part) => listAuditEntries(c.get('db'), workspaceId, { ...part, thing, userId }),
+    read: (part) => auditEntriesStatement(workspaceId, { ...part, thing, userId }),
+    totals: () => auditTotals(workspaceId, { thing, userId }),
     more: async () => (await listMembers(c.get('db'), workspaceId)).members,
     show: (_, members: Member[] = []) => ({
       lead: `All actions in ${name}. Nobody can change an entry. Entries are kept for two years.`,

@@ -3,6 +3,7 @@ import type { Child, PropsWithChildren } from 'hono/jsx'
 import { noteExport, noteWorkspaceExport } from '../../../lib/access/audit-log.ts'
 import type { Action } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import type { Database, Statement } from '../../../lib/database.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import type { Part, Totals } from '../../../lib/keyset.ts'
 import { addressOf, cut, positiveInteger } from './address.ts'
@@ -79,20 +80,34 @@ export async function readPage<Row, Cursor>(
   }
 }
 
+/** The English name of the rows in the plural, such as `payouts`, or a function that formats the number of rows with their name. */
+type RowsName = string | ((count: number) => string)
+
 interface ListProps<Row> {
   page: Page<Row>
+  /** The number of all rows and the sums of their amounts, for the line below the list. */
+  totals: Totals[]
+  rows: RowsName
   /** The name of the list for screen readers. */
   caption: string
   columns: (Column<Row> | false)[]
   /** The message if the list is empty. */
   empty: { title: string; text: Child }
-  /** Describes the position in the list. */
-  position?: Child
+  /** Shown after the totals. */
+  note?: Child
   sorting?: Sorting | undefined
 }
 
 /** A list with links to older and newer rows, or a message if it is empty. */
-export function List<Row>({ title, page, empty, position, ...table }: ListProps<Row> & { title?: string }) {
+export function List<Row>({
+  title,
+  page,
+  totals,
+  rows: name,
+  empty,
+  note,
+  ...table
+}: ListProps<Row> & { title?: string }) {
   const { rows, newer, older } = page
   return (
     <section class="list">
@@ -105,7 +120,8 @@ export function List<Row>({ title, page, empty, position, ...table }: ListProps<
         <>
           <Table rows={rows} {...table} />
           <Pager newer={newer} older={older}>
-            {position}
+            <Sums totals={totals} rows={name} />
+            {note && <> · {note}</>}
           </Pager>
         </>
       )}
@@ -113,22 +129,29 @@ export function List<Row>({ title, page, empty, position, ...table }: ListProps<
   )
 }
 
+/** Rows, or the statement that reads them. Two statements are one database request. */
+type Reading<Row> = Promise<Row[]> | Statement<Row>
+
+const rowsOf = async <Row,>(c: Context, reading: Reading<Row>): Promise<Row[]> =>
+  reading instanceof Promise ? await reading : await databaseOf(c).query(reading)
+
+const databaseOf = (c: Context): Database => c.get('db')
+
 /** Defines a list with a page and a CSV file: its rows, and their format in both. */
 export interface ListOf<Row, Cursor = number, More = undefined> {
   title: string
   heading?: string
   /** The path of the list's navigation entry. */
   current: string
-  /** The English name of the rows in the plural, such as `payouts`, or a function that formats the number of rows with their name. */
-  rows: string | ((count: number) => string)
+  rows: RowsName
   /** The filters in the address. */
   query?: Query
   /** The states that filter the rows. */
   states?: States<string>
   cursor: Cursors<Row, Cursor>
-  read: (part: Part<Cursor>) => Promise<Row[]>
-  /** Also counts and sums all rows, for the line below the list. */
-  readWithTotals?: (part: Part<Cursor>) => Promise<readonly [Row[], Totals[]]>
+  read: (part: Part<Cursor>) => Reading<Row>
+  /** Counts and sums all rows that match. */
+  totals: () => Reading<Totals>
   /** Reads further data for the page at the same time. */
   more?: () => Promise<More>
   /** `count` is the number of all rows that match. */
@@ -139,7 +162,7 @@ export interface ListOf<Row, Cursor = number, More = undefined> {
   csv: (rows: Row[]) => string
 }
 
-interface Shown<Row> extends Omit<ListProps<Row>, 'page'>, Omit<FindProps, 'address' | 'query'> {
+interface Shown<Row> extends Omit<ListProps<Row>, 'page' | 'totals' | 'rows'>, Omit<FindProps, 'address' | 'query'> {
   lead: Child
   /** A choice between views of the page. */
   views?: Child
@@ -177,10 +200,15 @@ async function renderList<Row, Cursor, More>(
   const { title, heading, current, states } = list
   const toggled = (c.req.query('columns') ?? '').split(',').filter(Boolean)
   const query: Query = { ...list.query, ...(toggled.length > 0 && { columns: cut(toggled.join(','), 200) }) }
-  let totals: Totals[] = []
+  let totals: Totals[] | undefined
   const read = async (part: Part<Cursor>) => {
-    if (!list.readWithTotals) return await list.read(part)
-    const [rows, all] = await list.readWithTotals(part)
+    const reading = list.read(part)
+    if (totals) return await rowsOf(c, reading)
+    const counting = list.totals()
+    const isOneRequest = !(reading instanceof Promise || counting instanceof Promise)
+    const [rows, all] = isOneRequest
+      ? await databaseOf(c).batch([reading, counting])
+      : await Promise.all([rowsOf(c, reading), rowsOf(c, counting)])
     totals = all
     return rows
   }
@@ -188,7 +216,7 @@ async function renderList<Row, Cursor, More>(
   const { lead, views, actions, above, below, columns, what, sorts, choices, empty, ...shown } = list.show(
     page.rows,
     more,
-    countOf(totals),
+    countOf(totals ?? []),
   )
   const address = c.req.path
   const program: ViewerProgram | undefined = Page === ProgramPage ? c.get('program') : undefined
@@ -227,8 +255,9 @@ async function renderList<Row, Cursor, More>(
       {above}
       <List
         page={page}
+        totals={totals ?? []}
+        rows={list.rows}
         empty={isFiltered ? noneFits(address, texts) : empty}
-        position={totals.length > 0 && <Sums totals={totals} rows={list.rows} />}
         sorting={
           sorts && { sort: query['sort'] ?? 'newest', addressBy: (sort) => addressOf(address, { ...query, sort }) }
         }
@@ -280,17 +309,20 @@ function ColumnChoice<Row>({ address, query, columns, toggled }: ColumnChoicePro
 const countOf = (totals: Totals[]) => totals.reduce((all, { rows }) => all + rows, 0)
 
 /** The number of all rows of a list, and the sum of their amounts in each currency. */
-export function Sums({ totals, rows }: { totals: Totals[]; rows: ListOf<never>['rows'] }) {
+function Sums({ totals, rows }: Pick<ListProps<never>, 'totals' | 'rows'>) {
   const { money, number } = useTexts()
   const count = countOf(totals)
+  const name = typeof rows === 'string' ? `${number(count)} ${count === 1 ? singularOf(rows) : rows}` : rows(count)
   const sums = totals.flatMap(({ cents, currency }) => (currency === null ? [] : [money(cents, currency)]))
   return (
     <>
-      {typeof rows === 'string' ? `${number(count)} ${count === 1 ? rows.replace(/s$/, '') : rows}` : rows(count)}
+      {totals.some(({ hasMore }) => hasMore) ? `More than ${name}` : name}
       {sums.length > 0 && <strong>{` ${sums.join(' + ')}`}</strong>}
     </>
   )
 }
+
+const singularOf = (rows: string) => rows.replace(/(?:ie)?s$/, (end) => (end === 'ies' ? 'y' : ''))
 
 /** Adds a list to the pages of a program. An export gets an audit log entry first. */
 export function programList<Row, Cursor = number, More = undefined>(
@@ -477,7 +509,7 @@ export async function listResponse<Row, Cursor>(
 ): Promise<Response> {
   refuseUnknownFilters(c, query)
   const text = new TextEncoder()
-  let rows = await read({ limit: csvPageSize })
+  let rows = await rowsOf(c, read({ limit: csvPageSize }))
   let isFirst = true
   const stream = new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -490,7 +522,7 @@ export async function listResponse<Row, Cursor>(
         controller.close()
         return
       }
-      rows = await read({ limit: csvPageSize, before: cursor.of(last) })
+      rows = await rowsOf(c, read({ limit: csvPageSize, before: cursor.of(last) }))
     },
   })
   return c.body(stream, 200, csvHeaders(file()))
@@ -517,7 +549,7 @@ export function Pager({
   if (!newer && !older && !children) return null
   return (
     <div class="row apart">
-      <p class="muted small">{children}</p>
+      <p class="muted small totals">{children}</p>
       <div class="row">
         {newer && <LinkButton class="compact" href={newer} rel="prev" text={t('Newer')} />}
         {older && <LinkButton class="compact" href={older} rel="next" text={t('Older')} />}

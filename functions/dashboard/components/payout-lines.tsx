@@ -17,13 +17,15 @@ export const payoutLineList = ({
   current: string
   file: string
   read: ListOf<PayoutLine>['read']
+  totals: ListOf<PayoutLine>['totals']
   saleAddress: (sale: { programId: number; transactionId: string }) => string
 }): ListOf<PayoutLine> => ({
   title: of.title,
   current: of.current,
-  rows: 'lines',
+  rows: (count) => t('{count} lines', { count }),
   cursor: byId,
   read: of.read,
+  totals: of.totals,
   show: () => ({
     lead: t(
       'The commissions, reversals and manual adjustments that were paid. They add up to the amount of each payout.',

@@ -89,10 +89,10 @@ interface StateSum {
   payable_cents: number
 }
 
-/** The payments of a run, counted and summed by state and currency. */
-export function SumsByState({ sums }: { sums: StateSum[] }) {
+/** The payments of a run or of several, counted and summed by state and currency. */
+export function SumsByState({ sums, isLine }: { sums: StateSum[]; isLine?: boolean }) {
   return (
-    <div class="stack tight">
+    <div class={isLine ? 'row' : 'stack tight'}>
       {sums.map(({ status, currency, payments, payable_cents: cents }) => (
         <span>
           <StateBadge states={payoutStates} status={status} /> <strong>{formatMoney(cents, currency)}</strong>{' '}

@@ -7,6 +7,7 @@ import {
   listStatementEntries,
   monthRange,
   readStatementTotals,
+  statementEntryTotals,
   type StatementEntry,
   type StatementOf,
   type StatementTotals,
@@ -41,10 +42,11 @@ export function statementList(
   return {
     title: t('Statement of {month}', { month: nameOf(range.from) }),
     current,
-    rows: 'entries',
+    rows: (count) => t('{count} entries', { count }),
     query: { month: query['month'], currency: currency ?? undefined },
     cursor: byId,
     read: (part) => listStatementEntries(db, of, period, part),
+    totals: () => statementEntryTotals(of, period),
     more: () => readStatementTotals(db, of, period),
     show: (_, totals) => ({
       actions: (

@@ -1,5 +1,5 @@
 import { toCsv } from '../../../lib/csv.ts'
-import { adjustmentsStatement, adjustmentTotals, listAdjustments } from '../../../lib/money/adjustments.ts'
+import { adjustmentTotals, adjustmentsStatement } from '../../../lib/money/adjustments.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
 import { byId, partnerList } from '../components/list.tsx'
 import { createPages } from '../components/page.ts'
@@ -18,11 +18,8 @@ partnerList(pages, '/partner/adjustments', (c) => {
     current: '/commissions',
     rows: (count) => t('{count} manual commissions', { count }),
     cursor: byId,
-    read: (part) => listAdjustments(c.get('db'), { userId: c.get('viewer').user.id }, part),
-    readWithTotals: (part) => {
-      const of = { userId: c.get('viewer').user.id }
-      return c.get('db').batch([adjustmentsStatement(of, part), adjustmentTotals(of, {})])
-    },
+    read: (part) => adjustmentsStatement({ userId: c.get('viewer').user.id }, part),
+    totals: () => adjustmentTotals({ userId: c.get('viewer').user.id }, {}),
     show: () => ({
       lead: t('Manual changes to your balance by advertisers, with their reasons.'),
       caption: t('Your manual commissions and deductions, newest first'),

@@ -1,5 +1,5 @@
 import { ApiError } from '../../../lib/errors.ts'
-import { listApplicationsOf, type OwnApplication } from '../../../lib/programs/applications.ts'
+import { listApplicationsOf, ownApplicationTotals, type OwnApplication } from '../../../lib/programs/applications.ts'
 import { idInPath } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
 import { Day } from '../components/format.tsx'
@@ -23,7 +23,11 @@ const states: States<OwnApplication['status']> = {
 
 pages.get(address, requireViewer, async (c) => {
   const { t } = c.get('texts')
-  const page = await readPage(c, byId, (part) => listApplicationsOf(c.get('db'), c.get('viewer').user, part))
+  const { user } = c.get('viewer')
+  const [page, totals] = await Promise.all([
+    readPage(c, byId, (part) => listApplicationsOf(c.get('db'), user, part)),
+    c.get('db').query(ownApplicationTotals(user)),
+  ])
   return c.render(
     <PartnerOrAccountPage
       title={t('Applications')}
@@ -32,6 +36,8 @@ pages.get(address, requireViewer, async (c) => {
     >
       <List
         page={page}
+        totals={totals}
+        rows={(count) => t('{count} applications', { count })}
         caption={t('Your applications, newest first')}
         columns={[
           {

@@ -1,4 +1,4 @@
-import { commissionsStatement, commissionTotals, listCommissions } from '../../../lib/money/commission-list.ts'
+import { commissionTotals, commissionsStatement } from '../../../lib/money/commission-list.ts'
 import { LinkButton } from '../components/blocks.tsx'
 import { causeColumn, commissionColumns, commissionsCsv, commissionStates } from '../components/commission.tsx'
 import { byId, partnerList, stateIn } from '../components/list.tsx'
@@ -22,9 +22,8 @@ partnerList(pages, '/partner/commissions', (c) => {
     query: { status },
     states: commissionStates,
     cursor: byId,
-    read: (part) => listCommissions(c.get('db'), of, { ...part, status }),
-    readWithTotals: (part) =>
-      c.get('db').batch([commissionsStatement(of, { ...part, status }), commissionTotals(of, { status })]),
+    read: (part) => commissionsStatement(of, { ...part, status }),
+    totals: () => commissionTotals(of, { status }),
     show: () => ({
       lead: t('Your commission for each sale, with its state.'),
       actions: <LinkButton href="/partner/adjustments" text={t('Manual commissions')} />,

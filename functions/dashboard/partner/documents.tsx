@@ -3,6 +3,7 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { selfBillingClause } from '../../../lib/programs/join-page.ts'
 import {
   acceptTerms,
+  documentTotals,
   listDocuments,
   payeeForm,
   readPayee,
@@ -34,10 +35,11 @@ type Terms = Awaited<ReturnType<typeof readPayee>>['programs'][number]
 
 pages.get(address, requirePartner, async (c) => {
   const userId = c.get('viewer').user.id
-  const [{ details, programs }, taxForm, page] = await Promise.all([
+  const [{ details, programs }, taxForm, page, totals] = await Promise.all([
     readPayee(c.get('db'), userId),
     readTaxForm(c.get('db'), userId),
     readPage(c, byId, (part) => listDocuments(c.get('db'), { userId }, part)),
+    c.get('db').query(documentTotals({ userId }, {})),
   ])
   const { number, kind, issued, payout, state, amount } = documentColumns
   const { t, money } = c.get('texts')
@@ -72,6 +74,8 @@ pages.get(address, requirePartner, async (c) => {
       <List
         title={t('Your documents')}
         page={page}
+        totals={totals}
+        rows={(count) => t('{count} documents', { count })}
         caption={t('Your documents, newest first')}
         columns={[
           number,

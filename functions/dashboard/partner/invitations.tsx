@@ -4,6 +4,7 @@ import {
   declinePartnerInvitation,
   listPartnerInvitations,
   type PartnerInvitation,
+  partnerInvitationTotals,
 } from '../../../lib/programs/partner-invitations.ts'
 import { idInPath } from '../components/address.ts'
 import { PostButton } from '../components/fields.tsx'
@@ -24,9 +25,11 @@ const address = '/partner/invitations'
 pages.get(address, requireViewer, async (c) => {
   const { email, emailVerified } = c.get('viewer').user
   const { t } = c.get('texts')
-  const page = await readPage(c, byId, async (part) =>
-    emailVerified ? await listPartnerInvitations(c.get('db'), email, part) : [],
-  )
+  const db = c.get('db')
+  const [page, totals] = await Promise.all([
+    readPage(c, byId, async (part) => (emailVerified ? await listPartnerInvitations(db, email, part) : [])),
+    emailVerified ? db.query(partnerInvitationTotals(email)) : [],
+  ])
   return c.render(
     <PartnerOrAccountPage
       title={t('Invitations')}
@@ -35,6 +38,8 @@ pages.get(address, requireViewer, async (c) => {
     >
       <List
         page={page}
+        totals={totals}
+        rows={(count) => t('{count} invitations', { count })}
         caption={t('Open invitations, newest first')}
         columns={[
           { label: 'Program', cell: ({ program_name: name }) => <strong>{name}</strong> },

@@ -1,4 +1,8 @@
-import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
+import {
+  listNotifications,
+  markNotificationsRead,
+  notificationTotals,
+} from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../components/flash.tsx'
 import { LocalTime } from '../components/format.tsx'
 import { byId, partnerList } from '../components/list.tsx'
@@ -16,9 +20,10 @@ partnerList(pages, address, (c) => {
   return {
     title: t('Notifications'),
     current: '/notifications',
-    rows: 'notifications',
+    rows: (count) => t('{count} notifications', { count }),
     cursor: byId,
     read: (part) => listNotifications(c.get('db'), { userId }, userId, part),
+    totals: () => notificationTotals({ userId }),
     show: () => ({
       lead: t('Changes in your earnings.'),
       actions: <MarkRead address={address} unread={c.get('partner').unread} />,

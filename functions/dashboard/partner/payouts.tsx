@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
-import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
-import { askPayout, cancelPayout, listPayouts, type Payout } from '../../../lib/money/payouts.ts'
+import { listPayoutLines, payoutLineTotals } from '../../../lib/money/payout-lines.ts'
+import { askPayout, cancelPayout, type Payout, payoutTotals, payoutsStatement } from '../../../lib/money/payouts.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { mayChangePayoutAddress, mailPayoutAddress } from '../../../lib/programs/payout-address-mails.ts'
 import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
@@ -11,8 +11,7 @@ import { Card } from '../components/blocks.tsx'
 import { Field, Form, Hidden, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText } from '../components/form.ts'
-import { PartnerPage } from '../components/layout.tsx'
-import { byId, ExportLink, List, listResponse, Pager, partnerList } from '../components/list.tsx'
+import { byId, partnerList } from '../components/list.tsx'
 import { isolated } from '../components/format.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
 import type { Column } from '../components/table.tsx'
@@ -22,50 +21,50 @@ import { statementList } from '../components/statement.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { type PageTexts, Text, useTexts } from '../components/text.tsx'
 import { partnerSaleAddress } from './sale.tsx'
-import { moneyIn, type ProgramMoney, programNamed, readMoney } from './money.ts'
+import { moneyIn, type ProgramMoney, programNamed, readAllMoney } from './money.ts'
 
 /** The page on which partners request payouts, set their payout address, and see all payouts. */
 export const pages = createPages()
 
 const address = '/partner/payouts'
-const newest = 50
 
-pages.get(address, requirePartner, async (c) => {
-  const [programs, payouts] = await Promise.all([
-    readMoney(c),
-    listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, { limit: newest }),
-  ])
+partnerList<Payout, number, ProgramMoney[]>(pages, address, (c) => {
+  const of = { userId: c.get('viewer').user.id }
   const { created, state, amount } = payoutColumns
   const { t } = c.get('texts')
-  return c.render(
-    <PartnerPage
-      title={t('Payouts')}
-      current="/payouts"
-      lead={t('Request a payout of your available balance. The advertiser transfers it and marks it as paid.')}
-      actions={payouts.length > 0 && <ExportLink href={`${address}.csv`} />}
-    >
-      <AskForPayout held={programs.rows} />
-      <Pager {...programs} />
-      <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} />
-      <List
-        title={t('Your payouts')}
-        page={{ rows: payouts }}
-        caption={t('Your payouts, newest first')}
-        columns={[
-          created,
-          { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
-          { label: 'Program', cell: ({ program_name: name }) => name },
-          state,
-          amount,
-          cancel,
-        ]}
-        empty={{
-          title: t('No payouts yet'),
-          text: t('The payouts that you request appear here with their state.'),
-        }}
-      />
-    </PartnerPage>,
-  )
+  return {
+    title: t('Payouts'),
+    current: '/payouts',
+    rows: (count) => t('{count} payouts', { count }),
+    cursor: byId,
+    read: (part) => payoutsStatement(of, part),
+    totals: () => payoutTotals(of, {}),
+    more: () => readAllMoney(c),
+    show: (_, programs = []) => ({
+      lead: t('Request a payout of your available balance. The advertiser transfers it and marks it as paid.'),
+      above: (
+        <>
+          <AskForPayout held={programs} />
+          <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} />
+        </>
+      ),
+      caption: t('Your payouts, newest first'),
+      columns: [
+        created,
+        { label: 'Payout', cell: ({ id }) => <a href={`${address}/${id}/lines`}>{id}</a> },
+        { label: 'Program', cell: ({ program_name: name }) => name, phone: 'title' },
+        state,
+        amount,
+        cancel,
+      ],
+      empty: {
+        title: t('No payouts yet'),
+        text: t('The payouts that you request appear here with their state.'),
+      },
+    }),
+    file: () => 'payouts',
+    csv: (payouts) => payoutsCsv(payouts, ['program']),
+  }
 })
 
 partnerList(pages, `${address}/:payoutId/lines`, (c) => {
@@ -77,6 +76,7 @@ partnerList(pages, `${address}/:payoutId/lines`, (c) => {
     current: '/payouts',
     file: `payout-${payoutId}`,
     read: (part) => listPayoutLines(c.get('db'), { userId: c.get('viewer').user.id }, { ...part, payoutId }),
+    totals: () => payoutLineTotals({ userId: c.get('viewer').user.id }, { payoutId }),
     saleAddress: partnerSaleAddress,
   })
 })
@@ -175,15 +175,6 @@ function PayoutAddress({ payoutEmail }: { payoutEmail: string }) {
     </Card>
   )
 }
-
-pages.get(`${address}.csv`, requirePartner, (c) =>
-  listResponse(c, {
-    file: () => 'payouts',
-    read: (part) => listPayouts(c.get('db'), { userId: c.get('viewer').user.id }, part),
-    cursor: byId,
-    csv: (payouts) => payoutsCsv(payouts, ['program']),
-  }),
-)
 
 const stale = 'Reload the page, then request the payout.'
 const askForm = z.object({ balance: z.string(stale), amount: z.string(stale), request_id: z.uuid(stale) })

@@ -16,7 +16,12 @@ import {
   testEndpoint,
   type WebhookEndpoint,
 } from '../../../lib/notifications/webhook-endpoints.ts'
-import { findDelivery, listDeliveries, type WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
+import {
+  deliveryTotals,
+  findDelivery,
+  listDeliveries,
+  type WebhookDelivery,
+} from '../../../lib/notifications/webhook-log.ts'
 import { type PostbackEvent, postbackEvents, webhookId } from '../../../lib/notifications/webhook-types.ts'
 import { idInPath, positiveInteger } from '../components/address.ts'
 import { Card, Copy } from '../components/blocks.tsx'
@@ -229,9 +234,10 @@ async function renderPostback(
   secret?: string,
 ) {
   const cursor = { of: ({ message_id: id }: WebhookDelivery) => id, parse: positiveInteger }
-  const [endpoint, page] = await Promise.all([
+  const [endpoint, page, totals] = await Promise.all([
     findEndpoint(c.get('db'), owner, endpointId),
     readPage(c, cursor, (part) => listDeliveries(c.get('db'), owner, endpointId, part)),
+    c.get('db').query(deliveryTotals(owner, endpointId)),
   ])
   const isOff = endpoint.disabled_at !== null
   const { t } = c.get('texts')
@@ -271,6 +277,8 @@ async function renderPostback(
       <List
         title={t('Sent in the last 30 days')}
         page={page}
+        totals={totals}
+        rows={(count) => t('{count} postbacks', { count })}
         caption={t('Postbacks to this address, newest first')}
         columns={[
           {

@@ -2,12 +2,7 @@ import * as z from 'zod/mini'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import {
-  adjustmentsStatement,
-  adjustmentTotals,
-  createAdjustment,
-  listAdjustments,
-} from '../../../lib/money/adjustments.ts'
+import { adjustmentTotals, createAdjustment, adjustmentsStatement } from '../../../lib/money/adjustments.ts'
 import { formatMoney, isCurrency, maxAmountCents } from '../../../lib/money.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { adjustmentColumns, adjustmentRow, whatColumn } from '../components/adjustment.tsx'
@@ -48,14 +43,8 @@ programList(pages, '/adjustments', 'commission:list', (c) => {
     rows: 'manual commissions',
     query: asQuery({ search, partner_id, sort: undefined }),
     cursor: byId,
-    read: (part) => listAdjustments(c.get('db'), { programId }, { ...part, search, partner_id }),
-    readWithTotals: (part) =>
-      c
-        .get('db')
-        .batch([
-          adjustmentsStatement({ programId }, { ...part, search, partner_id }),
-          adjustmentTotals({ programId }, { search, partner_id }),
-        ]),
+    read: (part) => adjustmentsStatement({ programId }, { ...part, search, partner_id }),
+    totals: () => adjustmentTotals({ programId }, { search, partner_id }),
     show: () => ({
       lead: "Amounts that you manually added to or deducted from balances. Add one on the partner's page.",
       what: 'Partner, note or transaction id',

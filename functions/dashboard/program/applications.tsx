@@ -7,12 +7,11 @@ import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { mailApprovals, mailRejection } from '../../../lib/programs/application-mails.ts'
 import {
   type Application,
-  applicationsStatement,
   type applicationStatuses,
+  applicationsStatement,
   applicationTotals,
   approveApplication,
   deleteApplication,
-  listApplications,
   readApplication,
   rejectApplication,
 } from '../../../lib/programs/applications.ts'
@@ -60,11 +59,8 @@ programList(pages, '/applications', 'partner:list', (c) => {
     query: { q: search, status },
     states,
     cursor: byId,
-    read: (part) => listApplications(c.get('db'), programId, { ...part, ...filters }),
-    readWithTotals: (part) =>
-      c
-        .get('db')
-        .batch([applicationsStatement(programId, { ...part, ...filters }), applicationTotals(programId, filters)]),
+    read: (part) => applicationsStatement(programId, { ...part, ...filters }),
+    totals: () => applicationTotals(programId, filters),
     show: (rows, _, count) => {
       const isCut = count > rows.length
       const waiting = manages ? rows.filter((row) => row.status === 'waiting') : []

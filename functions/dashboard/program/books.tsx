@@ -1,4 +1,4 @@
-import { auditStatement, findingsStatement, type LatestAudit } from '../../../lib/audit/stored-audit.ts'
+import { auditStatement, findingsStatement, type LatestAudit, findingTotals } from '../../../lib/audit/stored-audit.ts'
 import { csvOf } from '../../../lib/csv.ts'
 import { counted, formatNumber, Time } from '../components/format.tsx'
 import { byId, programList } from '../components/list.tsx'
@@ -16,7 +16,8 @@ programList(pages, '/books', 'payout:list', (c) => {
     current: '/books',
     rows: 'findings',
     cursor: byId,
-    read: (part) => db.query(findingsStatement(programId, part)),
+    read: (part) => findingsStatement(programId, part),
+    totals: () => findingTotals(programId),
     more: () => db.query(auditStatement()),
     show: (findings, [latest]: LatestAudit[] = []) => ({
       lead: latest ? (

@@ -10,6 +10,7 @@ import {
   readBulkJob,
   startBulkJob,
   undoBulkJob,
+  bulkJobTotals,
 } from '../../../lib/programs/bulk-jobs.ts'
 import { addressOf, idInPath } from '../components/address.ts'
 import { Card, LinkButton } from '../components/blocks.tsx'
@@ -98,6 +99,7 @@ programList(pages, '/jobs', 'partner:manage', (c) => ({
   rows: 'bulk actions',
   cursor: byId,
   read: (part) => listBulkJobs(c.get('db'), c.get('program').id, part),
+  totals: () => bulkJobTotals(c.get('program').id),
   show: () => ({
     lead: 'Actions on all partners or applications that matched. You can undo most of them for seven days.',
     caption: 'Bulk actions, newest first',

@@ -32,11 +32,7 @@ programList(pages, '/codes', 'partner:list', (c) => {
     query: { q: search, partner: partnerId?.toString() },
     cursor: byId,
     read: (part) => listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
-    readWithTotals: (part) =>
-      Promise.all([
-        listCodeFigures(c.get('db'), program.id, { ...part, search, partnerId }),
-        c.get('db').query(codeTotals(program.id, { search, partnerId })),
-      ]),
+    totals: () => codeTotals(program.id, { search, partnerId }),
     show: () => ({
       lead: "A sale with one of these codes is attributed to the code's partner, with or without a click. Add codes on a partner's page.",
       what: 'Code',

@@ -2,10 +2,9 @@ import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import {
   type commissionSorts,
-  commissionsStatement,
   commissionTotals,
-  listCommissions,
   type ListedCommission,
+  commissionsStatement,
 } from '../../../lib/money/commission-list.ts'
 import {
   approveCommission,
@@ -85,14 +84,8 @@ programList(pages, '/commissions', 'commission:list', (c) => {
     query: { ...asQuery(filters), ...asDays(filters), review: filters.review, status: filters.status },
     states: commissionStates,
     cursor: byId,
-    read: (part) => listCommissions(c.get('db'), { programId }, { ...part, ...filters }),
-    readWithTotals: (part) =>
-      c
-        .get('db')
-        .batch([
-          commissionsStatement({ programId }, { ...part, ...filters }),
-          commissionTotals({ programId }, filters),
-        ]),
+    read: (part) => commissionsStatement({ programId }, { ...part, ...filters }),
+    totals: () => commissionTotals({ programId }, filters),
     show: (rows) => {
       const open = decides ? rows.filter(isOpen) : []
       return {

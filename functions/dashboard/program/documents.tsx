@@ -6,10 +6,11 @@ import { decimalAmount, formatMoney, isCurrency, majorUnits } from '../../../lib
 import {
   billingForm,
   issueMissingDocuments,
-  listDocuments,
+  documentTotals,
   readBilling,
   saveBilling,
   voidDocument,
+  documentListStatement,
 } from '../../../lib/money/documents.ts'
 import {
   listYearlyPayments,
@@ -52,7 +53,8 @@ programList(pages, '/documents', 'payout:list', (c) => {
     rows: 'documents',
     query: { q: search },
     cursor: byId,
-    read: (part) => listDocuments(c.get('db'), { programId }, { ...part, search }),
+    read: (part) => documentListStatement({ programId }, { ...part, search }),
+    totals: () => documentTotals({ programId }, { search }),
     show: () => ({
       lead: 'Self-billing invoices of payments, and credit notes for returned payments. An accountant has to check them.',
       what: 'Name or number',

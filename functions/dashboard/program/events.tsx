@@ -3,7 +3,7 @@ import { toCsv } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { campaignIn, campaignNames } from '../../../lib/tracking/campaign.ts'
 import type { EventPosition } from '../../../lib/tracking/events.ts'
-import { asCursor, type ListedEvent, listedEvents, positionIn } from '../../../lib/tracking/event-list.ts'
+import { asCursor, eventTotals, type ListedEvent, listedEvents, positionIn } from '../../../lib/tracking/event-list.ts'
 import { addressOf, cut } from '../components/address.ts'
 import { Segments } from '../components/blocks.tsx'
 import { formatDate } from '../components/format.tsx'
@@ -114,6 +114,7 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
       since ??= clicksSince
       return events
     },
+    totals: () => eventTotals(c.get('db'), choice),
     show: () => ({
       lead,
       what,
@@ -130,7 +131,7 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
       ),
       caption: 'Events, newest first',
       columns: eventColumns(program, mode === 'test'),
-      position: since && `Clicks are kept since ${formatDate(since)}.`,
+      note: since && `Clicks are kept since ${formatDate(since)}.`,
       empty: noneYet[mode](program.id),
     }),
     file: () => {

@@ -14,6 +14,7 @@ import {
   type PartnerGroup,
   readGroup,
   removeGroup,
+  groupTotals,
 } from '../../../lib/programs/groups.ts'
 import { listPartners, readPartner } from '../../../lib/programs/partners.ts'
 import { programStatement } from '../../../lib/programs/programs.ts'
@@ -44,9 +45,9 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
   const db = c.get('db')
   const address = addressIn(program.id)
   const manages = may(program.roles, manage)
-  const [page, [[settings], everybodys]] = await Promise.all([
+  const [page, [[settings], everybodys, totals]] = await Promise.all([
     readPage(c, byId, (part) => listGroups(db, program.id, part)),
-    db.batch([programStatement(program.id), defaultTermsStatement(program.id)]),
+    db.batch([programStatement(program.id), defaultTermsStatement(program.id), groupTotals(program.id)]),
   ])
   return c.render(
     <ProgramPage
@@ -69,6 +70,8 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
     >
       <List
         page={page}
+        totals={totals}
+        rows="groups"
         caption="Groups of partners, newest first"
         columns={[
           {

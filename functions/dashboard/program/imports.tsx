@@ -456,6 +456,7 @@ interface RowsProps {
 }
 
 function Rows({ found, rows, page, outcome }: RowsProps) {
+  const sum = outcomes.reduce((count, one) => count + found[one], 0)
   const choices = outcomes.map((one) => ({
     href: addressOf(page, { outcome: one }),
     text: `${outcomeNames[one].name} ${formatNumber(found[one])}`,
@@ -467,6 +468,8 @@ function Rows({ found, rows, page, outcome }: RowsProps) {
       <List
         title="Rows"
         page={rows}
+        totals={[{ currency: null, rows: outcome ? found[outcome] : sum, cents: 0 }]}
+        rows="rows"
         caption="Rows of the import, in the order of the source"
         columns={[
           { label: 'Outcome', cell: (row) => <OutcomeBadge outcome={row.outcome} /> },

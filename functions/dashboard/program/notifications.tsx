@@ -1,8 +1,12 @@
 import { may } from '../../../lib/access/roles.ts'
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { toCsv } from '../../../lib/csv.ts'
-import { listNotifications, markNotificationsRead } from '../../../lib/notifications/notification-list.ts'
-import { listOutbox, type OutboxNotification } from '../../../lib/notifications/outbox-list.ts'
+import {
+  listNotifications,
+  markNotificationsRead,
+  notificationTotals,
+} from '../../../lib/notifications/notification-list.ts'
+import { type OutboxNotification, outboxTotals, outboxStatement } from '../../../lib/notifications/outbox-list.ts'
 import { wordsOf } from '../components/audit-entry.ts'
 import { Badge, Segments } from '../components/blocks.tsx'
 import { redirectWith } from '../components/flash.tsx'
@@ -41,6 +45,7 @@ programList(pages, '/notifications', 'notification:list', (c) => {
     rows: 'notifications',
     cursor: byId,
     read: (part) => listNotifications(c.get('db'), { programId }, c.get('viewer').user.id, part),
+    totals: () => notificationTotals({ programId }),
     show: () => ({
       lead: 'Events that need your review.',
       views: <NotificationViews program={program} current="review" />,
@@ -72,7 +77,8 @@ programList(pages, '/deliveries/notifications', 'delivery:list', (c) => {
     current: '/notifications',
     rows: 'notifications',
     cursor: byId,
-    read: (part) => listOutbox(c.get('db'), program.id, part),
+    read: (part) => outboxStatement(program.id, part),
+    totals: () => outboxTotals(program.id),
     show: () => ({
       lead: 'Notifications to partners and to your workspace, and their delivery.',
       views: <NotificationViews program={program} current="sent" />,

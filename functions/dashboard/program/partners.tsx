@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import type { Part } from '../../../lib/keyset.ts'
 import { nameField } from '../../../lib/names.ts'
 import {
   addPartner,
@@ -76,8 +75,6 @@ programList(pages, '/partners', 'partner:list', (c) => {
   const { sort } = readListQuery(c, sorts)
   const manages = may(program.roles, 'partner:manage')
   const address = addressIn(program.id)
-  let groups: GroupName[] = []
-  const read = (part: Part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...filters, sort })
   return {
     title: 'Partners',
     current: '/partners',
@@ -85,14 +82,10 @@ programList(pages, '/partners', 'partner:list', (c) => {
     query: { ...query, sort },
     states,
     cursor: byId,
-    read,
-    readWithTotals: async (part) => {
-      const statements = [partnerTotals(program.id, filters), groupNamesStatement(program.id)] as const
-      const [rows, [totals, names]] = await Promise.all([read(part), c.get('db').batch(statements)])
-      groups = names
-      return [rows, totals]
-    },
-    show: (rows, _, count) => {
+    read: (part) => listPartnersWithCodes(c.get('db'), program.id, { ...part, ...filters, sort }),
+    totals: () => partnerTotals(program.id, filters),
+    more: () => c.get('db').query(groupNamesStatement(program.id)),
+    show: (rows, groups: GroupName[] = [], count) => {
       const moves = manages && groups.length > 0 && rows.length > 0
       const isFiltered = Object.values(query).some(Boolean)
       return {

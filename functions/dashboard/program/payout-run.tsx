@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import type { Part } from '../../../lib/keyset.ts'
+import type { Part, Totals } from '../../../lib/keyset.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { may } from '../../../lib/access/roles.ts'
 import { formatMoney } from '../../../lib/money.ts'
@@ -7,14 +7,15 @@ import { exportPayments } from '../../../lib/money/payout-files.ts'
 import {
   type Excluded,
   exclusionCursor,
+  exclusionTotals,
   type ExcludedPartner,
   type PayoutRun,
   payPayoutRun,
   readPayoutRunPart,
   reopenPayoutRun,
 } from '../../../lib/money/payout-runs.ts'
-import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
-import { isOpenStatus, type Payout } from '../../../lib/money/payouts.ts'
+import { listPayoutLines, payoutLineTotals } from '../../../lib/money/payout-lines.ts'
+import { isOpenStatus, type Payout, payoutTotals } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { addressOf, idInPath } from '../components/address.ts'
 import { Badge, Card, LinkButton, Metric, Segments } from '../components/blocks.tsx'
@@ -38,7 +39,14 @@ import { createProgramPages, type ProgramContext, requireProgram } from '../comp
 import { paidBefore, shownCents, transferFields, TransferFields } from '../components/transfer.tsx'
 import { saleAddress } from '../components/explanation.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
-import { Payee, payoutColumns, PayoutDecisions, payoutsOf, SumsByState, totals } from '../components/payout.tsx'
+import {
+  Payee,
+  payoutColumns,
+  PayoutDecisions,
+  payoutsOf,
+  SumsByState,
+  totals as sumsOf,
+} from '../components/payout.tsx'
 import { Providing, readProviding } from './payout-run-provider.tsx'
 import { partnerAddress, partnerColumn } from './partner-columns.tsx'
 import { PayoutFileLinks, payoutFileOf } from './payout-files.tsx'
@@ -87,15 +95,22 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
     (run = await readPayoutRunPart(c.get('db'), programId, runId, lists))
   const readPayments = async (page: Part) => (await readRun({ payments: { ...page, search } })).payments
   const readExcluded = async (page: Part<string>) => (await readRun({ excluded: { ...page, search } })).excluded
+  const totals = await c
+    .get('db')
+    .query(
+      part ? exclusionTotals(programId, runId, search) : payoutTotals({ programId }, { payoutRunId: runId, search }),
+    )
   const list = part ? (
     <ExcludedPartners
       page={await readPage(c, exclusionCursors, readExcluded, query)}
+      totals={totals}
       programId={programId}
       address={address}
     />
   ) : (
     <Payments
       page={await readPage(c, byId, readPayments, query)}
+      totals={totals}
       programId={programId}
       address={address}
       decides={may(roles, 'payout:pay')}
@@ -175,15 +190,18 @@ export const exclusionCursors = {
 
 interface PartProps<Row> {
   page: Page<Row>
+  totals: Totals[]
   programId: number
   address: string
 }
 
-function Payments({ page, programId, address, decides }: PartProps<Payout> & { decides: boolean }) {
+function Payments({ page, totals, programId, address, decides }: PartProps<Payout> & { decides: boolean }) {
   return (
     <List
       title="Payments"
       page={page}
+      totals={totals}
+      rows="payments"
       caption="Payments of this run"
       columns={[
         {
@@ -213,11 +231,13 @@ function Payments({ page, programId, address, decides }: PartProps<Payout> & { d
 }
 
 /** The partners with a payable balance that the run excludes. */
-function ExcludedPartners({ page, programId, address }: PartProps<ExcludedPartner>) {
+function ExcludedPartners({ page, totals, programId, address }: PartProps<ExcludedPartner>) {
   return (
     <List
       title="Excluded"
       page={page}
+      totals={totals}
+      rows="balances"
       caption="Partners excluded from this run"
       columns={[
         partnerColumn(programId),
@@ -229,7 +249,7 @@ function ExcludedPartners({ page, programId, address }: PartProps<ExcludedPartne
         },
       ]}
       empty={noneFits(addressOf(address, { part: excludedPart }))}
-      position={
+      note={
         <>
           Their current balances are under <a href={`/programs/${programId}/payouts/due`}>Due now</a>. You can record a
           manual payment there.
@@ -247,7 +267,7 @@ interface PayRunProps {
 function PayRun({ address, open }: PayRunProps) {
   const sum = open.reduce((total, { payable_cents: cents }) => total + cents, 0)
   return (
-    <Card title={open.length === 0 ? 'Close this run' : `Mark ${totals(open)} as paid`}>
+    <Card title={open.length === 0 ? 'Close this run' : `Mark ${sumsOf(open)} as paid`}>
       <p class="muted">
         {open.length === 0
           ? 'All of its payments were reversed or canceled by the partners.'
@@ -308,6 +328,7 @@ programList(pages, '/payout-runs/:runId/lines', 'payout:list', (c) => {
     current: '/payouts',
     file: `payout-run-${programId}-${payoutRunId}-lines`,
     read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutRunId }),
+    totals: () => payoutLineTotals({ programId }, { payoutRunId }),
     saleAddress: (sale) => saleAddress(programId, sale.transactionId),
   })
 })
@@ -337,7 +358,7 @@ pages.post('/payout-runs/:runId/confirm', requireProgram('payout:pay'), form(pay
       <Card>
         <dl class="cards">
           <Metric label="Payments" value={formatNumber(payments)} />
-          <Metric label="Sum" value={open.length === 0 ? '—' : totals(open)} />
+          <Metric label="Sum" value={open.length === 0 ? '—' : sumsOf(open)} />
           <Metric label="Reference" value={reference} />
           <Metric label="Paid on" value={formatDate(paidOn)} />
         </dl>

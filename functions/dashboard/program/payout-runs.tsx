@@ -9,6 +9,7 @@ import {
   listPayoutRuns,
   type PayoutRun,
   type payoutRunSorts,
+  readPayoutRunTotals,
   readPayoutsDue,
   type RunSum,
   setMinimumPayout,
@@ -48,7 +49,11 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   const { search, sort } = readListQuery(c, sorts)
   const query = { q: search, sort }
   const readRuns = async (part: Part) => await listPayoutRuns(db, program.id, { ...part, search, sort })
-  const [figures, page] = await Promise.all([readPayoutsDue(db, program.id), readPage(c, byId, readRuns, query)])
+  const [figures, page, totals] = await Promise.all([
+    readPayoutsDue(db, program.id),
+    readPage(c, byId, readRuns, query),
+    readPayoutRunTotals(db, program.id, { search }),
+  ])
   const sums = await sumUpRuns(
     db,
     program.id,
@@ -77,7 +82,7 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
         sorts={sorts}
         sortLabel="Order of runs"
       />
-      <Runs programId={program.id} page={page} query={query} sums={sums} />
+      <Runs programId={program.id} page={page} totals={totals} query={query} sums={sums} />
       <Debts programId={program.id} debts={figures.debts} />
       {may(program.roles, 'program:update') && <Minimum program={program} minimums={figures.minimums} />}
     </ProgramPage>,
@@ -116,15 +121,19 @@ function Debts({ programId, debts }: { programId: number; debts: Debt[] }) {
 interface RunsProps {
   programId: number
   page: Page<PayoutRun>
+  totals: Awaited<ReturnType<typeof readPayoutRunTotals>>
   query: Query
   sums: RunSum[]
 }
 
-function Runs({ programId, page, query, sums }: RunsProps) {
+function Runs({ programId, page, totals, query, sums }: RunsProps) {
   return (
     <List
       title="Runs"
       page={page}
+      totals={totals.runs}
+      rows="payout runs"
+      note={<SumsByState sums={totals.sums} isLine />}
       caption="Payout runs"
       columns={[
         {

@@ -8,11 +8,12 @@ import {
   type DuePart,
   dueParts,
   exclusionCursor,
-  listDuePage,
   payByHand,
   type PayoutDue,
   type payoutDueSorts,
   readPayoutsDue,
+  payoutDueTotals,
+  duePageStatement,
 } from '../../../lib/money/payout-runs.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo } from '../components/address.ts'
@@ -45,10 +46,11 @@ programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list',
   return {
     title: 'Due now',
     current: '/payouts',
-    rows: 'partners',
+    rows: 'balances',
     query: { q: search, sort },
     cursor: exclusionCursors,
-    read: (part) => listDuePage(c.get('db'), program.id, { ...part, search, sort }),
+    read: (part) => duePageStatement(program.id, { ...part, search, sort }),
+    totals: () => payoutDueTotals(program.id, { search }),
     more: () => readPayoutsDue(c.get('db'), program.id),
     show: (_, figures) => ({
       lead: 'Partners with a payable balance. A payout run pays all partners who are ready.',

@@ -1,16 +1,15 @@
 import * as z from 'zod/mini'
 import { may } from '../../../lib/access/roles.ts'
 import { countAskedPayments, exportPayments } from '../../../lib/money/payout-files.ts'
-import { listPayoutLines } from '../../../lib/money/payout-lines.ts'
+import { listPayoutLines, payoutLineTotals } from '../../../lib/money/payout-lines.ts'
 import {
-  listPayouts,
   type Payout,
   type payoutSorts,
-  payoutsStatement,
   payoutTotals,
   payPayout,
   refusePayout,
   returnPayout,
+  payoutsStatement,
 } from '../../../lib/money/payouts.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { backTo, cameFrom, idInPath } from '../components/address.ts'
@@ -51,11 +50,8 @@ programList(pages, '/payouts', 'payout:list', (c) => {
     query: { ...asQuery(filters), status: filters.status },
     states: payoutStates,
     cursor: byId,
-    read: (part) => listPayouts(c.get('db'), { programId }, { ...part, ...filters }),
-    readWithTotals: (part) =>
-      c
-        .get('db')
-        .batch([payoutsStatement({ programId }, { ...part, ...filters }), payoutTotals({ programId }, filters)]),
+    read: (part) => payoutsStatement({ programId }, { ...part, ...filters }),
+    totals: () => payoutTotals({ programId }, filters),
     more: async () => (pays ? await countAskedPayments(c.get('db'), programId) : []),
     show: (_, counts: PaymentCount[] = []) => ({
       lead: 'Payouts that partners requested or that payout runs created. Transfer the money, then mark them as paid.',
@@ -105,6 +101,7 @@ programList(pages, '/payouts/:payoutId/lines', 'payout:list', (c) => {
     current: '/payouts',
     file: `payout-${programId}-${payoutId}`,
     read: (part) => listPayoutLines(c.get('db'), { programId }, { ...part, payoutId }),
+    totals: () => payoutLineTotals({ programId }, { payoutId }),
     saleAddress: (sale) => saleAddress(programId, sale.transactionId),
   })
 })

@@ -13,7 +13,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, optionalText, refuseForm, shortText } from '../components/form.ts'
 import { Day, Time } from '../components/format.tsx'
 import { ProgramPage } from '../components/layout.tsx'
-import { List, readPage, Sums } from '../components/list.tsx'
+import { List, readPage } from '../components/list.tsx'
 import { createProgramPages, requireProgram } from '../components/page.ts'
 import { selectLabel } from '../components/table.tsx'
 import { idsOf, SelectionForm, SelectRow, shownField } from '../components/selection.tsx'
@@ -58,7 +58,8 @@ pages.get('/reviews', requireProgram('commission:list'), async (c) => {
       <List
         page={page}
         caption="Held commissions, newest first"
-        position={<Sums totals={totals} rows="commissions" />}
+        totals={totals}
+        rows="commissions"
         columns={[
           decides && {
             label: selectLabel,

@@ -72,7 +72,7 @@ pages.get('/side-by-side', requireProgram('commission:list'), async (c) => {
   const { period, from, to, refused } = periodIn(c)
   const partnerId = positiveInteger(c.req.query('partner'))
   const before = positionIn(c.req.query('before'))
-  const [state, { partners, differences }] = await Promise.all([
+  const [state, { partners, differences, difference_count: count }] = await Promise.all([
     readShadowMode(db, program.id),
     compareSides(db, program.id, period, {
       partners: { limit: shownPartners + 1 },
@@ -92,6 +92,7 @@ pages.get('/side-by-side', requireProgram('commission:list'), async (c) => {
       <Partners partners={partners} program={program} here={here} />
       <Differences
         differences={differences}
+        count={count}
         program={program}
         here={here}
         partner={partners.find(({ partner_id: id }) => id === partnerId)?.partner_name ?? partnerId?.toString()}
@@ -239,13 +240,15 @@ const signed = (cents: number, currency: string) => `${cents > 0 ? '+' : ''}${fo
 
 interface DifferencesProps extends PartProps {
   differences: Difference[]
+  /** The number of all differences. */
+  count: number
   /** The name of the partner, if the page shows the differences of only one. */
   partner: string | undefined
   partnerId: number | undefined
   isLater: boolean
 }
 
-function Differences({ differences, program, here, partner, partnerId, isLater }: DifferencesProps) {
+function Differences({ differences, count, program, here, partner, partnerId, isLater }: DifferencesProps) {
   const rows = differences.slice(0, shownDifferences)
   const last = differences.length > shownDifferences ? rows.at(-1) : undefined
   const filter: Record<string, string> = partnerId === undefined ? {} : { partner: String(partnerId) }
@@ -258,7 +261,9 @@ function Differences({ differences, program, here, partner, partnerId, isLater }
           newer: isLater ? here(filter) : undefined,
           older: last && here({ ...filter, before: `${last.at_us}.${last.key}` }),
         }}
-        position={
+        totals={[{ currency: null, rows: count, cents: 0 }]}
+        rows="differences"
+        note={
           partner !== undefined && (
             <>
               Only <bdi>{partner}</bdi>. <a href={here({})}>Show all</a>

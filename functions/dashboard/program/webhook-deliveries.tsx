@@ -11,9 +11,10 @@ import {
 import {
   findDelivery,
   isPlace,
-  listProgramDeliveries,
   placeOf,
   type WebhookDelivery,
+  programDeliveryTotals,
+  programDeliveryList,
 } from '../../../lib/notifications/webhook-log.ts'
 import { testType, webhookBody, webhookId, webhookTypes } from '../../../lib/notifications/webhook-types.ts'
 import { idInPath, positiveInteger } from '../components/address.ts'
@@ -53,7 +54,8 @@ programList(pages, '/webhooks/deliveries', 'webhook:list', (c) => {
     rows: 'deliveries',
     query: { status, type, endpoint: endpointId?.toString() },
     cursor: { of: placeOf, parse: (text = '') => (isPlace(text) ? text : undefined) },
-    read: (part) => listProgramDeliveries(c.get('db'), programId, { ...part, status, type, endpointId }),
+    read: (part) => programDeliveryList(programId, { ...part, status, type, endpointId }),
+    totals: () => programDeliveryTotals(programId, { status, type, endpointId }),
     more: () => listEndpointsWithLatest(c.get('db'), programOwner(programId)),
     show: (_, endpoints: WebhookEndpoint[] = []) => ({
       lead: 'Webhooks sent to your server in the last 30 days, and its responses.',

@@ -7,6 +7,7 @@ import {
   type ListedWebhookEvent,
   listWebhookEvents,
   replayWebhookEvent,
+  webhookEventTotals,
 } from '../../../lib/processors/webhook-events.ts'
 import { Badge, type Tone } from '../components/blocks.tsx'
 import { saleAddress } from '../components/explanation.tsx'
@@ -39,6 +40,7 @@ function eventsIn(c: ProgramContext, livemode: boolean): ListOf<ListedWebhookEve
     rows: 'events',
     cursor: { of: ({ event_id: id }) => id, parse: (text) => text },
     read: (part) => listWebhookEvents(c.get('db'), programId, { before: undefined, ...part, livemode }),
+    totals: () => webhookEventTotals(programId, { livemode }),
     more: async () => (livemode ? await countExcludedPayments(c.get('db'), programId) : 0),
     show: (_, excluded = 0) => ({
       lead: leadOf(programId, livemode, excluded),

@@ -167,14 +167,14 @@ returns setof compared_commission language sql stable as $$
 $$;
 
 -- Compares a period once, and returns a part of each of two lists: the sums by partner and currency, the largest difference first, and the
--- differences, newest first. Returns all differences, or only those with the given partner or reason. `at_us` is their time in
--- microseconds. `before_…` are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only
+-- differences, newest first. Returns all differences, or only those with the given partner or reason, and their number. `at_us` is their time
+-- in microseconds. `before_…` are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only
 -- caller.
 create or replace function compare_sides(
   of_program_id bigint, from_time timestamptz, until timestamptz,
   max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text,
   max_differences integer, before_us bigint, before_key text, of_partner_id bigint, of_reason text,
-  out partners jsonb, out differences jsonb
+  out partners jsonb, out differences jsonb, out difference_count bigint
 ) language sql stable as $$
   with compared as materialized (select * from compare_commissions(of_program_id, from_time, until)), sides as (
     select k.former_partner_id as partner_id, k.former_currency as currency, 1 as former_commissions, k.former_pays_cents as former_cents,
@@ -193,18 +193,22 @@ create or replace function compare_sides(
     select s.*, r.name as partner_name from sums s join partners r on r.program_id = of_program_id and r.id = s.partner_id
     where before_partner_id is null or (s.gap_cents, s.partner_id, s.currency) < (before_gap_cents, before_partner_id, before_currency)
     order by s.gap_cents desc, s.partner_id desc, s.currency desc limit max_partners
+  ), chosen as (
+    select k.* from compared k
+    where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
+      and (of_reason is null or of_reason = any (k.reasons))
   ), some_differences as (
-    select k.*, t.at_us, o.name as former_partner_name, r.name as partner_name from compared k
+    select k.*, t.at_us, o.name as former_partner_name, r.name as partner_name from chosen k
     cross join lateral (select (extract(epoch from k.at) * 1000000)::bigint as at_us) t
     left join partners o on o.program_id = of_program_id and o.id = k.former_partner_id
     left join partners r on r.program_id = of_program_id and r.id = k.partner_id
-    where k.reasons <> '{}' and (of_partner_id is null or of_partner_id in (k.former_partner_id, k.partner_id))
-      and (of_reason is null or of_reason = any (k.reasons)) and (before_key is null or (t.at_us, k.key) < (before_us, before_key))
+    where before_key is null or (t.at_us, k.key) < (before_us, before_key)
     order by t.at_us desc, k.key desc limit max_differences
   )
   select
     (select coalesce(jsonb_agg(to_jsonb(s) - 'gap_cents' order by s.gap_cents desc, s.partner_id desc, s.currency desc), '[]') from some_partners s),
-    (select coalesce(jsonb_agg(to_jsonb(d) order by d.at_us desc, d.key desc), '[]') from some_differences d)
+    (select coalesce(jsonb_agg(to_jsonb(d) order by d.at_us desc, d.key desc), '[]') from some_differences d),
+    (select count(*) from chosen)
 $$;
 
 -- Stores commissions of the former service that the API sends, or replaces those with the same id. Refuses all of them if a partner doesn't
