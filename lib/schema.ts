@@ -1687,7 +1687,7 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null }
     row: { unsettled: JsonValue | null; account_ids: (string)[] | null }
   }
-  compare_sides: {
+  compare_with_former: {
     arguments: { of_program_id: number | null; from_time: Date | null; until: Date | null; max_partners: number | null; before_gap_cents: number | null; before_partner_id: number | null; before_currency: string | null; max_differences: number | null; before_us: number | null; before_key: string | null; of_partner_id: number | null; of_reason: string | null }
     row: { partners: JsonValue | null; differences: JsonValue | null; difference_count: number | null }
   }
@@ -2111,7 +2111,7 @@ export const functionCalls: {
   claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
-  compare_sides: { text: 'select * from compare_sides($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'from_time', 'until', 'max_partners', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_differences', 'before_us', 'before_key', 'of_partner_id', 'of_reason'] },
+  compare_with_former: { text: 'select * from compare_with_former($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'from_time', 'until', 'max_partners', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_differences', 'before_us', 'before_key', 'of_partner_id', 'of_reason'] },
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_application_id', 'unconfirmed_kept', 'code_digits', 'invitation_hash'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },

@@ -5145,7 +5145,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.compare_sides(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text, max_differences integer, before_us bigint, before_key text, of_partner_id bigint, of_reason text, OUT partners jsonb, OUT differences jsonb, OUT difference_count bigint)
+CREATE OR REPLACE FUNCTION public.compare_with_former(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone, max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text, max_differences integer, before_us bigint, before_key text, of_partner_id bigint, of_reason text, OUT partners jsonb, OUT differences jsonb, OUT difference_count bigint)
  RETURNS record
  LANGUAGE sql
  STABLE

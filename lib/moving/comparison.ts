@@ -103,7 +103,7 @@ export async function compareSides(
 ): Promise<Comparison> {
   const { partners, differences } = parts
   const [row]: unknown[] = await db.query(
-    call('compare_sides', {
+    call('compare_with_former', {
       of_program_id: programId,
       from_time: from,
       until,
@@ -118,7 +118,7 @@ export async function compareSides(
       of_reason: differences?.reason ?? null,
     }),
   )
-  // oxlint-disable-next-line no-unsafe-type-assertion -- compare_sides wrote them
+  // oxlint-disable-next-line no-unsafe-type-assertion -- compare_with_former wrote them
   return row as Comparison
 }
 

@@ -170,7 +170,7 @@ $$;
 -- differences, newest first. Returns all differences, or only those with the given partner or reason, and their number. `at_us` is their time
 -- in microseconds. `before_…` are the sort values of the previous part's last row. `compareSides` in lib/moving/comparison.ts is its only
 -- caller.
-create or replace function compare_sides(
+create or replace function compare_with_former(
   of_program_id bigint, from_time timestamptz, until timestamptz,
   max_partners integer, before_gap_cents bigint, before_partner_id bigint, before_currency text,
   max_differences integer, before_us bigint, before_key text, of_partner_id bigint, of_reason text,
