@@ -206,10 +206,6 @@ function commandsOfNode(): { name: string; args: string[] }[] {
   })
 }
 
-/**
- * The wrapper of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, but this test checks
- * only one of each kind.
- */
 test('block, erase, own-account, replay and backfill work on plain PostgreSQL', async () => {
   const { databaseUrl: url, sql: client } = await createDatabase()
   await client.query(
@@ -247,6 +243,10 @@ test('block, erase, own-account, replay and backfill work on plain PostgreSQL', 
   stripe.closeAllConnections()
 })
 
+/**
+ * The wrapper of `parseArgs` also refuses unknown options and shows the usage. The next test checks all commands, but this test checks
+ * only one of each kind.
+ */
 test('--help explains a command and does nothing', async () => {
   const commands = commandsOfNode().filter(({ name }) => ['test', 'check', 'deploy', 'backup', 'schema'].includes(name))
   expect(commands).toHaveLength(5)
