@@ -31,6 +31,8 @@ export interface NeonEndpoint {
   requests: number
   /** The number of statements in these requests. */
   statements: number
+  /** Bytes of the answers to these requests, without their headers. */
+  answered_bytes: number
   /** Summaries of the last requests with their errors, for tests that count an unexpected number. */
   recent: string[]
   /** The header with the token for faults and `/control`. */
@@ -140,12 +142,12 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
     endpoint.recent = [...endpoint.recent.slice(-7), queries.map(({ query }) => query.slice(0, 60)).join('; ')]
     const fault: Fault | undefined = typeof own === 'string' ? JSON.parse(own) : takeFault(queries)
     if (fault?.action === 'drop-before') return void request.socket.destroy()
-    if (fault?.action === 'unavailable') return reply(response, 503, { message: 'Service unavailable.' })
+    if (fault?.action === 'unavailable') return void reply(response, 503, { message: 'Service unavailable.' })
     if (fault?.action === 'delay') await delay(fault.delay_ms ?? 0)
 
     const connectionString = request.headers['neon-connection-string']
     if (typeof connectionString !== 'string') {
-      return reply(response, 400, { message: 'The header Neon-Connection-String is missing.' })
+      return void reply(response, 400, { message: 'The header Neon-Connection-String is missing.' })
     }
     const client = await poolOf(connectionString).connect()
     let failure: unknown
@@ -155,7 +157,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
       if (fault?.action === 'drop-after') return void request.socket.destroy()
       const answer = 'queries' in body ? { results } : results[0]
       if (fault?.action === 'cut') return cut(response, answer)
-      reply(response, 200, answer)
+      endpoint.answered_bytes += reply(response, 200, answer)
     } catch (error) {
       failure = error
       throw error
@@ -180,8 +182,10 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
       endpoint.clearFaults()
       endpoint.requests = 0
       endpoint.statements = 0
+      endpoint.answered_bytes = 0
     }
-    reply(response, 200, { requests: endpoint.requests, statements: endpoint.statements, faults })
+    const { requests, statements, answered_bytes } = endpoint
+    reply(response, 200, { requests, statements, answered_bytes, faults })
   }
 
   const server = createServer((request, response) => {
@@ -204,6 +208,7 @@ export async function startNeonEndpoint(maxConnections = 24): Promise<NeonEndpoi
     url: `http://127.0.0.1:${address.port}/sql`,
     requests: 0,
     statements: 0,
+    answered_bytes: 0,
     recent: [],
     control: { 'Control-Token': controlToken },
     inject: (fault) => void faults.push({ times: 1, delay_ms: 0, matching: '', ...fault }),
@@ -271,10 +276,13 @@ function render({ fields, rows, command, rowCount }: QueryResult) {
   }
 }
 
-function reply(response: ServerResponse, status: number, body: unknown): void {
+/** Returns the number of bytes in the body. */
+function reply(response: ServerResponse, status: number, body: unknown): number {
   const json = JSON.stringify(body)
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) })
+  const bytes = Buffer.byteLength(json)
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes })
   response.end(json)
+  return bytes
 }
 
 function needsToken(response: ServerResponse): void {

@@ -82,6 +82,8 @@ export interface BenchStack extends BenchDatabase {
   baseUrl: string
   workerdPid: number
   scheduled(name: string): Promise<void>
+  /** The number of requests that the queue got. */
+  queueRequests(): Promise<number>
   /** Restarts workerd without any function loaded. */
   restart(): Promise<void>
 }
@@ -99,8 +101,9 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
   const askAfter = async (before: Promise<unknown>, message: object) => {
     await before
     child.process.send(message)
-    const [answer] = (await once(child.process, 'message')) as [{ error?: string }]
+    const [answer] = (await once(child.process, 'message')) as [{ error?: string; queueRequests: number }]
     if (answer.error) throw new Error(answer.error)
+    return answer.queueRequests
   }
   const ask = (message: object) => {
     const answered = askAfter(previous, message)
@@ -117,8 +120,9 @@ export async function startStack({ counts = true, settings = [] as string[] } = 
       if (!pid) throw new Error('workerd is not running.')
       return pid
     },
-    scheduled: (name) => ask({ scheduled: name }),
-    restart: () => ask({ restart: true }),
+    scheduled: async (name) => void (await ask({ scheduled: name })),
+    queueRequests: () => ask({}),
+    restart: async () => void (await ask({ restart: true })),
     async close() {
       clearInterval(counting)
       await child.close()

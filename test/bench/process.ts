@@ -1,4 +1,6 @@
+import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { loggedPart } from '../../lib/api/app.ts'
 import { Database } from '../../lib/database.ts'
@@ -77,6 +79,11 @@ function report(message: object): void {
 
 async function startFunctions(): Promise<void> {
   const queue = await startQueue()
+  let queueRequests = 0
+  subscribe('http.server.request.start', (message) => {
+    const { request } = message as { request: IncomingMessage }
+    if (String(request.headers['x-amz-target']).startsWith('AmazonSQS.')) queueRequests += 1
+  })
   const port = await freePort()
   const functions = [...readTestFunctions().map((entry) => ({ ...entry, rateLimits: [] })), ...ownEntries]
   const addresses: Addresses = {
@@ -108,7 +115,7 @@ async function startFunctions(): Promise<void> {
   }
   process.on('message', (message: { scheduled?: string }) => {
     answer(message).then(
-      () => report({}),
+      () => report({ queueRequests }),
       (error: unknown) => report({ error: String(error) }),
     )
   })

@@ -61,6 +61,19 @@ if (unknown.length > 0 || !(options.events >= 100_000)) {
   process.exit(2)
 }
 
+/** Splits figures into tables whose rows have the same columns. */
+function tablesOf(figures: Result['figures']): Result['figures'][] {
+  const tables: Result['figures'][] = []
+  let columns = ''
+  for (const row of figures) {
+    const own = Object.keys(row).join()
+    if (own !== columns) tables.push([])
+    columns = own
+    tables.at(-1)?.push(row)
+  }
+  return tables
+}
+
 const say = (text: string) => void (values.json || console.log(text))
 const results: Record<string, Result & { seconds: number }> = {}
 try {
@@ -71,7 +84,7 @@ try {
     const result = await bench(options)
     await closeAll()
     results[name] = { ...result, seconds: round((performance.now() - started) / 1000) }
-    if (!values.json) console.table(result.figures)
+    if (!values.json) for (const rows of tablesOf(result.figures)) console.table(rows)
     for (const goal of result.goals) {
       const bound = goal.least === undefined ? `at most ${goal.most}` : `at least ${goal.least}`
       const met = isMet(goal)
