@@ -53,6 +53,7 @@ const desks = await Promise.all(
 )
 
 const started = performance.now()
+const secondsSoFar = () => ((performance.now() - started) / 1000).toFixed(0)
 console.log(`${seeds} seeds from ${firstSeed}, of ${names.join(', ')}`)
 
 interface Run {
@@ -83,6 +84,7 @@ async function play(desk: Desk, waiting: Run[]): Promise<void> {
   for (let run = waiting.shift(); run; run = waiting.shift()) {
     const wrong = await run.check(desk)
     done += 1
+    if (done % 100 === 0) console.log(`${done} of ${runs.length} histories after ${secondsSoFar()} s`)
     if (wrong.length === 0) continue
     const seedsOfKind = wrongOf.get(run.kind) ?? []
     wrongOf.set(run.kind, [...seedsOfKind, run.seed])
@@ -107,6 +109,5 @@ for (const line of differences.slice(0, 20)) console.log(color.red(line))
 await Promise.all(desks.map(({ sql }) => sql.end()))
 await stand.close()
 const wrong = [...wrongOf.values()].flat().length + differences.length
-const seconds = ((performance.now() - started) / 1000).toFixed(0)
-console.log(`${done} histories in two orders each: ${wrong} wrong, in ${seconds} s`)
+console.log(`${done} histories in two orders each: ${wrong} wrong, in ${secondsSoFar()} s`)
 process.exitCode = wrong === 0 ? 0 : 1
