@@ -173,7 +173,7 @@ const archive = await exported(programId)
 const filesOfArchive = unzipSync(archive)
 const target = await newProgram()
 
-test('an archive restores every row in an empty program of another workspace, and exporting that program gives the same archive', async () => {
+test('an archive restores every row in an empty program of another workspace, and exporting that program results in the same archive', async () => {
   expect(kindNames.filter((name) => linesOf(filesOfArchive, name).length === 0)).toEqual([])
   expect(await importedInto(target, archive)).toMatchObject({ state: 'applied', problem: null })
   expect(normalized(await exported(target))).toEqual(normalized(archive))

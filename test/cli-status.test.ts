@@ -176,7 +176,7 @@ test('a key without a scope is shown, with the name of the scope', async () => {
   expect((await statusOf(key)).refusals).toMatchObject([{ code: 'insufficient_scope', message }])
 })
 
-test('the probe walks from a click to a refund, counts nothing, and fails if a call fails or is slow', async () => {
+test('the probe goes from a click to a refund, counts nothing, and fails if a call fails or is slow', async () => {
   const { apiKey, programId } = await api.program()
   const probe = (key: string, ...options: string[]) => {
     const env = { ...process.env, SVC_API_KEY: key, SVC_BASE_URL: api.stack.baseUrl, NO_COLOR: '1' }

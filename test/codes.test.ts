@@ -225,7 +225,7 @@ test('a sale uses the terms of the partner whose code it contains', async () => 
   expect(await findDifferences(sql, world.programId)).toEqual([])
 })
 
-test("a refund reverses the earnings of a code, and the code's figures follow", async () => {
+test("a refund reverses the earnings of a code and changes the code's figures", async () => {
   const world = await createWorld()
   const id = await world.sell({ coupon: 'JANE20', by: 0 })
   await world.sell({ by: 0 })
@@ -326,7 +326,7 @@ describe('many sales at once', () => {
     expect(await findDifferences(sql, world.programId)).toEqual([])
   })
 
-  test('and repeats of one of them bind the customer once and earn once', async () => {
+  test('and repeats of one of them bind the customer only once and earn only once', async () => {
     const world = await createWorld()
     const report = () =>
       world.sale({ id: 'order-1', customerKey: 'ann', amount: 1000, currency: 'usd', coupon: 'JANE20' })

@@ -146,7 +146,7 @@ test("sales in a program without rules don't store a rule, and a program whose r
   ])
 })
 
-test('a change ends the old rule and starts a new one, and leaves other rules alone', async () => {
+test("a change ends the old rule and starts a new one, and doesn't affect other rules", async () => {
   const world = await createWorld()
   const holder = { groupId: world.groupId }
   expect(await world.rules(holder, { commission_bp: 100 }, { product_id: 'prod_a', commission_bp: 200 })).toBe(true)
@@ -500,7 +500,7 @@ test("a partner's terms show how their next sale is paid", () => {
   ])
 })
 
-test("a preview counts signups by today's groups, without closed partners", async () => {
+test("a preview counts signups under today's groups, without closed partners", async () => {
   const world = await createWorld({ leadCommissionCents: 100 })
   await sell(world, 10_000)
   await world.lead('new', await world.click(0))

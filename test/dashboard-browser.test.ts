@@ -329,7 +329,7 @@ test(
     await page.waitForURL(/type=webhook.test/)
     await page.getByRole('cell', { name: url }).getByRole('link').click()
 
-    await page.getByLabel('Which deliveries', { exact: true }).selectOption({ label: 'All finished ones' })
+    await page.getByLabel('Which deliveries', { exact: true }).selectOption({ label: 'All finished deliveries' })
     await page.getByLabel('From', { exact: true }).fill('2026-01-01T00:00')
     await page.getByLabel('Until', { exact: true }).fill('2025-01-01T00:00')
     await page.getByRole('button', { name: 'Send again' }).click()
@@ -448,7 +448,7 @@ test('buttons import the past payments of a Stripe account', { timeout: 60_000 }
 
   await button('Stop the import').click()
   await page.getByText('The import stopped at checkout sessions.').waitFor()
-  await page.getByText('The import was stopped. Recorded payments stay.').waitFor()
+  await page.getByText('The import was stopped. Recorded payments are kept.').waitFor()
   // Waits until there are no more attempts to read a page that was requested before the stop.
   let calls = -1
   await expect.poll(() => calls === (calls = stack.stripe.calls.length), { interval: 2500 }).toBe(true)

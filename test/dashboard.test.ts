@@ -257,7 +257,7 @@ test("an unverified account can't send mail, not even by adding a partner", asyn
   expect(rows).toEqual([])
 })
 
-test("the forms mark a Stripe account that can't connect and an invalid start of an import", async () => {
+test("the forms mark a Stripe account that can't connect and an invalid start date of an import", async () => {
   const path = `/programs/${programId}/settings/processor`
   await stack.sql.query(`update programs set processor_account_id = 'acct_theirs' where id = $1`, [other.programId])
   const forms: [address: string, fields: Record<string, string>, refusal: string][] = [

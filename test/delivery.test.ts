@@ -285,7 +285,7 @@ test('a run after its deadline claims nothing', async () => {
   await expectAllReported()
 })
 
-test("the relay starts after the response, so that it doesn't delay it", async () => {
+test("the relay starts after the response, so that it doesn't delay the response", async () => {
   const asked: string[] = []
   const RELAY = {
     fetch: async (_url: string, { body }: { body: string }) => {

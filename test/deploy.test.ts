@@ -232,7 +232,7 @@ test('on Cloudflare, static files answer scripts and packages as the functions d
 const placed = (environment: Record<string, string>) =>
   readFunctions(operatorToml(wranglerToml, readOperator(environment).operator)).map(({ region }) => region)
 
-test('functions run near the database, except those without one', () => {
+test('functions run near the database, except functions without one', () => {
   const expected = readFunctions().map(({ secrets }) =>
     secrets.includes('DATABASE_URL') ? 'aws:eu-central-1' : undefined,
   )

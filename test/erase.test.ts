@@ -172,7 +172,7 @@ test('an erasure can be repeated if its answer was lost', async () => {
   await expect(eraseCustomer(stack.db, program.programId, { click_id })).rejects.toMatchObject({ code: 'not_found' })
 })
 
-test('a sale during an erasure keeps its key, so that another erasure finds its words', async () => {
+test('a sale during an erasure keeps its key, so that another erasure finds its texts', async () => {
   const { programId, apiKey: key } = await api.program()
   const customer_key = crypto.randomUUID()
   const [word, erase] = [`word-${customer_key}`, () => eraseCustomer(stack.db, programId, { customer_key })]

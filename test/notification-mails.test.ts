@@ -99,7 +99,7 @@ test('a partner without an account is mailed about payouts, a few times a day, u
   const [mail] = mailApi.mails
   expect(mail).toMatchObject({ from: expect.stringContaining('"Engine team via'), to: [email] })
   expect(mail?.html).toContain('<h1>$12.34</h1>')
-  expect(mail?.text).toContain('pays you as a partner and told us this address')
+  expect(mail?.text).toContain('pays you as a partner and gave us this address')
   const [address = ''] = /https:\S+unsubscribe\?token=\S+/.exec(mail?.text ?? '') ?? []
   const { pathname, search } = new URL(address)
   expect((await dashboard.request(pathname + search, { method: 'POST' }, env, inNoWorker)).status).toBe(200)
@@ -109,7 +109,7 @@ test('a partner without an account is mailed about payouts, a few times a day, u
   expect((await sql.query('select 1 from payee_mails')).rows).toEqual([])
 })
 
-test('mails about payouts above the daily bound of a workspace wait for the next day', async () => {
+test('mails about payouts above the daily limit of a workspace wait for the next day', async () => {
   const unjoined = await createLedgerProgram(sql, db)
   await sql.query(`update partners set email = $2 where id = $1`, [unjoined.partnerIds[0], newEmail()])
   await member('owner', unjoined)

@@ -202,7 +202,7 @@ describe('a payout run', () => {
     expect(await file()).toBe(before)
   })
 
-  test('excludes partners who changed their payout address within a day of requesting a payout, and so does the file', async () => {
+  test('excludes partners who changed their payout address within a day of requesting a payout, and the file excludes them too', async () => {
     const { programId, first, second, run, due, ask } = await createPaying()
     const move = async (partnerId: number, to: string) =>
       await sql.query('update partners set payout_email = $2 where id = $1', [partnerId, to])
@@ -221,7 +221,7 @@ describe('a payout run', () => {
     expect(await run()).not.toBeNull()
   })
 
-  test('pays the previous address or excludes the partner if it is created during an address change', async () => {
+  test('that is created during an address change pays the previous address or excludes the partner', async () => {
     for (let round = 0; round < 4; round++) {
       const { programId, first, run, ask } = await createPaying()
       const environment = { AUTH_SECRET: 'x'.repeat(32) }

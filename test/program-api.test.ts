@@ -294,7 +294,7 @@ test('the client creates, changes and reads across all pages, and reports refusa
   expect(await stranger.sales.list().page()).toMatchObject({ ok: false, status: 401, error: { code: 'unauthorized' } })
 })
 
-test('the client retries a creation whose response was lost, and creates one row', async () => {
+test('if the response to a creation is lost, the client retries and creates only one row', async () => {
   const client = new SvcApi({ apiKey: program.apiKey, baseUrl: api.stack.baseUrl })
   api.stack.neon.inject({ action: 'drop-after', matching: 'insert into "partners"', times: 2 })
   const created = await client.partners.create({ name: 'Twice lost', external_id: 'twice-lost' })

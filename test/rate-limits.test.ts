@@ -77,7 +77,7 @@ describe('public calls are counted per address and program', () => {
     expectLimited(limited)
   })
 
-  test('a code counts as the same code in upper and lower case', async () => {
+  test('upper and lower case of a code share one limit', async () => {
     expectLimited(await exhaust((index) => clickFrom('203.0.113.11', inCase(one.partnerCode, index))))
   })
 

@@ -214,7 +214,7 @@ test.for(ids)(
   },
 )
 
-test.for(ids)('a sale that the call reported first under %s is the sale of the payment', async (id) => {
+test.for(ids)('if the call reports a sale first under %s, the payment is that sale', async (id) => {
   const { shop, sale } = await openShop()
   await report(shop, 're_1', 1000)
   const fields = { transaction_id: id, customer_key: 'user-1', amount_cents: 10_000, click_id: shop.clickId }

@@ -529,7 +529,7 @@ describe('svc partners, links, sales, commissions and payouts', () => {
     expect(hashes).toEqual(Object.entries(files).map(([name, file]) => [name, hash('sha256', file)]))
     expect(await svc(['export', 'moved.zip'])).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining('exists already'),
+      stderr: expect.stringContaining('already exists'),
     })
     const { rows } = await stack.sql.query('select workspace_id from programs where id = $1', [sandbox.programId])
     const other = await createProgram(stack.db, rows[0].workspace_id, {

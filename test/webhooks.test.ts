@@ -515,7 +515,7 @@ test('deliveries that a dead consumer had claimed are sent by the next one under
   expect(receiver.of(listener.name).map(({ id }) => id)).toEqual([`evt_${claimed[0].message_id}`])
 })
 
-test('an endpoint gets few requests at a time, and after a failure only one and then a pause', async () => {
+test('an endpoint gets only a few requests at a time, and after a failure only one, followed by a pause', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 6; sales++) await sell(program)
   const claim = async () =>

@@ -83,7 +83,7 @@ test('the policy and the database have the same roles', async () => {
   expect(new Set(members.map(({ role }) => role))).toEqual(new Set(Object.keys(roleActions)))
 })
 
-test("a person's rights in a program take one database request", async () => {
+test("reading a person's rights in a program takes one database request", async () => {
   const { programId, owner } = await workspaceWith()
   const before = neon.requests
   await findAccess(db, env, new Headers({ authorization: `Bearer ${owner.token}` }), programId)

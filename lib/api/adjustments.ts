@@ -99,7 +99,7 @@ export function adjustmentOperations(): Operation[] {
       id: 'createAdjustment',
       summary: 'Add a manual commission or a deduction',
       description:
-        'Immediately adds an amount to a partner’s balance, or deducts it, without a sale. The partner is notified and can see the note. You cannot change it later. To correct it, add another one. A deduction can bring the balance below zero. Later commissions then pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in the figures for sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
+        'Immediately adds an amount to a partner’s balance, or deducts it, without a sale. The partner is notified and can see the note. You cannot change it later. To correct it, add another one. A deduction can bring the balance below zero. In that case, later commissions pay the debt first, and open payouts are reduced. It counts in balances and payouts, but not in the figures for sales or commissions. `not_found` if the program has no such partner or sale, `conflict` if the `external_id` is taken.',
       body: body(newAdjustment, {
         partner_id: 'The partner whose balance changes.',
         amount_cents: 'The amount in the currency’s minor unit. Negative for a deduction.',

@@ -283,7 +283,7 @@ export function applicationOperations(): Operation[] {
       id: 'createApplication',
       summary: 'Apply through your own form',
       description:
-        'Sends an application from a form on your own site. The applicant gets a link by e-mail. When they open it, the application waits for your review. Returns `conflict` if they are a partner, have already applied, or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in all.',
+        'Sends an application from a form on your own site. The applicant gets a link by e-mail. When they open it, the application waits for your review. Returns `conflict` if they are a partner, have already applied, or were rejected in the last thirty days. Show your visitor the same page as after a success, or strangers learn who your partners are. `rate_limited` after three mails a day to one address, and after 300 mails a day in total.',
       body: body(newApplication, {
         name: '1 to 80 characters.',
         email: 'The link is mailed to this address.',

@@ -102,7 +102,8 @@ const fields = {
   held_at: 'When it was put on hold for review. It is not credited until somebody decides. Its status stays `pending`.',
   flags: 'The review rules that flagged it, or null. See [the evidence](#listReviews).',
   payout_id: 'The payout that paid it. If several payouts paid parts of it, the last one.',
-  is_shadow: 'Whether it was computed in shadow mode. It is then never credited, and its partner does not see it.',
+  is_shadow:
+    'Whether it was computed in shadow mode. In that case, it is never credited, and the partner does not see it.',
   review_reason: '`unverified_customer` if only a browser identified the customer.',
 }
 const path = '/api/v1/commissions'

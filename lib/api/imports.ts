@@ -22,7 +22,7 @@ const file = z
   .strictObject({
     name: fileName,
     content: z.optional(z.string()),
-    content_base64: z.optional(z.base64('must be base 64')),
+    content_base64: z.optional(z.base64('must be base64')),
     table: z.optional(oneOf(tableNames)),
   })
   .check(
@@ -45,7 +45,7 @@ const wholeNumber = (most: number) => {
 /** Body of POST /api/v1/imports/{import_id}/parts. */
 export const newPart = z.strictObject({
   part: wholeNumber(maxParts),
-  content_base64: z.base64('must be base 64').check(z.minLength(4), z.maxLength(maxPartText, 'must be at most 4 MiB')),
+  content_base64: z.base64('must be base64').check(z.minLength(4), z.maxLength(maxPartText, 'must be at most 4 MiB')),
 })
 
 const accountNeeded = 'must be the id of the account or program: this service needs it in addition to the key'
@@ -294,7 +294,7 @@ export const importOperations = (): Operation[] => [
       mapping:
         'The column heading for each field, for all files or by table: `{"partners": {"name": "Full name"}}`. You only need it for headings that are not recognized.',
       parts:
-        'Only for an archive, instead of files: the number of parts in which you then send it, up to 4 MiB each. The import is planned after the last one.',
+        'Only for an archive, instead of files: the number of parts in which you send it, with up to 4 MiB each. The import is planned after the last one.',
     }),
     errors: ['idempotency_mismatch'],
     examples: [
@@ -314,7 +314,7 @@ export const importOperations = (): Operation[] => [
     parameters: [idParameter('import_id', 'Id of the import.', 2)],
     body: body(newPart, {
       part: 'The number of the part, from 1.',
-      content_base64: 'The bytes of the part in base 64, up to 4 MiB.',
+      content_base64: 'The bytes of the part in base64, up to 4 MiB.',
     }),
     errors: ['not_found', 'conflict'],
     examples: [answered('part', 'The first of two parts', exampleOfParts, { part: 1, content_base64: 'UEsDBA==' })],

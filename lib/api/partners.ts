@@ -122,7 +122,7 @@ const example = {
 const fields = {
   status:
     '`ended` if the program or the partner ended the partnership. The partner can resume it by accepting a new invitation.',
-  has_account: 'Whether the partner has an account. Then only they can change their name and e-mail address.',
+  has_account: 'Whether the partner has an account. If so, only they can change their name and e-mail address.',
   rules: 'The partner’s own rules, which come before the group’s.',
   ...ruleFields,
   links: `The ${linksListed} oldest links. If \`has_more_links\` is true, \`GET /api/v1/links?partner_id=\` lists all of them.`,

@@ -10,7 +10,7 @@ import { cents, count, currency, day, id, text, time } from '../response-fields.
 export const payoutRunsQuery = listQuery({ sort: z.optional(oneOf(payoutRunSorts)) })
 export const payoutRunPath = z.object({ payout_run_id: idIn() })
 
-export const nobodyDue = 'Nobody is due: no partner’s payable amount reaches the program’s minimum payout.'
+export const nobodyDue = 'No payouts are due: no partner’s payable amount reaches the program’s minimum payout.'
 
 /** Renders a payout run: a new row, or the stored result of a repeated request. */
 export function asPayoutRun({
@@ -110,7 +110,7 @@ export function payoutRunOperations(): Operation[] {
       errors: ['conflict'],
       examples: [
         answeredCreated('created', 'A run for all partners with a payout due', { payout_run: example }),
-        refused('conflict', 'Nobody is due', { code: 'conflict', message: nobodyDue }),
+        refused('conflict', 'No payouts are due', { code: 'conflict', message: nobodyDue }),
       ],
     }),
     list({

@@ -320,7 +320,7 @@ export const shadowModeOperations = (): Operation[] => [
     path: `${path}/comparison`,
     summary: 'Compare commissions by partner',
     description:
-      'The sums that the former service and this program would pay each partner for a period, the largest difference first. Import the commissions of the former service first, or send them.',
+      'The sums that the former service and this program would pay each partner for a period, with the largest difference first. Import the commissions of the former service first, or send them.',
     scope: 'read',
     parameters: [listParameters(comparisonQuery, periodFields)],
     success: {

@@ -48,7 +48,7 @@ export const trackLead = (): Operation => ({
   path: '/api/v1/track/lead',
   summary: 'Record a lead',
   description:
-    'Records a signup. With an Authorization header, it is a lead from a server, which is settled. Without the header, it is a lead from a browser and needs a click id. It is then provisional (`provisional: true`), unless the program allows browsers to settle leads.',
+    'Records a signup. With an Authorization header, it is a lead from a server, which is settled. Without the header, it is a lead from a browser and needs a click id. In that case, it is provisional (`provisional: true`), unless the program allows browsers to settle leads.',
   auth: 'key or browser',
   body: body(leadRequest, {
     customer_key: 'Your own stable id for the user. Use the same id for every sale.',

@@ -198,7 +198,7 @@ const secretField = {
 }
 const deliveryFields = {
   status:
-    '`pending` until the delivery has succeeded or failed. `to_fetch` if the endpoint has no `url`, because the service then does not know whether it was fetched.',
+    '`pending` until the delivery has succeeded or failed. `to_fetch` if the endpoint has no `url`, because the service does not know whether it was fetched.',
   payload: 'The body as sent.',
 }
 const attemptFields = {

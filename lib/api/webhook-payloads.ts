@@ -81,7 +81,7 @@ export const webhookFields: Record<string, string> = {
   hold_until: 'The end of the commission’s hold period.',
   is_full: 'Whether the whole commission is reversed.',
   is_recurring: 'Whether the sale is a renewal of a subscription.',
-  is_shadow: 'Whether it was computed in shadow mode. It is then never credited.',
+  is_shadow: 'Whether it was computed in shadow mode. In that case, it is never credited.',
   kind: 'Whether a sale or a lead earned the commission.',
   lead_id: 'Id of the lead.',
   paid_on: 'The day of the transfer, as recorded by the payer.',

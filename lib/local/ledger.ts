@@ -39,7 +39,7 @@ const shownRows = 50
  * reads the running stack's database, or the database in DATABASE_URL.
  */
 async function printLedger(programId: number, json: boolean): Promise<void> {
-  if (!Number.isSafeInteger(programId)) throw new OperatorError('Give the id of a program: npm run ledger -- 1')
+  if (!Number.isSafeInteger(programId)) throw new OperatorError('Pass the id of a program: npm run ledger -- 1')
   const databaseUrl = commandDatabase().DATABASE_URL
   await withClient(databaseUrl, 'svc-ledger', async (client) => {
     client.setTypeParser(types.builtins.INT8, Number)

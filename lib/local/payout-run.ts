@@ -23,7 +23,7 @@ const options = {
 
 function idOf(text: string | undefined, what: string): number {
   const id = Number(text)
-  if (!Number.isSafeInteger(id) || id <= 0) throw new OperatorError(`Give the id of a ${what}.\n\n${help}`)
+  if (!Number.isSafeInteger(id) || id <= 0) throw new OperatorError(`Pass the id of a ${what}.\n\n${help}`)
   return id
 }
 

@@ -115,7 +115,7 @@ const ofCustomer: Record<string, string> = {
   unknown: 'No customer of the program has this value.',
   expired: 'Its latest click was older than the attribution window.',
   unverified: 'Only a browser had reported it, and server reports take precedence.',
-  clicked_later: 'Its customer had not clicked yet when the buyer started to buy.',
+  clicked_later: 'Its customer had not clicked yet when the buyer started the purchase.',
 }
 
 function stepsOf({ steps }: Resolution, { fixed }: SaleTexts): Step[] {
@@ -378,7 +378,7 @@ function clickOf(sale: ExplainedSale, resolution: Resolution, withCustomer: bool
       latestText(timing, texts),
       timing.within_window
         ? ''
-        : fixed('A customer who signed up or bought is never forgotten, so the window no longer applied.'),
+        : fixed('A customer who signed up or bought stays attributed, so the window no longer applied.'),
       click?.code && code && click.code !== code
         ? fixed(stayed, { other: withCustomer ? click.code : fixed('another link'), code })
         : '',
@@ -506,7 +506,7 @@ function commissionText(
   const left = Math.max(sale.left_cents ?? 0, 0)
   if (amount === 0 && uncapped > 0 && (cap === null || left > 0)) {
     const late =
-      'It is more than {months} months after the first purchase, and the program only pays for those. It earns nothing.'
+      'The sale is more than {months} months after the first purchase, and the program only pays for those months. It earns nothing.'
     return `${say(late, { months: months ?? 0 })}${by}`
   }
   const isExact = exact === String(share)

@@ -147,7 +147,7 @@ function happeningsOf(sale: CommissionFacts, { fixed, day, money: format }: Sale
       kind: 'correction',
       text:
         correction.was_cents === correction.amount_cents
-          ? fixed('Corrected: the processor reported other amounts of the payment or its refunds.')
+          ? fixed('Corrected: the processor reported other amounts for the payment or its refunds.')
           : fixed('Corrected from {before} to {after}: {base} without tax counts, according to the {source}.', {
               before: money(correction.was_cents),
               after: money(correction.amount_cents),

@@ -9,7 +9,7 @@ const reasons = {
   test: () => 'Here the sale is a test, which earns nothing.',
   unattributed: () =>
     'Here nothing connects the sale to a partner. Check that your server sends the lead and the metadata of the payment.',
-  click_expired: () => 'Here the attribution window had ended before the customer started to buy.',
+  click_expired: () => 'Here, the attribution window had ended before the customer started the purchase.',
   after_duration: () => "Here the sale is after the months in which a customer's sales earn a commission.",
   capped: () => 'Here the customer has already earned the maximum.',
   no_commission: () => "Here the partner's terms don't give a commission for this sale.",

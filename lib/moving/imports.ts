@@ -184,7 +184,7 @@ export async function storeArchivePart(
   }
   const found = await readImport(db, programId, importId)
   if (stored?.outcome) return found
-  throw new ApiError('conflict', `This import does not await part ${part} of an archive. Plan another import.`)
+  throw new ApiError('conflict', `This import is not waiting for part ${part} of an archive. Plan another import.`)
 }
 
 async function storedParts(db: Database, programId: number, importId: number): Promise<ArchiveParts> {

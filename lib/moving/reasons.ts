@@ -15,7 +15,7 @@ export const reasons = {
   first_sale_as_one_month: 'The source only pays for the first sale. Here, the group pays for one month.',
   already_imported: 'An earlier import created it.',
   already_there: 'The program already has it.',
-  same_name: 'The program already has a group with this name. Its terms stay.',
+  same_name: 'The program already has a group with this name. Its terms stay the same.',
   same_email_as_another_row: 'Another row has the same e-mail address. Its links and customers go to that partner.',
   other_partner: 'The customer already belongs to another partner of the program and stays with that partner.',
   repeated: 'Another row of the import is identical.',
@@ -23,7 +23,7 @@ export const reasons = {
   shadow_mode:
     'The program is in shadow mode, and the former service still pays. Import the balances after you leave shadow mode.',
   has_opening_balance:
-    'The partner already has an opening balance in this currency from an import. It stays. Correct a difference with an adjustment.',
+    'The partner already has an opening balance in this currency from an import. That balance stays the same. Correct a difference with an adjustment.',
   nothing_owed: 'The balance is zero.',
   partner_not_found: 'The partner is neither in the import nor in the program. Check the id or address.',
   no_partner_named: 'The row has no partner. Choose the column that contains the partner.',
@@ -36,7 +36,7 @@ export const reasons = {
   code_taken: 'Another partner has this code.',
   amount_not_accepted: 'The amount cannot be read. Check the column and its decimal separator.',
   currency_not_accepted: 'The currency is not an ISO 4217 code.',
-  date_not_accepted: 'The date cannot be read. Use the form 2026-01-31.',
+  date_not_accepted: 'The date cannot be read. Use the format 2026-01-31.',
   not_money: 'The amount is in credits, points or months, not in money.',
   not_accepted: 'The database refused the row. Check it for very long values.',
   in_use: 'It is already in use, so the undo keeps it.',

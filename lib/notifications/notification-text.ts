@@ -93,11 +93,16 @@ export function textOf(
       return t('Your payout of {amount} did not arrive. The amount is available to you again.', { amount }) + why
     case 'payout_unclaimed':
       return payload.day
-        ? t('Your payout of {amount} waits for you: claim it in your mail from the payment provider before {day}.', {
+        ? t(
+            'Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider before {day}.',
+            {
+              amount,
+              day: payload.day,
+            },
+          ) + why
+        : t('Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider.', {
             amount,
-            day: payload.day,
           }) + why
-        : t('Your payout of {amount} waits for you: claim it in your mail from the payment provider.', { amount }) + why
     case 'payout_held':
       return t('Your payout of {amount} is on hold at the payment provider.', { amount }) + why
     case 'payout_address_needed':

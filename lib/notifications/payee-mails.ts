@@ -47,7 +47,7 @@ async function mailOf(env: NotificationMailEnv, row: DatabaseFunctions['claim_pa
   const sender = { name: notification.sender, color: notification.color }
   const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { email })}`
   const line = textOf(notification, undefined, texts)
-  const why = t('{name} pays you as a partner and told us this address. You have no account here.', {
+  const why = t('{name} pays you as a partner and gave us this address. You have no account here.', {
     name: notification.program_name,
   })
   const subject = fixed(topicWords.paid.subject)

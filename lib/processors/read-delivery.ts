@@ -53,7 +53,7 @@ async function readFact(name: ProcessorName, event: ProcessorEvent, hashEmail: H
   } catch (error) {
     if (!(error instanceof $ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
-    const reason = `It could not be read: ${fields || 'the object'} has a form that ${title} does not document.`
+    const reason = `It could not be read: ${fields || 'the object'} has a format that ${title} does not document.`
     return { ...ignored(reason.slice(0, 1000)), unread: aboutUnread(event.object, paymentIdFields) }
   }
 }

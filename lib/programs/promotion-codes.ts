@@ -215,7 +215,7 @@ async function tried<Result>(call: () => Promise<Result>): Promise<Result> {
     if (error instanceof errors.StripePermissionError || error instanceof errors.StripeAuthenticationError) {
       throw new ApiError(
         'conflict',
-        'The access to the Stripe account does not allow this. Connect Stripe again and allow promotion codes, or create the promotion code in Stripe and give its id.',
+        'The access to the Stripe account does not allow this. Connect Stripe again and allow promotion codes, or create the promotion code in Stripe and enter its id.',
       )
     }
     if (error instanceof errors.StripeInvalidRequestError)

@@ -111,7 +111,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
       else if (options.onExit) relaunching = relaunch(`${ended} ${meanwhile} It restarts.`, killedAttempts)
     })
   }
-  const meanwhile = 'Calls answer 503, and no acknowledged data is lost.'
+  const meanwhile = 'Calls get a 503, and no acknowledged data is lost.'
   const fullDisk = `The disk of ${dataFolder} is full, so Postgres stopped. ${meanwhile} Free some space there, and Postgres restarts automatically.`
   /** After a kill or a full disk, Postgres recovers all committed data when it starts. */
   async function relaunch(problem: string, attempts: number): Promise<void> {

@@ -1908,7 +1908,7 @@ export interface ApiOperations {
       api_key?: string | undefined
       /** The account id at FirstPromoter, or the program id at Tolt and Tapfiliate. Needed in addition to their keys. */
       account?: string | undefined
-      /** Only for an archive, instead of files: the number of parts in which you then send it, up to 4 MiB each. The import is planned after the last one. */
+      /** Only for an archive, instead of files: the number of parts in which you send it, with up to 4 MiB each. The import is planned after the last one. */
       parts?: number | undefined
     }
     answer: {
@@ -1940,7 +1940,7 @@ export interface ApiOperations {
     body: {
       /** The number of the part, from 1. */
       part: number
-      /** The bytes of the part in base 64, up to 4 MiB. */
+      /** The bytes of the part in base64, up to 4 MiB. */
       content_base64: string
     }
     answer: {

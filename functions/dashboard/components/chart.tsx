@@ -164,7 +164,7 @@ export function Chart({ title, points, interval, format, formatShort = format, b
               </>
             )}
           </svg>
-          <div class="points" role="radiogroup" aria-label={t('{title}, by the arrow keys', { title })}>
+          <div class="points" role="radiogroup" aria-label={t('{title}. Use the arrow keys to move.', { title })}>
             {points.map((point, index) => (
               <label class={index * 2 < points.length ? undefined : 'late'}>
                 <input type="radio" name={`point-${title}`} />

@@ -128,7 +128,7 @@ function ClickText({ explanation: { click } }: { explanation: Explanation }) {
           latest={<Time at={click.latest_at} />}
         />
       )}{' '}
-      <Text of="Started to buy {time}." time={<Time at={click.decided_at} />} /> {click.text}
+      <Text of="Started the purchase {time}." time={<Time at={click.decided_at} />} /> {click.text}
     </p>
   )
 }

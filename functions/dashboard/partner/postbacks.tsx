@@ -267,7 +267,7 @@ async function renderPostback(
           <PostButton
             action={`${address}/delete`}
             class="danger"
-            confirm={t('Delete this postback? It gets no further events.')}
+            confirm={t('Delete this postback? It will not get any more events.')}
             text={t('Delete')}
           />
         </>

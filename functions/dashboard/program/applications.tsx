@@ -72,7 +72,9 @@ programList(pages, '/applications', 'partner:list', (c) => {
             {isCut && waiting.length > 0 && (
               <AllThatMatch
                 programId={programId}
-                text={status === 'waiting' ? `All ${formatNumber(count)} that match` : 'All waiting ones that match'}
+                text={
+                  status === 'waiting' ? `All ${formatNumber(count)} that match` : 'All waiting applications that match'
+                }
                 kinds={['approve', 'reject']}
                 query={{ q: search }}
               />

@@ -137,7 +137,10 @@ const titleOf = ({ kind, row_count: count }: Pick<BulkJob, 'kind' | 'row_count'>
 function stateOf({ kind, rows, row_count: count, finished_at: finishedAt, undone_at: undoneAt }: BulkJob): string {
   const { done, list } = bulkActions[kind]
   if (undoneAt) {
-    const kept = rows.kept === 0 ? '' : ` ${formatNumber(rows.kept)} changed since then or are in use, so they stay.`
+    const kept =
+      rows.kept === 0
+        ? ''
+        : ` ${formatNumber(rows.kept)} have changed since then or are in use, so they were not undone.`
     return `${formatNumber(rows.undone)} of ${formatNumber(rows.changed)} ${list.rows} are as they were before.${kept}`
   }
   const changed = `${formatNumber(rows.changed)} of ${formatNumber(count)} ${list.rows} are ${done}.`

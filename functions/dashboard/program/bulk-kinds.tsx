@@ -157,7 +157,7 @@ export const bulkActions: Record<BulkKind, Kind> = {
     list: partners,
     verb: 'Change the rate of',
     done: 'changed',
-    text: 'Their next sales earn this rate, as a custom rule of each partner. Their fixed amounts, caps and months stay.',
+    text: 'Their future sales earn this rate, through a custom rule for each partner. Their fixed amounts, caps and months stay the same.',
     partSize: 100,
     fields: () => <Field name="rate" label="Commission rate (%)" inputmode="decimal" required />,
     parse: ({ rate }) => {

@@ -89,7 +89,7 @@ programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list',
         pays && { cell: (due) => due.exclusion_reason !== null && <PayByHand due={due} program={program} /> },
       ],
       empty: {
-        title: 'Nobody is due',
+        title: 'No payouts are due',
         text: 'Commissions are due after their hold period. Amounts in open payouts are not due again.',
       },
     }),

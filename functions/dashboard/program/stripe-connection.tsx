@@ -432,5 +432,5 @@ pages.post('/settings/processor/backfill/continue', requireProgram('processor:ma
 
 pages.post('/settings/processor/backfill/stop', requireProgram('processor:manage'), async (c) => {
   await stopBackfill(c.get('db'), c.get('program').id)
-  return redirectWith(c, settingsPage(c), 'The import was stopped. Recorded payments stay.')
+  return redirectWith(c, settingsPage(c), 'The import was stopped. Recorded payments are kept.')
 })

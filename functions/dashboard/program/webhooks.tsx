@@ -282,8 +282,8 @@ const asInput = (moment: Date) => moment.toISOString().slice(0, 16)
 const dayMilliseconds = 86_400_000
 
 const ranges = [
-  ['failed', 'Failed ones'],
-  ['all', 'All finished ones'],
+  ['failed', 'Failed deliveries'],
+  ['all', 'All finished deliveries'],
 ] as const
 
 function SendAgain({ address }: { address: string }) {

@@ -19,7 +19,7 @@ const adjustment = z.looseObject({
 
 /** Actions that don't move any of the sale's money. */
 const withoutMoney: Readonly<Record<string, string>> = {
-  credit: 'It credits the customer’s balance or an unpaid invoice. No money went back.',
+  credit: 'It credits the customer’s balance or an unpaid invoice. No money was returned.',
   credit_reverse: 'It reverts a credit. No money moved.',
   chargeback_warning: "A warning doesn't move money.",
   chargeback_warning_reverse: "A warning doesn't move money.",

@@ -144,7 +144,7 @@ export async function readFact(event: ReceivedObject, hashEmail: HashEmail): Pro
   } catch (error) {
     if (!(error instanceof $ZodError)) throw error
     const fields = error.issues.map(({ path }) => path.join('.')).join(', ')
-    const reason = `It could not be read: ${fields || 'the object'} has a form that no known API version sends.`
+    const reason = `It could not be read: ${fields || 'the object'} has a format that no known API version sends.`
     return { ...ignored(reason), unread: aboutUnread(event.object) }
   }
 }

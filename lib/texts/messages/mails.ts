@@ -197,7 +197,7 @@ export const mails = {
     es: 'Tu dirección de pago ha cambiado',
     pt: 'Seu endereço de pagamento foi alterado',
   },
-  '{name} pays you as a partner and told us this address. You have no account here.': {
+  '{name} pays you as a partner and gave us this address. You have no account here.': {
     de: '{name} bezahlt Sie als Partner und hat uns diese Adresse genannt. Sie haben hier kein Konto.',
     fr: '{name} vous rémunère en tant que partenaire et nous a donné cette adresse. Vous n’avez pas de compte ici.',
     es: '{name} te paga como afiliado y nos ha dado esta dirección. No tienes ninguna cuenta aquí.',

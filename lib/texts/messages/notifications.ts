@@ -121,13 +121,13 @@ export const notifications = {
     es: 'Tu pago de {amount} no ha llegado. El importe vuelve a estar disponible.',
     pt: 'Seu pagamento de {amount} não chegou. O valor está disponível de novo.',
   },
-  'Your payout of {amount} waits for you: claim it in your mail from the payment provider.': {
+  'Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider.': {
     de: 'Ihre Auszahlung von {amount} wartet auf Sie: Nehmen Sie sie in der E-Mail des Zahlungsanbieters an.',
     fr: 'Votre versement de {amount} vous attend : acceptez-le dans l’e-mail du prestataire de paiement.',
     es: 'Tu pago de {amount} te espera: acéptalo en el correo del proveedor de pagos.',
     pt: 'Seu pagamento de {amount} espera por você: resgate-o no e-mail do provedor de pagamentos.',
   },
-  'Your payout of {amount} waits for you: claim it in your mail from the payment provider before {day}.': {
+  'Your payout of {amount} is waiting for you. Claim it through the e-mail from the payment provider before {day}.': {
     de: 'Ihre Auszahlung von {amount} wartet auf Sie: Nehmen Sie sie vor dem {day} in der E-Mail des Zahlungsanbieters an.',
     fr: 'Votre versement de {amount} vous attend : acceptez-le dans l’e-mail du prestataire de paiement avant le {day}.',
     es: 'Tu pago de {amount} te espera: acéptalo en el correo del proveedor de pagos antes del {day}.',

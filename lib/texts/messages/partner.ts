@@ -106,7 +106,7 @@ export const partner = {
     pt: 'no máximo {value} em {time}',
   },
   none: { de: 'keine', fr: 'aucun', es: 'ninguna', pt: 'nenhum' },
-  '{title}, by the arrow keys': {
+  '{title}. Use the arrow keys to move.': {
     de: '{title}, mit den Pfeiltasten',
     fr: '{title}, avec les flèches du clavier',
     es: '{title}, con las flechas del teclado',

@@ -192,7 +192,7 @@ export const postbacks = {
     es: 'Secreto del webhook',
     pt: 'Segredo do webhook',
   },
-  'Delete this postback? It gets no further events.': {
+  'Delete this postback? It will not get any more events.': {
     de: 'Diesen Postback löschen? Es wird dann nichts mehr dorthin gesendet.',
     fr: 'Supprimer ce postback ? Plus rien n’y sera envoyé.',
     es: '¿Borrar este postback? No se enviará nada más allí.',

@@ -76,7 +76,7 @@ export const sale = {
     es: 'Primer clic {first}, último {latest}.',
     pt: 'Primeiro clique {first}, último {latest}.',
   },
-  'Started to buy {time}.': {
+  'Started the purchase {time}.': {
     de: 'Beginn des Kaufs {time}.',
     fr: 'Début de l’achat {time}.',
     es: 'Inicio de la compra {time}.',
@@ -412,7 +412,7 @@ export const sale = {
     es: 'Solo lo había comunicado un navegador, y los servidores tienen prioridad.',
     pt: 'Só um navegador o informou, e os servidores têm prioridade.',
   },
-  'Its customer had not clicked yet when the buyer started to buy.': {
+  'Its customer had not clicked yet when the buyer started the purchase.': {
     de: 'Sein Kunde hatte noch nicht geklickt, als der Kauf begann.',
     fr: 'Son client n’avait pas encore cliqué quand l’achat a commencé.',
     es: 'Su cliente aún no había hecho clic cuando empezó la compra.',
@@ -472,7 +472,7 @@ export const sale = {
     es: 'El registro del {day} generó {amount} por sí solo, en espera hasta el {until}.',
     pt: 'O cadastro de {day} rendeu {amount} por si só, em espera até {until}.',
   },
-  'A customer who signed up or bought is never forgotten, so the window no longer applied.': {
+  'A customer who signed up or bought stays attributed, so the window no longer applied.': {
     de: 'Ein Kunde, der sich angemeldet oder gekauft hat, bleibt immer bekannt. Deshalb galt das Zeitfenster nicht mehr.',
     fr: 'Un client inscrit ou acheteur n’est jamais oublié, donc la fenêtre ne s’appliquait plus.',
     es: 'Un cliente que se registró o compró nunca se olvida, así que la ventana ya no se aplicaba.',
@@ -571,12 +571,13 @@ export const sale = {
     es: 'No genera nada.',
     pt: 'Não rende nada.',
   },
-  'It is more than {months} months after the first purchase, and the program only pays for those. It earns nothing.': {
-    de: 'Er liegt mehr als {months} Monate nach dem ersten Kauf, und das Programm zahlt nur für diese Zeit. Er bringt nichts.',
-    fr: 'Elle a lieu plus de {months} mois après le premier achat, et le programme ne paie que cette période. Elle ne rapporte rien.',
-    es: 'Han pasado más de {months} meses desde la primera compra, y el programa solo paga ese tiempo. No genera nada.',
-    pt: 'Faz mais de {months} meses desde a primeira compra, e o programa só paga esse período. Não rende nada.',
-  },
+  'The sale is more than {months} months after the first purchase, and the program only pays for those months. It earns nothing.':
+    {
+      de: 'Er liegt mehr als {months} Monate nach dem ersten Kauf, und das Programm zahlt nur für diese Zeit. Er bringt nichts.',
+      fr: 'Elle a lieu plus de {months} mois après le premier achat, et le programme ne paie que cette période. Elle ne rapporte rien.',
+      es: 'Han pasado más de {months} meses desde la primera compra, y el programa solo paga ese tiempo. No genera nada.',
+      pt: 'Faz mais de {months} meses desde a primeira compra, e o programa só paga esse período. Não rende nada.',
+    },
   '{percent} of {base} is {amount}.': {
     de: '{percent} von {base} sind {amount}.',
     fr: '{percent} de {base} font {amount}.',
@@ -679,7 +680,7 @@ export const sale = {
     es: 'Por revisar: solo un navegador identificó al cliente.',
     pt: 'A analisar: só um navegador identificou o cliente.',
   },
-  'Corrected: the processor reported other amounts of the payment or its refunds.': {
+  'Corrected: the processor reported other amounts for the payment or its refunds.': {
     de: 'Korrigiert: Der Zahlungsanbieter hat andere Beträge der Zahlung oder ihrer Erstattungen gemeldet.',
     fr: 'Corrigée : le prestataire a signalé d’autres montants du paiement ou de ses remboursements.',
     es: 'Corregida: el procesador comunicó otros importes del pago o de sus reembolsos.',

@@ -65,7 +65,11 @@ export function decidePayouts(payouts: Command, subcommand: Subcommand, print: P
   }
   subcommand(payouts, 'pay', 'Mark a payout as paid after you have transferred the money.')
     .argument('<id>', 'Id of the payout.', wholeNumber)
-    .requiredOption('--amount-cents <amount>', "The transferred amount, which must be the payout's.", wholeNumber)
+    .requiredOption(
+      '--amount-cents <amount>',
+      "The transferred amount, which must match the payout's amount.",
+      wholeNumber,
+    )
     .requiredOption('--reference <text>', 'Reference of the transfer, shown to the partner.')
     .requiredOption('--paid-on <day>', 'Day of the transfer, such as 2026-01-31.')
     .addHelpText(

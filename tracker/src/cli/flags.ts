@@ -4,14 +4,15 @@ import { connect, type ConnectionFlags, request } from './service.ts'
 /** Parses a whole number above zero: an id, a count or an amount. */
 export function wholeNumber(text: string): number {
   const number = Number(text)
-  if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('Give a positive whole number.')
+  if (!Number.isSafeInteger(number) || number <= 0) throw new InvalidArgumentError('Enter a positive whole number.')
   return number
 }
 
 /** Parses an amount above or below zero. */
 export function signedNumber(text: string): number {
   const number = Number(text)
-  if (!Number.isSafeInteger(number) || number === 0) throw new InvalidArgumentError('Give a whole number, not 0.')
+  if (!Number.isSafeInteger(number) || number === 0)
+    throw new InvalidArgumentError('Enter a whole number other than 0.')
   return number
 }
 
@@ -22,7 +23,7 @@ export const eachWholeNumber = (text: string, before: number[] = []) => [...befo
 export function hundredths(text: string): number {
   const number = Math.round(Number(text) * 100)
   if (!/^\d{1,3}(\.\d{1,2})?$/.test(text) || number > 10_000)
-    throw new InvalidArgumentError('Give a percentage from 0 to 100 with at most two decimals.')
+    throw new InvalidArgumentError('Enter a percentage from 0 to 100 with at most two decimals.')
   return number
 }
 

@@ -82,7 +82,7 @@ function asMapping(text: string): object {
   try {
     return JSON.parse(text)
   } catch {
-    throw new InvalidArgumentError('Give JSON such as {"partners": {"name": "Full name"}}.')
+    throw new InvalidArgumentError('Pass JSON such as {"partners": {"name": "Full name"}}.')
   }
 }
 
@@ -95,7 +95,7 @@ function readFile(path: string) {
 }
 
 const noFile = (path: string) =>
-  new CommandError('no_file', `The file ${path} cannot be read.`, 'Check its name and its rights.')
+  new CommandError('no_file', `The file ${path} cannot be read.`, 'Check the name and the permissions.')
 
 /** Sends an archive in parts, so that the size limit of a request doesn't apply to it. */
 async function sendArchive(connection: Connection, path: string, headers: Record<string, string>): Promise<Import> {
@@ -146,7 +146,7 @@ export function addExport(svc: Command, subcommand: Subcommand, print: Print): v
 export function addImports(svc: Command, subcommand: Subcommand, print: Print): void {
   const imports = svc
     .command('import')
-    .description('Move in from another service. The key needs the scope manage.')
+    .description('Import a program from another service. The key needs the scope manage.')
     .helpOption('-h, --help', 'Show this help.')
 
   const show = async (flags: Flags, begun: Import) => {
@@ -206,7 +206,7 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
 
   for (const [verb, description] of [
     ['apply', "Apply a planned import. It doesn't send mail. Safe to repeat."],
-    ['undo', 'Undo an import, until a payout contains its money.'],
+    ['undo', 'Undo an import. This is possible until a payout contains its money.'],
   ] as const) {
     ofImport(verb, description)
       .addHelpText('after', `\nExamples:\n  $ svc import ${verb} 3`)

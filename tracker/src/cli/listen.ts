@@ -25,12 +25,12 @@ const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 function httpAddress(text: string): string {
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
-  throw new InvalidArgumentError('Give an address such as http://localhost:3000/hooks.')
+  throw new InvalidArgumentError('Pass an address such as http://localhost:3000/hooks.')
 }
 
 function secretIn(text: string, others: string[] = []): string[] {
   if (/^whsec_[\w+/]+=*$/.test(text)) return [...others, text]
-  throw new InvalidArgumentError('Give a secret that begins with whsec_.')
+  throw new InvalidArgumentError('Pass a secret that begins with whsec_.')
 }
 
 /** Returns the headers of a webhook according to Standard Webhooks, with one signature for each secret. */

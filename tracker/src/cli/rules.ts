@@ -52,7 +52,7 @@ export function addRules(svc: Command, subcommand: Subcommand, print: Print): vo
   ).action(async (flags: Flags) => {
     const { groupId, partnerId, rules: all } = flags
     if (groupId !== undefined && partnerId !== undefined)
-      throw new InvalidArgumentError('Give --group-id or --partner-id, not both.')
+      throw new InvalidArgumentError('Use --group-id or --partner-id, but not both.')
     const path =
       typeof groupId === 'number'
         ? `/api/v1/groups/${groupId}`
@@ -71,7 +71,7 @@ function asRules(text: string): unknown {
   } catch {
     // The error below also covers this case.
   }
-  throw new InvalidArgumentError('Give a JSON array of rules.')
+  throw new InvalidArgumentError('Pass a JSON array of rules.')
 }
 
 function previewed({ preview }: ApiOperations['previewRules']['answer']): string {

@@ -77,7 +77,7 @@ export function findBaseUrl(flags: ConnectionFlags): string {
     throw new CommandError(
       'invalid_base_url',
       `"${baseUrl}" is not the address of a service.`,
-      'Give one such as https://api.example.com with --base-url or SVC_BASE_URL.',
+      'Pass one such as https://api.example.com with --base-url or SVC_BASE_URL.',
     )
   }
   return baseUrl
@@ -90,7 +90,7 @@ export function connect(flags: ConnectionFlags): Connection {
     throw new CommandError(
       'no_api_key',
       'There is no API key.',
-      `Create one in the dashboard under API keys, then set SVC_API_KEY or give --api-key. \`svc init\` keeps it in ${envFile}.`,
+      `Create one in the dashboard under API keys, then set SVC_API_KEY or use --api-key. \`svc init\` keeps it in ${envFile}.`,
     )
   }
   return { apiKey, baseUrl: findBaseUrl(flags) }
@@ -119,7 +119,7 @@ export async function request<Data>(connection: Connection, path: string, option
  */
 export async function download(connection: Connection, path: string, file: string): Promise<void> {
   if (existsSync(file)) {
-    throw new CommandError('file_exists', `The file ${file} exists already.`, 'Give another name.')
+    throw new CommandError('file_exists', `The file ${file} already exists.`, 'Choose another name.')
   }
   try {
     const [response, text] = await send(connection, path, { timeoutSeconds: 3600 }, async (answer) => {
@@ -180,15 +180,15 @@ function read(url: string, response: Response, text: string): object {
 
 function hintFor(code: string, response: Response): string {
   if (code === 'insufficient_scope') {
-    return 'Create a key for reading and changing the program in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
+    return 'Create a key for reading and changing the program in the dashboard under API keys; then pass it with --api-key or SVC_API_KEY.'
   }
   if (code === 'unauthorized' || code === 'api_key_retired' || code === 'api_key_expired') {
-    return 'Copy the key again, or create one in the dashboard under API keys; then give it with --api-key or SVC_API_KEY.'
+    return 'Copy the key again, or create one in the dashboard under API keys; then pass it with --api-key or SVC_API_KEY.'
   }
   const seconds = response.headers.get('retry-after')
   if (seconds) return `Run the command again in ${seconds} s.`
   return response.status >= 500
-    ? `Run the command again. If it fails again, give support the request id ${response.headers.get('x-request-id')}.`
+    ? `Run the command again. If it fails again, send support the request id ${response.headers.get('x-request-id')}.`
     : 'Correct the problem in the message, then run the command again.'
 }
 

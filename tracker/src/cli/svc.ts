@@ -189,7 +189,7 @@ function amountOption(): Option {
   return new Option('--amount <cents>', 'Amount in cents.').default(1000).argParser((text) => {
     const amount = Number(text)
     if (!Number.isSafeInteger(amount) || amount <= 0)
-      throw new InvalidArgumentError('Give a positive integer of cents.')
+      throw new InvalidArgumentError('Enter a positive integer number of cents.')
     return amount
   })
 }

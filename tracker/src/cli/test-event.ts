@@ -55,7 +55,7 @@ export async function sendTestEvent(
     throw new CommandError(
       'not_seen',
       `The service accepted the test ${kind} as event ${id}, but does not show it.`,
-      'Run `svc status` in a minute. If it is still missing, give support the event id.',
+      'Run `svc status` in a minute. If it is still missing, send support the event id.',
     )
   }
   const { attributed } = answer
