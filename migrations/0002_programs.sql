@@ -18,7 +18,7 @@ create table programs (
   workspace_id text not null references workspaces (id),
   name name_text not null,
   domain text not null check (length(domain) between 1 and 253),
-  -- When the program's tag was first seen on the domain (track_click). Null if it was not seen yet.
+  -- When the program's tag was first seen on the domain (track_click). Null if it has not been seen yet.
   domain_verified_at timestamptz,
   -- When a TXT record proved the ownership of the domain. Anybody can pretend that the tag is on a domain, so the record takes precedence.
   domain_proven_at timestamptz check (domain_proven_at is null or domain_verified_at is not null),
@@ -184,7 +184,7 @@ create table partners (
   name name_text not null,
   email text check (length(email) <= 320),
   payout_email text check (length(payout_email) <= 320),
-  -- Hashes of the addresses that identify this partner as a customer, in the same form as in `customers`. Null until computed.
+  -- Hashes of the addresses that identify this partner as a customer, in the same format as in `customers`. Null until computed.
   email_hashes bytea[],
   -- Set if the address changed after a payout to the previous one. Until that time, no payout run and no payment file uses the new address.
   payout_waits_until timestamptz,

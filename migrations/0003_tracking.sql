@@ -203,7 +203,7 @@ create table link_months (
   primary key (program_id, link_id, month)
 ) with (fillfactor = 50);
 
--- The start of the stored click events. It has no row if no month was dropped yet.
+-- The start of the stored click events. It has no row if no month has been dropped yet.
 create table clicks_kept (
   is_only boolean primary key default true check (is_only),
   since timestamptz not null

@@ -257,7 +257,7 @@ create table commissions (
   -- The payout that paid its last part (functions/2_ledger/payout-lines.sql).
   payout_id bigint,
   rejected_at timestamptz,
-  -- The time since which it is held for review (functions/3_commissions/flags.sql), and the time of its first check.
+  -- The time when it was held for review (functions/3_commissions/flags.sql), and the time of its first check.
   held_at timestamptz,
   flags_checked_at timestamptz,
   -- The rule that set a lead's commission. Null if the program's own amount applied. For a sale, the sale's row has the rule.
@@ -295,7 +295,7 @@ create index commissions_payout_idx on commissions (program_id, payout_id) where
 create index commissions_unpaid_idx on commissions (program_id, partner_id, currency, id)
   where credited_at is not null and paid_at is null;
 
--- The flags because of which a commission is or was held: `[{rule, evidence}]`, and a person's decision with its note.
+-- The flags that caused a commission to be held: `[{rule, evidence}]`, and a person's decision with its note.
 create table commission_reviews (
   program_id bigint not null,
   commission_id bigint not null,
@@ -319,7 +319,7 @@ create table adjustments (
   partner_id bigint not null,
   currency currency_code not null,
   amount_cents bigint not null check (amount_cents <> 0 and abs(amount_cents) <= 9999999999999),
-  -- The reason, which the partner sees. Null after the named sale's customer was erased.
+  -- The reason, which the partner sees. Null after the customer of the sale was erased.
   note reason_text,
   -- The sale that the adjustment belongs to, if any.
   sale_id bigint,
@@ -417,7 +417,7 @@ create table payout_lines (
   currency currency_code not null,
   entry_number bigint not null,
   amount_cents bigint not null check (amount_cents <> 0),
-  -- True if the payment came back. The entry then waits for another payment.
+  -- True if the payment came back. After that, the entry waits for another payment.
   is_returned boolean not null default false,
   primary key (program_id, payout_id, id),
   unique (program_id, payout_id, payment_number, entry_number),

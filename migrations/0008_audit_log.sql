@@ -1,6 +1,6 @@
 -- The actions of a workspace's members and keys. Entries can only be added (triggers in functions/1_base/audit-log.sql write most of them),
--- and are deleted at the end of their retention period. There are no foreign keys, because entries outlive the rows that they refer to.
--- Readers look up the names.
+-- and are deleted at the end of their retention period. There are no foreign keys, because entries outlive the rows that they refer to. The
+-- readers of the log look up the names.
 create table audit_log (
   id bigint generated always as identity primary key,
   workspace_id text not null,

@@ -40,8 +40,8 @@ create table imports (
 );
 create index imports_unfinished_idx on imports (program_id, id) where state in ('reading', 'applying', 'undoing');
 
--- The contents of the source, one record per row, in a form that all sources share (lib/moving/rows.ts). The plan decides each row's
--- outcome and its reason. lib/moving/reasons.ts has the reasons.
+-- The contents of the source, one record per row, in a format that all sources share (lib/moving/rows.ts). The plan decides each
+-- row's outcome and its reason. lib/moving/reasons.ts has the reasons.
 create table import_rows (
   program_id bigint not null,
   import_id bigint not null,

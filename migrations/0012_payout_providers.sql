@@ -34,8 +34,8 @@ create table payout_batches (
   batch_key uuid not null default gen_random_uuid(),
   -- Null until the provider has responded.
   provider_batch_id text,
-  -- `sending` until the provider has all payments, then `sent` until no more news about them is expected. `stopped` if a person moved
-  -- all payments back to the run before a call contained them.
+  -- `sending` until the provider has all payments, then `sent` until no further reports about them are expected. `stopped` if a
+  -- person moved all payments back to the run before a call contained them.
   status text not null default 'sending' check (status in ('sending', 'sent', 'done', 'stopped')),
   -- Why the last call failed; null if it worked.
   problem text,

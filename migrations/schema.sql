@@ -6954,7 +6954,7 @@ begin
   delete from partner_invitations i
   where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = verified_address;
-  -- The acceptance of a program's terms is kept without the person.
+  -- The acceptance of a program's terms is kept without the person's data.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);
@@ -9811,7 +9811,7 @@ begin
     continue when found;
     refund.applied_cents := case
       when refund.returned_at is not null then 0
-      -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
+      -- A refund of the whole remaining amount also covers the rest of this sale, unless the processor reported it.
       when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
       else coalesce(refund.requested_cents, refund.applied_cents) end;
     -- The request stays with the sale in its response.
@@ -11242,7 +11242,7 @@ begin
   return query
   -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
   -- begins there, whose totals begin later. The range that ends there has them in its totals, so they are subtracted.
-  -- Rows before the bound are treated the opposite way.
+  -- For rows before the bound, it is the other way around.
   with counted as materialized (
     select least(bound.time, bound.hour) as from_time, side.sign * bound.current as current, side.sign * bound.previous as previous, part.*
     from (values (previous_from, previous_hour, 0, 1), (current_from, current_hour, 1, -1), (until, end_hour, -1, 0))
@@ -12979,7 +12979,7 @@ AS $function$
 begin
   if to_regclass(format('rewriting.%I', partition)) is null then
     execute format('create table rewriting.%1$I (like %1$I including defaults including constraints including indexes)', partition);
-    -- Postgres then attaches the copy without reading it.
+    -- With this, Postgres attaches the copy without reading it.
     execute format('alter table rewriting.%I add constraint within check (click_timestamp >= %L and click_timestamp < %L)', partition,
       day_start(of_month), day_start((of_month + interval '1 month')::date));
     execute format('create or replace trigger copy_click_change after insert or update or delete on %I

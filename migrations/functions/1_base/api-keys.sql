@@ -66,8 +66,8 @@ begin
   end if;
 end $$;
 
--- Records that a program's call was refused, so that integrators can see it. Writes at most once in five seconds per code, and never waits,
--- so that thousands of refusals cost little. Does nothing for an unknown program.
+-- Records that a program's call was refused, so that integrators can see it. Writes at most once every five seconds per code, and never
+-- waits, so that thousands of refusals cost little. Does nothing for an unknown program.
 create or replace function note_refusal(of_program_id bigint, refused_call text, of_code text, of_detail text) returns void language plpgsql as $$
 begin
   if exists (

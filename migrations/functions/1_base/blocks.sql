@@ -1,4 +1,5 @@
--- Returns whether the operator blocks a program at this moment. Its links, keys, join page and dashboard then refuse everything.
+-- Returns whether the operator is blocking a program. While it is blocked, its links, keys, join page and dashboard refuse
+-- everything.
 create or replace function is_blocked(of_program_id bigint) returns boolean language sql stable return exists (
   select from blocks b where b.program_id = of_program_id and b.ends_at > now()
 );

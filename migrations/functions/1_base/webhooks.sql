@@ -52,7 +52,7 @@ begin
   perform write_message(of_program_id, null, of_type, of_data);
 end $$;
 
--- Returns whether this transaction wrote a message. The caller then wakes the consumer after the commit.
+-- Returns whether this transaction wrote a message. If so, the caller wakes the consumer after the commit.
 create or replace function wrote_webhook() returns boolean language sql stable
 return coalesce(current_setting('svc.webhooks', true) = 'on', false);
 

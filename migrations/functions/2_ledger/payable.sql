@@ -89,7 +89,7 @@ cross join lateral (
 ) u
 where u.unsettled is not null;
 
--- Negative balances, which are the debts of partners, with the time since which they are negative. An erased partner's debt stays.
+-- Negative balances, which are the debts of partners, with the time when they became negative. An erased partner's debt stays.
 create or replace view owed_balances as
 select b.program_id, b.partner_id, b.currency, -b.balance_cents as owed_cents, (
     select min(e.created_at) from balance_entries e

@@ -4,9 +4,10 @@
 create or replace function months_after(at timestamptz, months integer) returns timestamptz language sql immutable
 return (at at time zone 'UTC' + make_interval(months => months)) at time zone 'UTC';
 
--- Computes the commission on `base_cents` of a sale. The percentage rounds half up in integers, because floating point gives 38 cents for
--- 27.50 at 1.4% and not 39. The fixed amount applies if the base is above zero. A sale more than `months` after the customer's first
--- purchase earns nothing. Null means no limit. `left_cents` is the maximum that the sale may earn (left_under_cap), or null.
+-- Computes the commission on `base_cents` of a sale. The percentage rounds half up in integers, because floating point results in 38
+-- cents for 27.50 at 1.4% instead of 39. The fixed amount applies if the base is above zero. A sale more than `months` after the
+-- customer's first purchase earns nothing. Null means no limit. `left_cents` is the maximum that the sale may earn (left_under_cap), or
+-- null.
 create or replace function commission_of(
   base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamptz, first_purchase_date timestamptz,
   left_cents bigint

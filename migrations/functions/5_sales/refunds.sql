@@ -70,10 +70,10 @@ begin
 end $$;
 
 -- Refunds a sale for an API call. The caller has locked the sale. `key` is the refund's key, and a null `wanted_cents` means the whole
--- rest. The key identifies a refund. If the response was lost, the request identifies it too. The call also matches the processor's refund
--- with the same id. Otherwise it matches a refund of the same amount that no other call matches. `outcome` is `refunded` or `reversed` if
--- this request applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or `already_reversed` if
--- nothing was left of the sale or its commission.
+-- remaining amount. The key identifies a refund. If the response was lost, the request identifies it too. The call also matches the
+-- processor's refund with the same id. Otherwise it matches a refund of the same amount that no other call matches. `outcome` is
+-- `refunded` or `reversed` if this request applied the refund, now or before. It can also be `refund_already_applied`, `no_commission`, or
+-- `already_reversed` if nothing was left of the sale or its commission.
 create or replace function refund_sale(
   sale sales, key text, wanted_cents bigint, because text, because_text text, request uuid,
   out commission_id bigint, out currency text, out outcome text, out deduction_cents bigint
@@ -142,8 +142,8 @@ begin
   return new_amount_cents;
 end $$;
 
--- If a sale's amount grows by `more_cents`, a refund of the whole rest grows with it, unless the processor reported its amount. Returns the
--- sale. The caller has locked it.
+-- If a sale's amount grows by `more_cents`, a refund of the whole remaining amount grows with it, unless the processor reported its amount.
+-- Returns the sale. The caller has locked it.
 create or replace function grow_refund_of_rest(sale sales, more_cents bigint) returns sales language plpgsql as $$
 declare
   commission commissions;
@@ -290,7 +290,7 @@ begin
     continue when found;
     refund.applied_cents := case
       when refund.returned_at is not null then 0
-      -- A refund of the whole rest also covers the rest of this sale, unless the processor reported it.
+      -- A refund of the whole remaining amount also covers the rest of this sale, unless the processor reported it.
       when refund.requested_cents is null and refund.processor_reversal_id is null then sale.amount_cents
       else coalesce(refund.requested_cents, refund.applied_cents) end;
     -- The request stays with the sale in its response.

@@ -101,7 +101,7 @@ begin
   return sale;
 end $$;
 
--- Adds missing fields to a stored sale, and corrects figures of a lesser source. The sale keeps its customer, or gets the given one if it has none.
+-- Adds missing fields to a stored sale, and corrects figures from a source with lower precedence. The sale keeps its customer, or gets the given one if it has none.
 create or replace function complete_sale(sale sales, given sales) returns sales language plpgsql as $$
 declare
   was_attributed boolean := sale.customer_id is not null;

@@ -33,7 +33,7 @@ begin
   return event;
 end $$;
 
--- Returns the names of a buyer in the form in which the log stores them for unattributed purchases.
+-- Returns the names of a buyer in the format in which the log stores them for unattributed purchases.
 create or replace function awaited_names(of_account_id text, names text[]) returns text[] language sql immutable
 return array(select of_account_id || ' ' || name from unnest(names) name);
 

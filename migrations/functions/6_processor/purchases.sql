@@ -103,8 +103,9 @@ begin
   return with_outcome(event, 'ignored', coalesce('program_not_connected ' || named_id, 'no_program_named'));
 end $$;
 
--- Excludes a payment if its program does not attribute known customers' payments. The payment then waits in the log for that setting. Parks
--- a payment for an hour if a session may contain more about it. Returns the event without an outcome if it can be applied now.
+-- Excludes a payment if its program does not attribute known customers' payments. In that case, the payment waits in the log for that
+-- setting. Parks a payment for an hour if a session may contain more about it. Returns the event without an outcome if it can be applied
+-- now.
 create or replace function wait_or_leave_out(
   event processor_events, ids text[], program programs, is_known boolean, is_imported boolean, by_code boolean
 ) returns processor_events language plpgsql as $$

@@ -140,8 +140,8 @@ begin
   return with_outcome(event, 'recorded', null);
 end $$;
 
--- Stores refunds and disputes as the processor reported them. If a report gives several currencies, it stores the amount in the sale's
--- currency. The first report isn't changed, but a return is added to it.
+-- Stores refunds and disputes as the processor reported them. If a report contains several currencies, it stores the amount in the
+-- sale's currency. The first report isn't changed, but a return is added to it.
 create or replace function keep_reversals(event processor_events, fact jsonb, sale_currency text) returns void language plpgsql as $$
 begin
   insert into processor_reversals as stored (account_id, reversal_id, livemode, reason, reason_text, payment_intent_id, charge_id,
@@ -178,8 +178,8 @@ create or replace function moves_of_dispute(event processor_events) returns seto
 $$;
 
 -- Stores a second loss of a dispute that was won before, if its events have no balance transactions. The latest event decides. If
--- several events have the latest second, the dispute is lost if more of them are losses than returns. So any order of deliveries has the
--- same result.
+-- several events have the latest second, the dispute is lost if more of them are losses than returns. So the order of deliveries does
+-- not change the result.
 create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
 declare
   again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';

@@ -91,8 +91,8 @@ begin
 end $$;
 
 -- Converts the total of a payment's refunds so far into refunds. Each increase from one total to the next is one refund. A total that
--- arrives after a higher one splits that increase into two refunds. So any order gives the same refunds, and each equals a refund from the
--- API.
+-- arrives after a higher one splits that increase into two refunds. So the order does not change the refunds, and each equals a refund
+-- from the API.
 create or replace function keep_refund_rise(event processor_events, sale sales) returns void language plpgsql as $$
 declare
   ids text[] := ids_of_payment(event.account_id, array[sale.transaction_id]);

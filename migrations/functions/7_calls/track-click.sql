@@ -4,9 +4,8 @@ return array(
   select array_to_string((string_to_array(host, '.'))[n:], '.') from generate_subscripts(string_to_array(host, '.'), 1) n
 );
 
--- Finds the program of a click without a program id. This is the only program with the code. If several have it, it is the program that
--- verified the closest domain of the page's host. A TXT record comes before a seen tag. `is_ambiguous` means that none of them verified
--- it.
+-- Finds the program of a click without a program id. If several programs have the code, the program is the one that verified the
+-- closest domain of the page's host. A TXT record comes before a seen tag. `is_ambiguous` means that none of them verified it.
 create or replace function program_of_click(aff text, host text, out program_id bigint, out is_ambiguous boolean) language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -122,7 +121,7 @@ begin
   return json_build_object('click_id', customer_click_id, 'partner_code', link.code, 'cookie_window_days', link.cookie_window_days);
 end $$;
 
--- Returns the answer of the click with this event again, or null if no such click was recorded.
+-- Returns the response to the click with this event again, or null if no such click was recorded.
 create or replace function recorded_click(aff text, at timestamptz, event_id bigint) returns json language plpgsql stable as $$
 begin
   return (

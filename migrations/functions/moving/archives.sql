@@ -88,7 +88,7 @@ return not exists (
 );
 
 -- Stores a part of an archive, and deletes the parts of the program's other imports. `outcome` is `stored`, or `complete` for the last
--- missing part, or null if the import does not await this part. `storeArchivePart` in lib/moving/imports.ts is its only caller.
+-- missing part, or null if the import is not waiting for this part. `storeArchivePart` in lib/moving/imports.ts is its only caller.
 create or replace function store_archive_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, out outcome text)
 language plpgsql as $$
 begin
@@ -125,8 +125,8 @@ begin
   end if;
 end $$;
 
--- Ends the reading of an archive. The import is then planned, or failed with this problem. `if_used` is the problem if the program is in
--- use by now.
+-- Ends the reading of an archive. After that, the import is planned, or has failed with this problem. `if_used` is the problem if the
+-- program has been used in the meantime.
 create or replace function finish_reading_archive(of_program_id bigint, of_import_id bigint, why_not text, if_used text, remark text)
 returns void language plpgsql as $$
 begin

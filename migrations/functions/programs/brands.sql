@@ -1,4 +1,4 @@
--- Records changes of a program's brand. The entry doesn't contain the image itself.
+-- Records changes to a program's brand. The entry doesn't contain the image itself.
 create or replace function audit_brand() returns trigger language plpgsql as $$
 declare
   before_change program_brands := case when tg_op = 'UPDATE' then old end;

@@ -74,7 +74,7 @@ begin
   return changed;
 end $$;
 
--- Returns the rule of a group or of a partner for all products, in the form of `change_rule`. Null if there is none.
+-- Returns the rule of a group or of a partner for all products, in the format of `change_rule`, or null if there is none.
 create or replace function general_rule_of(of_program_id bigint, of_group_id bigint, of_partner_id bigint) returns jsonb language sql stable as $$
   select to_jsonb(r) - array['program_id', 'id', 'group_id', 'partner_id', 'created_at', 'since_version'] from commission_rules r
   where r.program_id = of_program_id and r.ended_at is null and (r.group_id, r.partner_id) is not distinct from (of_group_id, of_partner_id)

@@ -89,10 +89,10 @@ create or replace function program_numbers(of_program_id bigint, out days_to_pay
   ) r
 $$;
 
--- Records an application. `of_user_id` is the applicant's account with the verified address `of_email`. Without an account, the application counts
--- once the link with the token is opened. The page sends the version that the applicant saw, and the program's own form sends the version of the
--- terms. `outcome` is `applied`, or `waiting` or `approved` for an account. Refusals are `closed`, `changed` since it was seen, `answers` (of
--- `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), and the answers of `count_mail`.
+-- Records an application. `of_user_id` is the applicant's account with the verified address `of_email`. Without an account, the application
+-- counts once the link with the token is opened. The page sends the version that the applicant saw, and the program's own form sends the
+-- version of the terms. `outcome` is `applied`, or `waiting` or `approved` for an account. Refusals are `closed`, `changed` since it was
+-- seen, `answers` (of `wrong_question`), `partner`, `waiting`, `rejected` (until `again_at`), and the results of `count_mail`.
 create or replace function apply_to_program(
   of_program_id bigint, of_source text, seen_version integer, seen_terms integer, of_user_id text, of_email text, of_name text, of_answers jsonb, of_token_hash bytea,
   code_digits text, of_network text, bounds jsonb, out outcome text, out application_id bigint, out again_at timestamptz, out wrong_question text

@@ -1,6 +1,6 @@
--- Fold the slots of past hours into slot 0, the day's row, which also has the figures by hour. Return the number of
--- deleted rows. They skip locked rows and write in key order, so that they don't deadlock with each other or with
--- other writers.
+-- These functions fold the slots of past hours into slot 0, the day's row, which also has the figures by hour, and
+-- return the number of deleted rows. They skip locked rows and write in key order, so that they don't deadlock with
+-- each other or with other writers.
 
 create or replace function fold_daily_totals(max_rows bigint) returns bigint language sql as $$
 with waiting as (

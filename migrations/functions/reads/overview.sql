@@ -22,7 +22,7 @@ end $$;
 
 -- The range from `starts[1]` to `until` by interval, and the same intervals `days_before` days earlier (0: no comparison), in whole UTC
 -- days. An open range is compared with the same part of the previous period, to the quarter of an hour of `moment`. Sales include all
--- currencies, and money only one. With two filters, a row without `n` contains the time since which rows are read. If the previous period
+-- currencies, and money only one. With two filters, a row without `n` contains the time from which rows are read. If the previous period
 -- can't be read completely, it has no rows.
 create or replace function read_series(
   of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, days_before integer, of_currency text, moment timestamptz
@@ -100,7 +100,7 @@ $$;
 -- The top values of each breakdown by a metric, with their figures and the number of values. A conversion rate has two figures, and its
 -- first values are those with the most conversions. `value` is null for events without a value, and empty for values without separate
 -- totals. The default metric is revenue if these days have any, or else clicks. The breakdown `label` contains the names of the filters'
--- partner, link and code, and `read_from` says since when rows are read.
+-- partner, link and code, and `read_from` is the time from which rows are read.
 create or replace function read_breakdowns(
   of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, asked_metric text, of_currency text, max_values integer
 ) returns table (of_metric text, breakdown text, value text, label text, "values" bigint, amount bigint, clicks bigint)

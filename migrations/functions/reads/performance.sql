@@ -142,7 +142,7 @@ begin
   return query
   -- Counts the rows between a bound and its hour once for both ranges. Rows after the bound belong to the range that
   -- begins there, whose totals begin later. The range that ends there has them in its totals, so they are subtracted.
-  -- Rows before the bound are treated the opposite way.
+  -- For rows before the bound, it is the other way around.
   with counted as materialized (
     select least(bound.time, bound.hour) as from_time, side.sign * bound.current as current, side.sign * bound.previous as previous, part.*
     from (values (previous_from, previous_hour, 0, 1), (current_from, current_hour, 1, -1), (until, end_hour, -1, 0))

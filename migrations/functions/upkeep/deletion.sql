@@ -72,8 +72,8 @@ begin
   update workspaces w set deleted_at = now() where w.id = of_workspace_id;
 end $$;
 
--- Erases what imports say about partners, in the rows of the partners and of their links, codes, customers, balances and commissions. If the
--- source has no ids, the addresses of partners are in the ids of partners and balances.
+-- Erases the data about partners in imports: in the rows of the partners and of their links, codes, customers, balances and commissions. If
+-- the source has no ids, the ids of partners and balances contain the partners' addresses.
 create or replace function erase_imported_partners(program_ids bigint[], partner_ids bigint[]) returns void language sql as $$
   update import_rows i set fields = i.fields - array['name', 'email', 'payout_email', 'partner'],
     source_id = case when i.kind in ('partner', 'balance') then 'erased' else i.source_id end,
@@ -132,7 +132,7 @@ begin
   delete from partner_invitations i
   where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = verified_address;
-  -- The acceptance of a program's terms is kept without the person.
+  -- The acceptance of a program's terms is kept without the person's data.
   delete from applications a where a.status <> 'approved' and (a.user_id = of_user_id or a.email = verified_address);
   update applications a set user_id = null, name = 'Erased partner', email = null, answers = '[]', note = null, token_hash = null
   where a.user_id = of_user_id or a.email = verified_address or a.program_id = any (program_ids) and a.partner_id = any (partner_ids);

@@ -1,9 +1,9 @@
 -- Deletes data at the end of its retention period, for lib/tracking/retention.ts. Totals, leads, sales and money stay.
 
 -- Deletes customers who only clicked, after the program's window since their latest click. After that, their click id counts as unknown,
--- like any expired click id. Each customer has an event at their latest click. So this reads each program's events once, in time order, up
--- to the start of the window. So clicks don't need an index of customers by time. Reads about `max_clicks` events. `more` says whether
--- more are waiting.
+-- like any expired click id. Each customer has an event at their latest click. The function reads each program's events once, in time
+-- order, up to the start of the window. So clicks don't need an index of customers by time. Reads about `max_clicks` events. `more` says
+-- whether more are waiting.
 create or replace function delete_expired_customers(max_clicks integer, out deleted bigint, out more boolean)
 language plpgsql set enable_seqscan = off as $$
 declare

@@ -52,7 +52,7 @@ create or replace function start_rewriting(of_month date, partition text) return
 begin
   if to_regclass(format('rewriting.%I', partition)) is null then
     execute format('create table rewriting.%1$I (like %1$I including defaults including constraints including indexes)', partition);
-    -- Postgres then attaches the copy without reading it.
+    -- With this, Postgres attaches the copy without reading it.
     execute format('alter table rewriting.%I add constraint within check (click_timestamp >= %L and click_timestamp < %L)', partition,
       day_start(of_month), day_start((of_month + interval '1 month')::date));
     execute format('create or replace trigger copy_click_change after insert or update or delete on %I
