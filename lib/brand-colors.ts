@@ -1,4 +1,4 @@
-/** The colors of a program's pages. All text has the contrast of WCAG 2.2 AA, whatever color the program chose. */
+/** The colors of a program's pages. All text has the contrast of WCAG 2.2 AA, no matter which color the program chose. */
 
 /** The minimum contrast between text and its background. */
 const textContrast = 4.5

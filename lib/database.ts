@@ -26,7 +26,7 @@ export interface StatementResult {
   rowCount: number | null
 }
 
-/** Postgres without Neon's HTTP in between. Like Neon's driver, it throws `NeonDbError` and parses values with `types`. */
+/** Postgres without Neon's HTTP proxy in between. Like Neon's driver, it throws `NeonDbError` and parses values with `types`. */
 export interface Postgres {
   /**
    * Runs statements in order in one round trip. A single statement runs by itself. Several statements run in a READ COMMITTED transaction
@@ -157,9 +157,9 @@ const nothing: RawNode = { kind: 'RawNode', sqlFragments: [], parameters: [] }
 const queryId = { queryId: '' }
 
 /**
- * Builds a call to a database function. The schema (lib/schema.ts) gives the types of its arguments and its row. Pass `json` and `jsonb` as
- * JSON text, and `bytea` as bytes. Arguments are passed by position, because with named arguments, Postgres would take 10% longer to record
- * a lead.
+ * Builds a call to a database function. The schema (lib/schema.ts) contains the types of its arguments and its row. Pass `json` and `jsonb`
+ * as JSON text, and `bytea` as bytes. Arguments are passed by position, because with named arguments, Postgres would take 10% longer to
+ * record a lead.
  */
 export function call<Name extends keyof DatabaseFunctions>(
   name: Name,

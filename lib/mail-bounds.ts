@@ -31,7 +31,10 @@ export const mailBounds = {
    * `perAccount` changes, the account keeps its address until the next day.
    */
   payoutAddress: { perAccount: 5, perChange: 5, perRecipient: 5 },
-  /** Messages to partners who have an account, in a day. Each message is a notification, so the last limit applies too. */
+  /**
+   * Messages to partners who have an account, per day. Each message is a notification, so the limit for immediate notifications applies
+   * too.
+   */
   message: { perProgram: 5 },
   /**
    * Payouts to partners without an account, whose addresses the program typed. A mail above the limit of its workspace waits for the next

@@ -27,7 +27,7 @@ export async function releaseForm(db: Database, form: SentForm): Promise<void> {
 const answersWithinMilliseconds = 5000
 const attemptsEveryMilliseconds = 200
 
-/** Waits for the redirect of a form's first submission. Undefined if there is none within five seconds. */
+/** Waits for the redirect of a form's first submission. Returns undefined if there is none within five seconds. */
 export async function answerOf(db: Database, userId: string | null, token: string): Promise<string | undefined> {
   for (let waited = 0; waited <= answersWithinMilliseconds; waited += attemptsEveryMilliseconds) {
     const [form] = await db.query(

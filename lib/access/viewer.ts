@@ -59,7 +59,7 @@ export interface ViewerProgram {
   views: SavedView[]
 }
 
-/** Finds the signed-in person with their workspaces and programs in one database query. Undefined without a session. */
+/** Finds the signed-in person with their workspaces and programs in one database query. Returns undefined without a session. */
 export async function findViewer(db: Database, env: SessionEnv, headers: Headers): Promise<Viewer | undefined> {
   const token = await readSessionToken(headers, env.AUTH_SECRET)
   if (token === undefined) return undefined

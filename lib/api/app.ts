@@ -28,7 +28,7 @@ export const loggedPart = 0.01
 
 /**
  * Creates a function's app with a request id, error envelopes and at most one log line per request. Successful requests are sampled,
- * because each line costs money. `Bindings` types the variables and bindings of the function's entry in wrangler.toml.
+ * because each line costs money. `Bindings` is the type of the variables and bindings in the function's entry in wrangler.toml.
  */
 export function createApp<Bindings extends object>() {
   const app = new Hono<AppTypes<Bindings>>()

@@ -242,8 +242,8 @@ export function groupOperations(): Operation[] {
       description:
         'Calculates the commissions for a month’s sales and leads with these rules, for a group, for a partner, or otherwise for all partners. It uses the same code as for real commissions, and does not change anything.',
       body: body(rulesPreview, {
-        group_id: 'The group of these rules.',
-        partner_id: 'The partner of these rules.',
+        group_id: 'The group that these rules belong to.',
+        partner_id: 'The partner that these rules belong to.',
         rules: 'All rules that would replace the current ones.',
         month: 'The month in UTC, such as 2026-01. Default: the previous month.',
       }),

@@ -43,7 +43,7 @@ export interface Operation {
   examples: Example[]
 }
 
-/** Describes each field of a body. It doesn't compile if one is missing. */
+/** Describes each field of a body. If a description is missing, the code doesn't compile. */
 export function body<Schema extends z.ZodMiniType<object>>(
   schema: Schema,
   fields: Record<keyof z.input<Schema>, string>,

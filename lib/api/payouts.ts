@@ -136,7 +136,7 @@ const fields = {
     '`requested` by the partner, or `in_run`; `sent` once it is in a payment file or with a provider, after which its amount and address are fixed. `unclaimed` while a provider waits for the partner to claim it.',
   amount_cents: 'The current amount. Reversals can reduce it below `requested_cents`.',
   payout_run_id: 'The run of the payout; null if the partner requested it.',
-  payout_waits_until: 'The partner changed the payout address, and no run pays to it before this time.',
+  payout_waits_until: 'The partner changed the payout address, and no run uses it before this time.',
 }
 
 const inPath = idParameter('payout_id', 'Id of the payout.')

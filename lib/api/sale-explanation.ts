@@ -85,7 +85,7 @@ export const saleExplanation = (): Operation => ({
   path: '/api/v1/sales/{transaction_id}/explanation',
   summary: 'Explain a sale',
   description:
-    'Explains why a sale has its partner and commission, or why it has none. The explanation lists each step of the attribution, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions, which are never made again. For a payment from Stripe that is not a sale, it explains why.',
+    'Explains why a sale has its partner and commission, or why it has none. The explanation lists each step of the attribution, the click and its age, the rule, the calculation, and later refunds, disputes, corrections and payouts. It shows the original decisions and does not compute them again. For a payment from Stripe that is not a sale, it explains why.',
   auth: 'key',
   scope: 'read',
   parameters: [

@@ -53,7 +53,7 @@ export const trackRefund = (): Operation => ({
   path: '/api/v1/track/refund',
   summary: 'Record a refund or chargeback',
   description:
-    'Reverses the commission of a sale in proportion to the refund. Send one call for each refund. Without `refund_id`, a second call with the same amount counts as a retry and is ignored. If the connected payment processor reports a refund of the same amount, before or after this call, both count as one refund, whatever the `refund_id` is. An unknown field with an amount, such as `amount`, is refused.',
+    'Reverses the commission of a sale in proportion to the refund. Send one call for each refund. Without `refund_id`, a second call with the same amount counts as a retry and is ignored. If the connected payment processor reports a refund of the same amount, before or after this call, both count as one refund, regardless of the `refund_id`. An unknown field with an amount, such as `amount`, is refused.',
   auth: 'key',
   body: body(refundRequest, {
     transaction_id: 'The `transaction_id` of the sale.',

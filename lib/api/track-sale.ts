@@ -70,7 +70,7 @@ export const trackSale = (): Operation => ({
   path: '/api/v1/track/sale',
   summary: 'Record a sale',
   description:
-    'Records a sale and its partner’s commission. The sale is attributed by `customer_key`, or else by a valid `click_id` or a partner’s `coupon`. Only call it from a server. The `transaction_id` identifies a sale. For a payment of the connected payment processor, so does any of its ids there (invoice, payment intent, charge, checkout session). A repeated call gets a 409 and is not counted again. It adds the customer if the stored sale had none.',
+    'Records a sale and its partner’s commission. The sale is attributed by `customer_key`, or else by a valid `click_id` or a partner’s `coupon`. Only call it from a server. The `transaction_id` identifies a sale. Any id that the connected payment processor has for the payment (invoice, payment intent, charge, checkout session) identifies the sale too. A repeated call gets a 409 and is not counted again. It adds the customer if the stored sale had none.',
   auth: 'key',
   body: body(saleRequest, {
     transaction_id:

@@ -69,7 +69,7 @@ export const trackingPerformance = (): Operation => ({
   path: '/api/tracking/performance/{programId}',
   summary: 'Read daily performance',
   description:
-    'Returns an entry for each day (UTC) of the range, the totals, and their change compared with the previous period of the same length. Amounts are in the major unit of the program’s currency. `metrics.otherCurrencies` has the amounts in other currencies. Revenue is before refunds; `totalRefunds` is the part of the range’s `totalRevenue` that was refunded or charged back until now. For active members of the program’s workspace.',
+    'Returns an entry for each day (UTC) of the range, the totals, and their change compared with the previous period of the same length. Amounts are in the major unit of the program’s currency. `metrics.otherCurrencies` has the amounts in other currencies. Revenue is before refunds; `totalRefunds` is the part of the range’s `totalRevenue` that was refunded or charged back so far. For active members of the program’s workspace.',
   auth: 'session',
   parameters: [
     programParameter(),

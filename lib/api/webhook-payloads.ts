@@ -120,7 +120,8 @@ export const webhookHeaderFields = {
     example: 'evt_1',
   },
   'webhook-timestamp': {
-    description: 'The time of this attempt in seconds since 1970. Refuse it if it differs by more than five minutes.',
+    description:
+      'The time of this attempt in seconds since 1970. Refuse the webhook if this differs from the current time by more than five minutes.',
     example: '1767269100',
   },
   'webhook-signature': {

@@ -108,7 +108,7 @@ const advices: Record<string, string> = {
   AccessDeniedException: 'Give the user the policy in lib/commands/aws/queue-policy.json.',
 }
 
-/** Codes for messages of `pg` that have none. */
+/** Error codes for messages of `pg` that have no code. */
 const withoutCode: Record<string, string> = {
   'timeout expired': 'ETIMEDOUT',
   'Connection terminated unexpectedly': 'ECONNRESET',

@@ -175,7 +175,7 @@ async function inTransaction<Result>(client: Client, work: () => Promise<Result>
     await client.query('commit')
     return result
   } catch (error) {
-    // If the connection broke, report that error and not this one.
+    // If the connection broke, that error is reported instead of this one.
     await client.query('rollback').catch(() => {})
     const cause = error instanceof OperatorError ? error.cause : error
     const code = cause instanceof DatabaseError ? cause.code : undefined

@@ -38,7 +38,7 @@ const partners = [
   { name: 'Tom Reviews', code: 'tom', email: 'tom@reviews.example', weight: 2 },
 ]
 const couponBuyers = 8
-/** Visitors from a forbidden ad, and visitors who signed up with Tom's address. Their commissions wait for review. */
+/** Visitors who clicked a forbidden ad, and visitors who signed up with Tom's address. Their commissions wait for review. */
 const byAd = [120, 192]
 const withTomsAddress = [152, 176]
 const places = [

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-/** The queue's emulator accepts any region and credentials. Functions get these. */
+/** The queue's emulator accepts any region and credentials, so functions get these values. */
 export const localAws = { region: 'eu-central-1', accessKeyId: 'local', secretAccessKey: 'local' }
 
 const secret = () => randomBytes(32).toString('base64url')

@@ -11,8 +11,8 @@ import { refusePages } from './pages.ts'
  * - `drop-before` breaks the connection before it runs anything;
  * - `drop-after` commits, then breaks the connection;
  * - `cut` commits, then breaks the connection in the middle of its response;
- * - `unavailable` returns 503 and runs nothing;
- * - `delay` waits `delay_ms`, then goes on;
+ * - `unavailable` returns 503 without running anything;
+ * - `delay` waits `delay_ms`, then continues;
  * - `kill-backend` ends the Postgres backend before it commits.
  */
 export interface Fault {
@@ -33,7 +33,7 @@ export interface NeonEndpoint {
   statements: number
   /** Bytes of the answers to these requests, without their headers. */
   answered_bytes: number
-  /** Summaries of the last requests with their errors, for tests that count an unexpected number. */
+  /** Summaries of the last requests with their errors, for tests that count an unexpected number of requests. */
   recent: string[]
   /** The header with the token for faults and `/control`. */
   control: { 'Control-Token': string }

@@ -11,7 +11,7 @@ export interface Story {
   amount: number
   tax: number
   fee: number
-  /** The refunded amount with tax. If the processor reports only totals, the total of all refunds so far. */
+  /** The refunded amount with tax. If the processor reports only totals, this is the total of all refunds so far. */
   refunded: number
   currency: string
   now: Date

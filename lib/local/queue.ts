@@ -75,7 +75,7 @@ export async function startQueue(options: { dataFolder?: string } = {}): Promise
 }
 
 /**
- * The emulator listens on all interfaces and has no option for another. While it starts, this function makes servers without an address
+ * The emulator listens on all interfaces, and no option changes this. While it starts, this function makes servers without an address
  * listen on loopback. If the emulator still listens elsewhere, this function stops it.
  */
 async function startOnLoopback(options: Parameters<typeof import('fauxqs').startFauxqs>[0]): Promise<FauxqsServer> {

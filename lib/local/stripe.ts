@@ -43,7 +43,7 @@ interface Known {
 
 /**
  * Emulates the few Stripe API calls that the service makes, in Stripe's own HTTP format, on this machine. Fill its maps or send it objects:
- * `POST /control` `{invoices, refunds, accounts, lists}`, each an object. Each page of refunds has only one.
+ * `POST /control` `{invoices, refunds, accounts, lists}`, each an object. Each page of refunds has only one refund.
  */
 export async function startLocalStripe(port = 0): Promise<LocalStripe> {
   const failures: number[] = []

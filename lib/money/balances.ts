@@ -2,7 +2,7 @@ import { type Expression, type InferResult, sql } from 'kysely'
 import { jsonObjectFrom } from 'kysely/helpers/postgres'
 import { kysely } from '../kysely.ts'
 
-/** A partner's debt to the program in one currency, and since when it has existed. */
+/** A partner's debt to the program in one currency, and the time when it began. */
 export type Debt = InferResult<ReturnType<typeof debtsStatement>>[number]
 
 /** Lists up to 100 partners with a balance below zero, oldest debt first, including erased partners. */

@@ -32,7 +32,7 @@ function printedText(length: number, missing: string) {
 
 const regionNames = new Intl.DisplayNames('en', { type: 'region', fallback: 'none' })
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'.split('')
-/** Codes that Intl knows although they aren't countries or are former names of countries. */
+/** Codes that Intl knows, but that don't stand for a country or that a country no longer uses. */
 const noCountries = 'AC CP CQ DG EA EU EZ IC QO TA UN XA XB ZZ'.split(' ')
 
 /** The countries with their ISO 3166 codes, by name. */

@@ -331,7 +331,7 @@ function explainPayment(
 
 const stepCount = ({ resolution }: DeliveryOfPayment) => resolutionOf(resolution).steps.length
 
-/** The click in an unattributed payment, if the window was over. */
+/** The click in an unattributed payment, if the attribution window was over. */
 function expiredClickOf({ expired_click: click, window_days: window, model = 'last_click' }: Resolution): Click | null {
   if (click === undefined || window === undefined) return null
   const timing = timingOf(click.clicked_at, click.came_at, click.at, window, model)

@@ -87,7 +87,7 @@ export async function readAccount(db: Database, env: SecretsEnv, id: string, fet
   return { account, provider: providers[found.provider] }
 }
 
-/** Reads lines such as `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line has another form. */
+/** Reads lines such as `17, acct_1Abc`: a partner's id and their recipient at Stripe. Returns undefined if a line has another format. */
 export function parseRecipients(text: string): { partnerId: number; recipientId: string }[] | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   const parsed = lines.flatMap((line) => {

@@ -91,7 +91,7 @@ export async function exportPayments(
       ),
     )
     // Sent payouts stay first, in the order of sending. So no part of a file repeats a payment from an earlier part, even if payouts
-    // were added in between.
+    // have been added since then.
     .orderBy('w.sent_at', (order) => order.asc().nullsLast())
     .orderBy('w.id')
   query =

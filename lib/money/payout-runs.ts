@@ -198,7 +198,7 @@ export async function askForPayoutAddress(
 
 /**
  * Reads the due amounts in each currency, with separate totals for excluded partners and debts, and the program's minimum payouts.
- * `missing` counts the partners without a payout address. `askable` counts those of them who have an account.
+ * `missing` counts the partners without a payout address. `askable` counts those who also have an account.
  */
 export async function readPayoutsDue(db: Database, programId: number) {
   const [sums, [missing], minimums, debts] = await db.batch([

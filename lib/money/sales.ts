@@ -48,8 +48,8 @@ export interface RecordedSale {
  * partner gets a known customer's sale (migrations/functions/4_attribution/codes.sql). Without any of these, the sale is stored
  * without attribution and earns nothing.
  *
- * Refuses a known transaction id with `duplicate_transaction`, which says whether the stored sale is the same. If the stored sale has no
- * customer yet, it gets this one and earns its commission. Any id of a connected processor's payment identifies that payment's sale.
+ * Throws `duplicate_transaction` for a known transaction id. The error says whether the stored sale is the same. If the stored sale has
+ * no customer yet, it gets this one and earns its commission. Any id of a connected processor's payment identifies that payment's sale.
  *
  * `requestId` (uuid) is stored with the sale, so that a retry after a lost response isn't a duplicate. Returns the messages to send in
  * `outbox`.

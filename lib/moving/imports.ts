@@ -168,7 +168,7 @@ async function rowsOfDay(db: Database, programId: number): Promise<number> {
 
 /**
  * Stores a part of an import's archive. After the last missing part, it reads the archive and plans the import. Throws `not_found`, and
- * `conflict` if the import does not await this part.
+ * `conflict` if the import is not waiting for this part.
  */
 export async function storeArchivePart(
   db: Database,
@@ -217,7 +217,7 @@ export async function refuseManyImports(db: Database, programId: number): Promis
   })
 }
 
-/** Creates an import that is being read. If the request of `db` is repeated, returns the first import. */
+/** Creates an import that is being read. If a request is repeated, returns its first import. */
 export async function createImport(
   db: Database,
   env: ImportEnv,

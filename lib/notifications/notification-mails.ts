@@ -46,7 +46,7 @@ const claimedMail = z.object({
   notifications: z.array(mailedNotification),
 })
 
-/** A busy mail API can take seconds to respond. A Worker can open six connections at once, and one of them is for the database. */
+/** A busy mail API can take seconds to respond. A Worker can open six connections at once and needs one for the database. */
 const mailsAtOnce = 4
 const mailsOfRound = 20
 /** Further lines are only on the notifications page. */
@@ -165,7 +165,7 @@ function senderOf(notifications: Notification[]): Sender | undefined {
   return isForPartners ? { name: first.sender, color: first.color } : { name: first.program_name, color: null }
 }
 
-/** Returns the amount of notifications of one kind and currency, for the headline. Undefined if there is no such amount. */
+/** Returns the amount of notifications of one kind and currency, for the headline. Returns undefined if there is no such amount. */
 export function totalOf(notifications: Notification[], { money }: MailTexts): string | undefined {
   const amounts = notifications.map(({ kind, payload }) => ({ kind, ...payload }))
   const [first] = amounts

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { call } from '../database.ts'
 
-/** A queue message. It contains the id of an outbox row, which has the notification itself. */
+/** A queue message. It contains the id of an outbox row, which contains the notification itself. */
 export interface OutboxMessage {
   program_id: number
   outbox_id: number

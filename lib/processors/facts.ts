@@ -1,8 +1,8 @@
 import { maxAmountCents } from '../money.ts'
 
 /**
- * The facts of one webhook event, in the same form for all API versions. They are sufficient to apply the event now or later. The log
- * stores them under the same column names. They don't contain the e-mail address, but only its keyed hash. The functions in
+ * The facts of one webhook event, in the same format for all API versions. They are sufficient to apply the event now or later. The
+ * log stores them under the same column names. They don't contain the e-mail address, but only its keyed hash. The functions in
  * migrations/functions/6_processor/ read them.
  */
 export interface WebhookEvent {

@@ -56,7 +56,7 @@ const logoFile = /^logo-([1-9]\d{0,14})-([0-9a-f]{64})\.(png|jpeg|webp)$/
 /** Returns whether the last part of an address can be that of a logo. */
 export const isLogoFile = (file: string): boolean => logoFile.test(file)
 
-/** Reads a logo by the last part of its address. Returns undefined if the program has another logo by now. */
+/** Reads a logo by the last part of its address. Returns undefined if the program has replaced its logo. */
 export async function findLogo(db: Database, file: string): Promise<LogoImage | undefined> {
   const [, programId, hash, extension] = logoFile.exec(file) ?? []
   if (programId === undefined || hash === undefined) return undefined

@@ -14,7 +14,7 @@ export interface LogoImage {
 interface Parsed {
   width: number
   height: number
-  /** The parts of the file that are kept, in their order. */
+  /** The parts of the file that are kept, in order. */
   parts: Uint8Array[]
 }
 

@@ -3,7 +3,7 @@ import type { Database, Statement } from '../database.ts'
 import type { Part } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
 
-/** A row in the form of the response, with times in ISO 8601. */
+/** A row in the format of the response, with times in ISO 8601. */
 type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
 type Answered<Selected> = Omit<Selected, 'timestamp' | 'createdAt' | 'at_us'> & { timestamp: string; createdAt: string }
 

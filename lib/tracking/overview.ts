@@ -87,7 +87,7 @@ export interface Overview {
   days: number
   isCompared: boolean
   /**
-   * If filters match too many events, this is the time since which events were read. It applies to the breakdowns and, with two filters, to
+   * If filters match too many events, this is the time from which events were read. It applies to the breakdowns and, with two filters, to
    * all figures.
    */
   readFrom: Date | undefined

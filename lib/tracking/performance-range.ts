@@ -21,8 +21,8 @@ export function startOfDay(time: number): number {
 }
 
 /**
- * Returns the range of a query: `dateFrom` to `dateTo` if both are present, or else the last `period` days including today. Undefined for
- * `all`, which begins with the program.
+ * Returns the range of a query: `dateFrom` to `dateTo` if both are present, or else the last `period` days including today. Returns
+ * undefined for `all`, which begins with the program.
  */
 export function fixedRange({ period = '7d', dateFrom, dateTo }: PerformanceQuery, now: number): Range | undefined {
   if (dateFrom && dateTo) return { from: dateFrom.getTime(), to: dateTo.getTime() }

@@ -5,7 +5,10 @@
 const codePattern = /^svc-test-([1-9]\d{0,14})$/i
 const clickIdPattern = /^cust_\d{13}_\d{20}0([1-9]\d{0,14})$/
 
-/** The number of days for which a browser keeps a test click id. After a test lead, the customer's sales are tests for as long. */
+/**
+ * The number of days for which a browser keeps a test click id. After a test lead, the customer's sales are tests for the same number of
+ * days.
+ */
 export const testDays = 1
 
 /** Returns the partner code of a program's test link. */

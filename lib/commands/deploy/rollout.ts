@@ -90,12 +90,12 @@ function shiftOf({ worker, deployed, versions }: WorkerVersions, shares: Shift['
 }
 
 /**
- * Pages of a new version name its package, and installs that used it must go on working. So the function that serves the packages of all
- * versions changes first and at once, and a rollback of all functions leaves it.
+ * Pages of a new version refer to its package, and earlier installs must keep working. So the function that serves the packages of all
+ * versions changes first and completely, and a rollback of all functions doesn't include it.
  */
 const servesPackages = (worker: string) => worker.endsWith('-tracker-package')
 
-/** Returns the shift of each Worker to a version, in their order. */
+/** Returns the shift of each Worker to a version, in the order of the shifts. */
 export function shiftsTo(states: WorkerVersions[], tag: string, percent: number): Shift[] {
   const packages = states.filter(({ worker }) => servesPackages(worker))
   const others = states.filter(({ worker }) => !servesPackages(worker))

@@ -5,7 +5,10 @@ import { packages } from '../../../tracker/dist/served/packages.js'
 import { fileName } from '../../../tracker/pack.ts'
 import type { FunctionEntry } from '../wrangler-file.ts'
 
-/** The paths that Cloudflare answers from static files, by the function that answers them elsewhere. It doesn't charge for these requests. */
+/**
+ * The paths that Cloudflare answers from static files, by the function that answers them elsewhere. Cloudflare doesn't charge for these
+ * requests.
+ */
 export const staticPaths: Record<string, string[]> = {
   'tracker-script': [...browserScripts.keys()],
   'tracker-package': Object.keys(packages).map((version) => `/packages/${fileName(version)}`),

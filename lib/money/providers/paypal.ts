@@ -47,7 +47,8 @@ const claimDays = 30
 const wholeUnits = new Set(['huf', 'twd'])
 
 /**
- * PayPal Payouts. PayPal executes a `sender_batch_id` once in 30 days. It refuses a repeat, and its response links to the first batch.
+ * PayPal Payouts. PayPal executes each `sender_batch_id` only once within 30 days. It refuses a repeat, and its response links to the first
+ * batch.
  *
  * @see https://developer.paypal.com/docs/api/payments.payouts-batch/v1/
  */

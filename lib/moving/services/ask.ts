@@ -23,7 +23,7 @@ export type List = (access: Access, context: ReadContext, cursor: string | undef
 
 const answerWithinMilliseconds = 20_000
 
-/** Thrown if the service refused the key, or if its response has an unknown format. A retry doesn't help. */
+/** Thrown if the service refused the key, or if its response has an unknown format. A retry wouldn't help. */
 export class RefusedByService extends Error {}
 
 /** Requests JSON from a service and checks its format. Throws `RefusedByService`, or any other error if a retry may help. */

@@ -88,7 +88,7 @@ async function eventOf(backfill: Backfill, object: unknown, hash: HashEmail): Pr
   const about = listed.safeParse(object).data
   if (about === undefined || (kind === 'intents' && about.status !== 'succeeded')) return undefined
   const { id: objectId, livemode = true } = about
-  // This is the customer's current metadata, not the metadata at creation.
+  // This is the customer's current metadata, not the metadata from the customer's creation.
   const created = kind === 'customers' ? new Date().toISOString() : about.created
   const type = eventTypeOf(kind, about)
   const fact =
@@ -299,7 +299,7 @@ export function backfillOf(programId: number) {
     ])
 }
 
-/** Returns the progress of a program's backfill. Undefined if there is none. */
+/** Returns the progress of a program's backfill. Returns undefined if there is none. */
 export async function readBackfill(db: Database, programId: number): Promise<Backfill | undefined> {
   return (await db.query(backfillOf(programId)))[0]
 }
