@@ -44,7 +44,7 @@ export default {
   },
 }
 
-/** An entry point that only this function calls. It is a further lane for when all connections of the other lanes are busy. */
+/** An entry point that only this function calls. It is a further lane that is used when all connections of the other lanes are busy. */
 export const lane = {
   async fetch(request: Request, env: Env, context?: Context): Promise<Response> {
     // oxlint-disable-next-line no-unsafe-type-assertion -- only this function calls it

@@ -7,7 +7,7 @@ const path = '/api/v1/webhooks/payouts/:connection'
 const app = createApp<DatabaseEnv & SecretsEnv>()
 
 /**
- * POST /api/v1/webhooks/payouts/<connection>, signed by a payout provider: the state of a payment changed. The service then requests the
+ * POST /api/v1/webhooks/payouts/<connection>, signed by a payout provider: the state of a payment changed. The service requests the
  * current states itself. 200 `{success}`; 404 `not_found` if there is no such connection; 400 `invalid_signature`.
  */
 app.post(path, limitBody, async (c) => {

@@ -22,7 +22,7 @@ const commonHeaders = {
  * GET /js/svc-tracker.js, public: the browser tracker from the package `tracker/`. GET /js/svc-tracker-consent.js: the same with
  * `svc.revokeConsent()`. GET /js/svc-payment-links.js: the script that adds click ids to checkouts. GET /js/svc-embed.js: the element of
  * the embedded portal, for pages without a bundler. Returns 304 if `If-None-Match` names the same script. Doesn't query the database, so it
- * works even if the database is down. On Cloudflare, static files answer these paths without a call of this function (see
+ * works even if the database is down. On Cloudflare, static files answer these paths without calling this function (see
  * lib/commands/deploy/static-files.ts).
  */
 export default {

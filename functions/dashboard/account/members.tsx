@@ -29,7 +29,7 @@ const roleNames: Record<Role, string> = {
   guest: 'Guest: can only see programs that are shared with them',
 }
 
-/** Only an owner adds, changes and removes owners. */
+/** Only an owner can add, change and remove owners. */
 function isOwner(c: WorkspaceContext): boolean {
   return may([c.get('workspace').role], 'owner:manage')
 }

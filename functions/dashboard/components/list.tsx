@@ -44,7 +44,7 @@ export interface Page<Row> {
 export interface Cursors<Row, Cursor> {
   of: (row: Row) => Cursor
   parse: (text: string | undefined) => Cursor | undefined
-  /** Converts the position for the address, if it is not a text or a number. */
+  /** Converts the position to text for the address, if the position is not a text or a number. */
   text?: (cursor: Cursor) => string
 }
 

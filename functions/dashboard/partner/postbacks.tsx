@@ -365,7 +365,7 @@ pages.get(`${one}/:postbackMessageId`, requirePartner, async (c) => {
   )
 })
 
-/** The sent address or body. */
+/** The address or the body that was sent. */
 function requestOf(
   c: PartnerContext,
   { programId }: EndpointOwner,

@@ -32,7 +32,7 @@ import { byId, List, type Page, readPage } from '../components/list.tsx'
 import { createProgramPages, type ProgramContext, requireProgram } from '../components/page.ts'
 import { TableCard } from '../components/table.tsx'
 
-/** Moves partners, links, customers and balances in from another service: plan, apply, report and undo. */
+/** Moves partners, links, customers and balances from another service into the program: plan, apply, report and undo. */
 export const pages = createProgramPages()
 
 const addressIn = (programId: number) => `/programs/${programId}/imports`

@@ -203,7 +203,7 @@ interface PartnerActionsProps {
   program: ViewerProgram
 }
 
-/** The actions on a partner. They post below `address`, the list of partners. */
+/** The actions on a partner. Their forms post to addresses below `address`, the list of partners. */
 export function PartnerActions({ partner, address, program }: PartnerActionsProps) {
   const { id, name, is_active: isActive, links } = partner
   const [link] = links

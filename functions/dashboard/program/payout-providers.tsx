@@ -103,7 +103,7 @@ function Provider({ provider: { title, keys, remaining }, connection, address, w
           action={`${address}/disconnect`}
           class="danger"
           text={`Disconnect ${title}`}
-          confirm={`Disconnect ${title}? You then have to decide on its open payments yourself.`}
+          confirm={`Disconnect ${title}? After that, you have to decide on its open payments yourself.`}
         />
       )}
     </Card>
@@ -128,7 +128,7 @@ const recipientsForm = z.object({ recipients: z.string().check(z.maxLength(60_00
 
 pages.post(`${route}/recipients`, requireProgram('processor:manage'), form(recipientsForm, page), async (c) => {
   const recipients = parseRecipients(c.req.valid('form').recipients)
-  if (!recipients) throw new FormRefusal({ recipients: 'Enter each line in the form 17, acct_1Abc.' })
+  if (!recipients) throw new FormRefusal({ recipients: 'Write each line like this: 17, acct_1Abc.' })
   const stored = await setRecipients(c.get('db'), c.get('program').id, recipients)
   return redirectWith(c, page(c), `${counted(stored, 'recipient was', 'recipients were')} saved.`)
 })

@@ -171,7 +171,7 @@ const ruleNames: Record<ReviewRule, string> = {
   paid_ads: "A click on a paid ad, if your server sends the clicks (the tag doesn't send ad parameters)",
 }
 
-/** Converts typed settings into the form that their schema expects. */
+/** Converts typed settings into the format that their schema expects. */
 function readSettings(values: Record<string, string>): unknown {
   const { currency = '', commission_duration_months: months = '' } = values
   const leadCents = smallestUnits(values['lead_commission_cents'] ?? '0', currency)

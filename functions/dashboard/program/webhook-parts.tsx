@@ -77,7 +77,7 @@ export function DeliveryState({ delivery }: { delivery: WebhookDelivery }) {
   )
 }
 
-/** Shows whether the endpoint is enabled. If it is disabled, also shows since when and why. */
+/** Shows whether the endpoint is enabled. If it is disabled, also shows when and why that happened. */
 export function EndpointState({ endpoint }: { endpoint: WebhookEndpoint }) {
   const { disabled_at: off, disabled_because: because, failing_since: failing } = endpoint
   const { t } = useTexts()
