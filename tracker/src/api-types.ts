@@ -425,9 +425,9 @@ export interface ApiOperations {
   previewRules: {
     query: undefined
     body: {
-      /** The group of these rules. */
+      /** The group that these rules belong to. */
       group_id?: number | undefined
-      /** The partner of these rules. */
+      /** The partner that these rules belong to. */
       partner_id?: number | undefined
       /** All rules that would replace the current ones. */
       rules: {
