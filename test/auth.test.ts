@@ -587,7 +587,7 @@ test('an unconfirmed address, which can belong to a stranger, gets no mail about
   expect([(await mailsTo(email)).length, (await mailsTo(next)).length]).toEqual([0, 1])
 })
 
-test('a change to an existing address gives the same response and notifies only that mailbox', async () => {
+test('a change to an existing address gets the same response and notifies only that mailbox', async () => {
   const [ada, grace] = await Promise.all([signedInPerson(), signedInPerson()])
   const answers = []
   for (const email of [grace.email, newEmail()]) {

@@ -251,7 +251,7 @@ const totalsOf = (shop: Shop) =>
   )
 
 describe('many invoices', () => {
-  test("give the same result despite an interruption and Stripe's rate limits", async () => {
+  test("have the same result despite an interruption and Stripe's rate limits", async () => {
     const whole = await oldShop()
     has(whole, { invoices: await manyInvoices(whole) })
     await readPast(whole)

@@ -395,7 +395,7 @@ test('a sale is found by its payment and its event, even after the program disco
   expect((await explain(shop, event)).attributed).toBe(true)
 })
 
-describe('the explanation of a payment without a sale gives the reason', () => {
+describe('the explanation of a payment without a sale contains the reason', () => {
   test('for an event of an unknown customer without metadata, by the ids of the payment and the event', async () => {
     const shop = await createShop(sql)
     const session = { ...oneTime(shop), metadata: {}, customer: 'cus_stranger' }

@@ -80,7 +80,7 @@ describe('a payment link', () => {
     expect(await salesOf(other)).toEqual([])
   })
 
-  test('the click id of the metadata takes precedence', async () => {
+  test('the click id in the metadata takes precedence', async () => {
     const [shop, other] = [await createShop(sql), await createShop(sql)]
     const session = { ...checkoutSession(shop, { id: 'cs_1', total: 5000 }), client_reference_id: other.clickId }
     await send(shop, 'checkout.session.completed', session)

@@ -192,7 +192,7 @@ async function decide(desk: Desk, { plan, account, purchaseOf }: History, progra
   }
 }
 
-/** Sends the manual adjustments, each twice. */
+/** Sends each manual adjustment twice. */
 async function adjust(desk: Desk, plan: Plan, programId: number, partners: number[]): Promise<void> {
   const { db } = desk
   for (const { partner, amount } of plan.adjustments) {

@@ -15,7 +15,7 @@ import { allWays, drawPlan, type Way, ways } from './plan.ts'
  * `npm run cash -- --seeds 300 --seed 1`: compares the service's results for histories of accounts at each processor with the accounts'
  * money. Each history is delivered to the webhooks in two random orders. `--processors paddle,polar` runs only the histories of these
  * processors. `--ways refund,dispute` enables only these kinds of Stripe histories, and `--each 20` runs this many seeds of each way
- * separately. The last line gives the result. The exit code is 1 if anything is wrong.
+ * separately. The last line contains the result. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run cash [-- --seeds 300 --seed N --processors name,name --ways name,name --each N]    compares the events of\n                 processors in random orders with the money of a model'

@@ -11,8 +11,8 @@ import { startStand } from './stand.ts'
 
 /**
  * `npm run fuzz -- --requests 100000 --seed 1`: sends hostile requests through workerd, to every operation of the OpenAPI document and
- * every page, form and sign-in route. Every kind of caller sends some of them. The last line gives the result. `--only deliveries` sends
- * only signed events from payment processors, with odd values. The exit code is 1 if anything is wrong.
+ * every page, form and sign-in route. Every kind of caller sends some of them. The last line contains the result. `--only deliveries`
+ * sends only signed events from payment processors, with odd values. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run fuzz [-- --requests 100000 --seed N --only deliveries]    sends hostile requests to every address, page and form,\n                 or only signed deliveries of processors'

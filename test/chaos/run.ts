@@ -22,7 +22,7 @@ import { openWorld, type World } from './world.ts'
  * calls each. A twentieth of the seeds use workerd, and the rest run the same apps in this process. Kills Postgres with SIGKILL twice.
  * `--nightly` runs 20,000 seeds. Afterward, webhooks are sent to dead and broken endpoints. Then two processes of `npm run serve` are
  * killed and replaced, lose their database, and get wrong clocks, for at least `--minutes`. `--seeds 0` runs only these parts. The last
- * line gives the result. The exit code is 1 if anything is wrong.
+ * line contains the result. The exit code is 1 if anything is wrong.
  */
 const usage =
   'npm run chaos [-- --seeds 500 --steps 40 --seed N --faults 0.1 --minutes 0 --nightly]    runs and audits random histories under faults'

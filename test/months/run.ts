@@ -10,7 +10,7 @@ import type { Step } from './plan.ts'
 
 /**
  * `npm run months -- --months 100 --seed 1`: compares the runs of this many months on real Postgres with the books of test/months/books.ts.
- * The last line gives the result. The exit code is 1 if anything is wrong.
+ * The last line contains the result. The exit code is 1 if anything is wrong.
  */
 const { values } = readOptions(
   'npm run months [-- --months 100 --seed N]    months of a program: payouts against a second implementation, to the cent',

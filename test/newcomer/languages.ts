@@ -63,8 +63,9 @@ async function post(program: Program, call: string, body: object): Promise<Recor
 }
 
 /**
- * Runs each call of the documentation's pages about calls and renewals, in every language that this machine has. Repeats the calls to check
- * that the examples recorded them. Prints one line for each language. Throws if an example fails, prints a warning, or records nothing.
+ * Runs each call of the documentation's pages about calls and renewals, in every language that is installed on this machine. Repeats the
+ * calls to check that the examples recorded them. Prints one line for each language. Throws if an example fails, prints a warning, or
+ * records nothing.
  *
  * @param program a new program and one of its codes
  * @param folder a folder for the examples' files

@@ -2,8 +2,8 @@
  * `npm run newcomer`: plays an integrator from an empty folder to the first tracked sale, with the newest Express and Next.js from the npm
  * registry, and with Flask if Python has it. With Node, it runs the command from the dashboard and the code in the instructions. With
  * Flask, it runs the code that the documentation shows this person. A visitor in Chromium signs up, and a call from the documentation
- * records the sale. Then it runs the documentation's calls in every language that this machine has. Prints each step with its time. Exits
- * with 1 if a step fails or if one framework takes over two minutes.
+ * records the sale. Then it runs the documentation's calls in every language that is installed on this machine. Prints each step with its
+ * time. Exits with 1 if a step fails or if one framework takes over two minutes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
