@@ -59,7 +59,7 @@ where (b.balance_cents, b.entry_count) is distinct from (coalesce(e.sum, 0), coa
   {
     name: `a click event has its customer and link, in its own program`,
     query: `-- a click event has its customer and link, in its own program
--- A customer that only clicked is deleted once its window is over. The event keeps the click id, and in an archive only that.
+-- Customers who only clicked are deleted once their window is over. The event keeps the click id, and an archive contains only that.
 select e.program_id, 'click event ' || e.id as subject, format('customer %s, link %s', e.customer_id, e.link_id) as found,
   'both exist' as expected
 from affiliate_click_events e
@@ -205,7 +205,8 @@ where ($1::bigint is null or c.program_id = $1) and case when c.credited_at is n
   {
     name: `a customer came by a click`,
     query: `-- a customer came by a click
--- The second person on one click has a key and no click, and after erasure, only the data from their key is left. Events go with their month.
+-- The second person on one click has a key but no click. After an erasure, only the data from the key is left. Events are deleted with
+-- their month.
 select u.program_id, 'customer ' || u.id as subject, 'no click event' as found, 'one at the least, or a customer key' as expected
 from customers u
 where ($1::bigint is null or u.program_id = $1)
@@ -316,7 +317,8 @@ where (case when day >= (select coalesce(max(utc_day(since)), '-infinity') from 
   {
     name: `every deduction of a paid commission warned the advertiser`,
     query: `-- every deduction of a paid commission warned the advertiser
--- The rows of an archive have no notifications and no audit log here. A payout that came back can be paid again, and counts from its last payment.
+-- The rows of an archive have no notifications and no audit log here. A payout that came back can be paid again, so its last payment
+-- counts.
 select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'no notification' as found, 'a notification' as expected
 from balance_entries e
 join programs p on p.id = e.program_id
@@ -358,7 +360,7 @@ left join documents i on i.program_id = d.program_id and i.id = d.corrects_id
 cross join lateral (select sum((one->>'amount_cents')::bigint) as cents from jsonb_array_elements(d.lines) one) l
 where ($1::bigint is null or d.program_id = $1) and (
   -p.amount_cents is distinct from d.amount_cents or l.cents is distinct from d.amount_cents or w.partner_id <> d.partner_id
-  -- A reopened run loses its reference and day, and its next payment has others.
+  -- If a run is reopened, its reference and day are cleared, and its next payment has different ones.
   or w.paid_on is not null and later.payout_id is null and (d.reference, d.paid_on) <> (w.reference, w.paid_on)
   or case when d.kind = 'credit_note' then r.payout_id is null or (i.payout_id, i.payment_number, i.lines) is distinct from (d.payout_id, d.payment_number, d.lines)
     when d.voided_at is null then (r.payout_id is not null) <> (c.id is not null)
@@ -449,7 +451,8 @@ where e.payout_id is not null or abs(l.sum) > abs(e.amount_cents) or case when e
   {
     name: `a day's clicks in each grouping match its click events`,
     query: `-- a day's clicks in each grouping match its click events
--- This covers only days with kept events. Erasing a customer removes the facts of their clicks, so ungrouped values may differ.
+-- This covers only days with kept events. Erasing a customer removes the values of their clicks, so the numbers of clicks without a value
+-- may differ.
 with clicked as materialized (
   select e.program_id, (case when e.device_type = 'bot' then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
     utc_day(e.click_timestamp) as day, count(*) as clicks, count(*) filter (where e.affiliate_url is null) as erased,
@@ -515,7 +518,7 @@ where coalesce(d.amount, 0) <> coalesce(q.amount, 0)
   {
     name: `a day's leads, conversions, sales and money by partner, link, code, country, device and browser match its rows`,
     query: `-- a day's leads, conversions, sales and money by partner, link, code, country, device and browser match its rows
--- An erased customer keeps these facts of their click. Browsers are compared only on days that recorded them.
+-- These values of an erased customer's click are kept. Browsers are compared only on days that recorded them.
 with origin as materialized (
   select c.program_id, c.id as customer_id, c.partner_id as partner_of_link_id, c.link_id, o.origin
   from customers c left join customer_origins o on o.program_id = c.program_id and o.customer_id = c.id
@@ -649,7 +652,7 @@ where (u.id, u.at) is distinct from (e.customer_id, e.lead_timestamp)
   {
     name: `a link's clicks in a month match its click events`,
     query: `-- a link's clicks in a month match its click events
--- Dropped months leave only their sum.
+-- Of dropped months, only the sum is left.
 select program_id, format('link %s, month %s', link_id, month) as subject, format('%s, last %s', c.clicks, c.last) as found,
   format('%s, last %s', e.clicks, e.last) as expected
 from (
@@ -844,7 +847,7 @@ group by s.program_id, s.is_test, s.payment_id having count(*) > 1
   {
     name: `a payment pays the oldest credits first`,
     query: `-- a payment pays the oldest credits first
--- A returned payment gives back its lines, so an older credit can then wait longer than a newer one. Such balances are not checked.
+-- A returned payment gives back its lines, so after that, an older credit can wait longer than a newer one. Such balances are not checked.
 with newest as (
   select program_id, partner_id, currency, max(entry_number) filter (where amount_cents > 0) as entry_number
   from payout_lines where $1::bigint is null or program_id = $1
@@ -924,8 +927,8 @@ where ($1::bigint is null or w.program_id = $1) and w.created_at >= greatest(not
   {
     name: `every refund of a sale with a commission was reported to the partner, with the reversed amount`,
     query: `-- every refund of a sale with a commission was reported to the partner, with the reversed amount
--- Refunds of tax alone reverse nothing and are not reported. Refunds that were restored before the sale had a commission were not reported. The refund's transaction may have begun a moment
--- after the one that created the commission.
+-- Refunds of tax alone reverse nothing, so they aren't reported. Refunds that were undone before the sale had a commission aren't reported
+-- either. The refund's transaction may have begun a moment after the one that created the commission.
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
   'reported ' || r.deduction_cents as expected
 from refunds r
@@ -1181,7 +1184,7 @@ select s.program_id, 'sale ' || s.id as subject,
   string_agg(distinct format('%s of it %s %s on %s', e.amount_cents, b.base_cents, e.currency, e.sale_date), ' or ') as expected
 from sold s
 join event e on e.program_id = s.program_id and e.payment_id = s.payment_id and e.source = s.amount_source::text and e.livemode <> s.is_test
--- A sale has a fee if its program's base excludes it.
+-- A sale stores a fee if the program's commission base excludes fees.
 cross join lateral (select case when s.processor_fee_cents is null then e.base_cents else greatest(0, e.base_cents - e.fee_cents) end as base_cents) b
 group by s.program_id, s.id, s.amount_cents, s.commission_base_cents, s.currency, s.sale_date
 -- The events of one payment are some seconds apart.

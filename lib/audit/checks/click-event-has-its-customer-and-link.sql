@@ -1,5 +1,5 @@
--- a click event has its customer and link, in its own program Customers who only clicked are deleted once their window is
--- over. The event keeps the click id, and an archive contains only that.
+-- a click event has its customer and link, in its own program
+-- Customers who only clicked are deleted once their window is over. The event keeps the click id, and an archive contains only that.
 select e.program_id, 'click event ' || e.id as subject, format('customer %s, link %s', e.customer_id, e.link_id) as found,
   'both exist' as expected
 from affiliate_click_events e

@@ -1,5 +1,6 @@
--- a customer came by a click The second person on one click has a key but no click. After an erasure, only the data from the key is left.
--- Events are deleted with their month.
+-- a customer came by a click
+-- The second person on one click has a key but no click. After an erasure, only the data from the key is left. Events are deleted with
+-- their month.
 select u.program_id, 'customer ' || u.id as subject, 'no click event' as found, 'one at the least, or a customer key' as expected
 from customers u
 where ($1::bigint is null or u.program_id = $1)

@@ -1,5 +1,6 @@
--- every deduction of a paid commission warned the advertiser The rows of an archive have no notifications and no audit log here. A payout
--- that came back can be paid again, so its last payment counts.
+-- every deduction of a paid commission warned the advertiser
+-- The rows of an archive have no notifications and no audit log here. A payout that came back can be paid again, so its last payment
+-- counts.
 select e.program_id, format('commission %s entry %s', e.commission_id, e.entry_number) as subject, 'no notification' as found, 'a notification' as expected
 from balance_entries e
 join programs p on p.id = e.program_id

@@ -1,5 +1,6 @@
--- a day's clicks in each grouping match its click events This covers only days with kept events. Erasing a customer removes the
--- values of their clicks, so the numbers of clicks without a value may differ.
+-- a day's clicks in each grouping match its click events
+-- This covers only days with kept events. Erasing a customer removes the values of their clicks, so the numbers of clicks without a value
+-- may differ.
 with clicked as materialized (
   select e.program_id, (case when e.device_type = 'bot' then 'bot_clicks' else 'clicks' end)::grouped_metric as metric,
     utc_day(e.click_timestamp) as day, count(*) as clicks, count(*) filter (where e.affiliate_url is null) as erased,

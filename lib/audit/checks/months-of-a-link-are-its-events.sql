@@ -1,4 +1,5 @@
--- a link's clicks in a month match its click events Of dropped months, only the sum is left.
+-- a link's clicks in a month match its click events
+-- Of dropped months, only the sum is left.
 select program_id, format('link %s, month %s', link_id, month) as subject, format('%s, last %s', c.clicks, c.last) as found,
   format('%s, last %s', e.clicks, e.last) as expected
 from (

@@ -1,5 +1,5 @@
--- a payment pays the oldest credits first A returned payment gives back its lines, so after that, an older credit can wait longer
--- than a newer one. Such balances are not checked.
+-- a payment pays the oldest credits first
+-- A returned payment gives back its lines, so after that, an older credit can wait longer than a newer one. Such balances are not checked.
 with newest as (
   select program_id, partner_id, currency, max(entry_number) filter (where amount_cents > 0) as entry_number
   from payout_lines where $1::bigint is null or program_id = $1

@@ -1,6 +1,6 @@
--- every refund of a sale with a commission was reported to the partner, with the reversed amount Refunds of tax alone reverse nothing, so
--- they aren't reported. Refunds that were undone before the sale had a commission aren't reported either. The refund's transaction may have
--- begun a moment after the one that created the commission.
+-- every refund of a sale with a commission was reported to the partner, with the reversed amount
+-- Refunds of tax alone reverse nothing, so they aren't reported. Refunds that were undone before the sale had a commission aren't reported
+-- either. The refund's transaction may have begun a moment after the one that created the commission.
 select r.program_id, 'refund ' || r.id as subject, format('%s %s', o.kind, o.payload->>'amount_cents') as found,
   'reported ' || r.deduction_cents as expected
 from refunds r
