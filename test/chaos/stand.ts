@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -27,18 +27,12 @@ function mountDisk(folder: string): boolean {
   }
 }
 
-/** Makes Postgres start the next file of its write-ahead log. Does nothing if Postgres is not running. */
-async function switchLogFile(connectionString: string): Promise<void> {
-  const client = new Client({ connectionString, connectionTimeoutMillis: 5000, query_timeout: 5000 })
+/** Connects, for statements that may fail or find the connection broken. */
+async function connect(connectionString: string): Promise<Client> {
+  const client = new Client({ connectionString, query_timeout: 5000 })
   client.on('error', () => {})
-  try {
-    await client.connect()
-    await client.query('select txid_current(); select pg_switch_wal()')
-  } catch {
-    // Postgres has stopped, or its disk has no space left.
-  } finally {
-    await client.end().catch(() => {})
-  }
+  await client.connect()
+  return client
 }
 
 /** Starts a separate Postgres and its surroundings for the commands, because they must not kill the Postgres that the tests share. */
@@ -77,19 +71,23 @@ export async function startStand() {
       ? async (): Promise<void> => {
           const before = ended.length
           const ballast = path.join(disk, 'ballast')
+          // A new connection can need space, so this one opens first.
+          const client = await patiently(() => connect(databaseUrl))
           const until = performance.now() + 60_000
           for (let part = 0; ended.length === before && performance.now() < until; part++) {
             const { bavail, bsize } = statfsSync(disk)
             try {
-              writeFileSync(
-                `${ballast}-${part}`,
-                Buffer.alloc(Math.max(bsize, Math.min(bavail * bsize, 64 * 1024 * 1024))),
-              )
+              // Reserves the pages without writing them, which takes minutes on a busy machine.
+              execFileSync('fallocate', ['--length', String(Math.max(bavail, 1) * bsize), `${ballast}-${part}`], {
+                stdio: 'ignore',
+              })
             } catch {
-              // The disk is full. Postgres ends when it needs its next file.
+              // The disk is full. Postgres ends when it needs the next file of its write-ahead log.
             }
-            await switchLogFile(databaseUrl)
+            await client.query('select txid_current(); select pg_switch_wal()').catch(() => {})
+            await sleep(20)
           }
+          await client.end().catch(() => {})
           await sleep(2000)
           for (const name of readdirSync(disk)) if (name.startsWith('ballast')) rmSync(path.join(disk, name))
           if (ended.length === before) throw new Error('Postgres did not end on the full disk.')
