@@ -176,7 +176,7 @@ const calls: Record<string, Record<string, () => Promise<unknown>>> = {
     'listCommissions of a program': () => listCommissions(db, { programId: 1 }, { limit: 25, before: 99 }),
     'listCommissions of a partner': () => listCommissions(db, { userId: 'user' }, { limit: 25, status: 'paid' }),
     commissionTotals: () => db.query(commissionTotals({ programId: 1 }, { status: 'paid' })),
-    earningsByDay: () => earningsByDay(db, 'user', 'usd', 30),
+    earningsByDay: () => earningsByDay(db, 'user', 30),
     'listPayouts of a program': () => listPayouts(db, { programId: 1 }, { limit: 25, before: 99, status: 'paid' }),
     'listPayoutLines of a run': () => listPayoutLines(db, { programId: 1 }, { limit: 25, before: 99, payoutRunId: 1 }),
     'listPayoutLines of a partner': () => listPayoutLines(db, { userId: 'user' }, { limit: 25, payoutId: 1 }),

@@ -204,13 +204,17 @@ function orderBy(sort: (typeof commissionSorts)[number], isOfRange: boolean): Or
   return { ascending: sort === 'hold' || sort === 'oldest', value: { by: sql.ref(`c.${column}`), of } }
 }
 
-/** Returns a partner's earnings after reversals on each of the last `days` days (UTC) in one currency, oldest first. */
+/**
+ * Returns a partner's earnings after reversals on each of the last `days` days (UTC), oldest first, in the currency of their newest
+ * program.
+ */
 export async function earningsByDay(
   db: Database,
   userId: string,
-  currency: string,
   days: number,
-): Promise<{ date: string; amount_cents: number }[]> {
+): Promise<{ date: string; currency: string; amount_cents: number }[]> {
+  const currency = sql<string>`(select g.currency from partners p join programs g on g.id = p.program_id where p.user_id = ${userId}
+    order by p.id desc limit 1)`
   const day = sql<{ date: Date }>`(select utc_day(now()) - n as date from generate_series(0, ${days - 1}::int) n)`
   return await db.query(
     kysely
@@ -235,6 +239,7 @@ export async function earningsByDay(
       )
       .select((eb) => [
         eb.cast<string>('day.date', 'text').as('date'),
+        currency.as('currency'),
         eb
           .cast<number>(
             eb.fn.coalesce(eb.fn.sum(eb('c.amount_cents', '-', eb.ref('c.reversed_cents'))), eb.lit(0)),

@@ -278,6 +278,20 @@ export async function listPayoutRuns(db: Database, programId: number, list: Payo
   return await db.query(runListStatement(programId, list))
 }
 
+/** Lists the payout runs like `listPayoutRuns`, with the sums of their payments by run, currency and state. */
+export async function listPayoutRunsWithSums(
+  db: Database,
+  programId: number,
+  list: PayoutRunList,
+): Promise<{ runs: PayoutRun[]; sums: RunSum[] }> {
+  const listed = kysely.selectFrom(runListStatement(programId, list).as('r')).select('r.id')
+  const [runs, sums] = await db.batch([
+    runListStatement(programId, list),
+    runSums(programId).where('w.payout_run_id', 'in', listed),
+  ])
+  return { runs, sums }
+}
+
 /** Counts the runs of a whole list, and sums their payments by currency and state. */
 export async function readPayoutRunTotals(db: Database, programId: number, filters: Filters<PayoutRunList>) {
   const list = () => runListStatement(programId, { ...filters, limit: 0 }).clearLimit()
@@ -324,12 +338,7 @@ function runListStatement(programId: number, { search, sort = 'newest', ...part 
   return partOf(query, sql.ref<number>('r.id'), part, order)
 }
 
-export type RunSum = InferResult<ReturnType<typeof runSumsStatement>>[number]
-
-/** The payments of runs, counted and summed by run, currency and state. */
-export async function sumUpRuns(db: Database, programId: number, runIds: number[]): Promise<RunSum[]> {
-  return runIds.length === 0 ? [] : await db.query(runSumsStatement(programId, runIds))
-}
+export type RunSum = InferResult<ReturnType<typeof runSums>>[number]
 
 function paymentSums(programId: number) {
   return kysely
@@ -343,7 +352,8 @@ function paymentSums(programId: number) {
     .where('w.program_id', '=', programId)
 }
 
-function runSumsStatement(programId: number, runIds: number[]) {
+/** Counts and sums the payments of runs by run, currency and state. */
+function runSums(programId: number) {
   return paymentSums(programId)
     .leftJoin('payout_items as i', (join) =>
       join.onRef('i.program_id', '=', 'w.program_id').onRef('i.payout_id', '=', 'w.id'),
@@ -353,7 +363,6 @@ function runSumsStatement(programId: number, runIds: number[]) {
       /** The number of payments at a provider. */
       eb.fn.count<number>('i.payout_id').as('at_provider'),
     ])
-    .where('w.payout_run_id', 'in', runIds)
     .groupBy(['w.payout_run_id', 'w.currency', 'w.status'])
     .orderBy('w.currency')
     .orderBy('w.status')
@@ -402,7 +411,7 @@ export async function readPayoutRunPart(
     runsStatement(programId)
       .where('r.id', '=', runId)
       .select(sql<boolean>`is_reopenable(r)`.as('is_reopenable')),
-    runSumsStatement(programId, [runId]),
+    runSums(programId).where('w.payout_run_id', '=', runId),
     kysely
       .selectFrom('payout_run_exclusions as e')
       .select((eb) => eb.cast<number>(eb.fn.countAll(), 'bigint').as('count'))

@@ -37,7 +37,19 @@ export interface Done {
 }
 
 /** Reports that the thread sends on its own. */
-export type Seen = { request: string; statements: number } | { spent: number } | { log: string }
+export type Seen =
+  | { request: string; statements: number }
+  | { spent: number }
+  | { log: string }
+  | { answered: Answered }
+
+/** An answer of the service. `rounds` is the number of its database requests, but requests at the same time count once. */
+export interface Answered {
+  method: string
+  path: string
+  status: number
+  rounds: number
+}
 
 /** The messages about faults that the thread receives. */
 export type OfFaults = { inject: SharedFault } | { spent: number } | { clear: true }
@@ -65,8 +77,8 @@ for (const level of ['log', 'info', 'warn', 'error'] as const) {
   }
 }
 
-/** Whether the answer that caused the work hasn't been sent yet. */
-const answering = new AsyncLocalStorage<{ isOver: boolean }>()
+/** Whether the answer that caused the work hasn't been sent yet, and the rounds of its completed database requests. */
+const answering = new AsyncLocalStorage<{ isOver: boolean; rounds: number }>()
 
 /**
  * The database that counts requests for a test. The counts don't include work after an answer, because a queue consumer does that work on
@@ -86,7 +98,16 @@ function countedPostgres(pool: Postgres, { faults, seen }: Ports): Postgres {
     onFault: (id) => report(seen, { spent: id }),
   })
   return {
-    run: async (...asked) => await (answering.getStore()?.isOver ? pool : metered).run(...asked),
+    async run(...asked) {
+      const state = answering.getStore()
+      if (!state || state.isOver) return await (state ? pool : metered).run(...asked)
+      const round = state.rounds + 1
+      try {
+        return await metered.run(...asked)
+      } finally {
+        state.rounds = Math.max(state.rounds, round)
+      }
+    },
   }
 }
 
@@ -105,8 +126,14 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   }
   const service = await loadFunctions(loaded)
   const answer = (request: Request, context: Context) => {
-    const state = { isOver: false }
-    return answering.run(state, () => service.answer(request, context).finally(() => (state.isOver = true)))
+    const state = { isOver: false, rounds: 0 }
+    return answering.run(state, async () => {
+      const response = await service.answer(request, context).finally(() => (state.isOver = true))
+      const { method, url } = request
+      const answered = { method, path: new URL(url).pathname, status: response.status, rounds: state.rounds }
+      report(ports.seen, { answered })
+      return response
+    })
   }
   const { trusted } = readTrusted('127.0.0.1')
   const server = await startServer({

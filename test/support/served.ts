@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { bareEnvironment } from './spawned.ts'
 import type { Meter, MeteredPostgres } from './meter.ts'
-import type { Done, OfFaults, Order, Ports, Seen, ThreadOptions } from './serve-thread.ts'
+import type { Answered, Done, OfFaults, Order, Ports, Seen, ThreadOptions } from './serve-thread.ts'
 
 /** The functions, run as in lib/serve, for one test file. */
 export interface ServedFunctions {
@@ -12,6 +12,7 @@ export interface ServedFunctions {
   meter: Meter
   /** The functions' `console` output. */
   logs(): string[]
+  answers(): Answered[]
   close(): Promise<void>
 }
 
@@ -82,11 +83,13 @@ export async function serveFunctions(
 
   const counted = { requests: 0, statements: 0, recent: [] as string[] }
   const logs: string[] = []
+  const answers: Answered[] = []
   // Reads everything that the thread reported before an answer.
   const look = () => {
     for (let reported = receiveMessageOnPort(seen.port1); reported; reported = receiveMessageOnPort(seen.port1)) {
       const { message }: { message: Seen } = reported
       if ('log' in message) logs.push(message.log)
+      else if ('answered' in message) answers.push(message.answered)
       else if ('spent' in message) own.spend(message.spent)
       else {
         counted.requests += 1
@@ -130,6 +133,10 @@ export async function serveFunctions(
     logs() {
       look()
       return logs
+    },
+    answers() {
+      look()
+      return answers
     },
     async close() {
       try {

@@ -11,6 +11,7 @@ import type { Queue } from '../../lib/local/queue.ts'
 import { type LocalStripe, startLocalStripe } from '../../lib/local/stripe.ts'
 import { openPool } from '../../lib/commands/postgres.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
+import type { Answered } from './serve-thread.ts'
 import { type Meter, meter, type MeteredPostgres, reuseConnections } from './meter.ts'
 
 /**
@@ -121,6 +122,8 @@ export interface TestStack extends TestEndpoint {
   scheduled(name: string, options?: { cron?: string; scheduledTime?: Date }): Promise<void>
   /** Programs that wait for a run of the webhook consumer. */
   waitingWebhooks(): Promise<number>
+  /** The answers so far, with their database requests. Empty in workerd. */
+  readonly answers: Answered[]
   /** Lines that functions logged with `console.log` and `console.error`. */
   readonly logs: string[]
 }
@@ -186,6 +189,9 @@ async function startServed(options: StackOptions): Promise<TestStack> {
       await vi.waitFor(async () => expect((await endpoint.sql.query(unreported)).rowCount).toBe(0), 60_000)
     },
     waitingWebhooks: () => served.waitingWebhooks(),
+    get answers() {
+      return served.answers()
+    },
     get logs() {
       return served.logs()
     },
@@ -232,6 +238,7 @@ async function startInWorkerd(options: StackOptions): Promise<WorkersStack> {
     environment,
     scheduled: (name, when) => workers.scheduled(name, when),
     waitingWebhooks: () => Promise.resolve(queue.readyWebhookCount()),
+    answers: [],
     logs,
   }
 }

@@ -7,7 +7,7 @@ import {
 } from '../../../lib/access/partner-keys.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import type { ProgramOfPartner } from '../../../lib/programs/partnerships.ts'
-import { idInPath } from '../components/address.ts'
+import { idInPath, positiveInteger } from '../components/address.ts'
 import { Card, Copy } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
@@ -24,10 +24,15 @@ export const pages = createPages()
 export const keysAddress = (programId: number) => `/partner/api-keys/${programId}`
 const ofProgram = '/partner/api-keys/:programId'
 
-pages.get(ofProgram, requirePartner, async (c) => await renderKeys(c, await ownProgram(c)))
+pages.get(ofProgram, requirePartner, async (c) => {
+  const [program, keys] = await Promise.all([ownProgram(c), keysOf(c, positiveInteger(c.req.param('programId')) ?? 0)])
+  return renderKeys(c, program, keys)
+})
 
-async function renderKeys(c: PartnerContext, program: ProgramOfPartner, created?: string) {
-  const keys = await listPartnerKeys(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
+const keysOf = (c: PartnerContext, programId: number) =>
+  listPartnerKeys(c.get('db'), { programId, userId: c.get('viewer').user.id })
+
+function renderKeys(c: PartnerContext, program: ProgramOfPartner, keys: StoredPartnerKey[], created?: string) {
   const { t } = c.get('texts')
   const canCreate = !program.ended_at && keys.length < maxPartnerKeys
   return c.render(
@@ -98,7 +103,7 @@ pages.post(ofProgram, requirePartner, async (c) => {
   const key = await createPartnerKey(c.get('db'), { programId: program.id, userId: c.get('viewer').user.id })
   // If the form is repeated, it redirects to the page without the key.
   c.header('Content-Location', keysAddress(program.id))
-  return await renderKeys(c, program, key)
+  return renderKeys(c, program, await keysOf(c, program.id), key)
 })
 
 pages.post(`${ofProgram}/:partnerKeyId/revoke`, requirePartner, async (c) => {

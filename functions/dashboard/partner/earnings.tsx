@@ -22,10 +22,9 @@ export const pages = createPages()
 const chartDays = 30
 
 pages.get('/partner', requirePartner, async (c) => {
-  const page = await readMoney(c)
+  const [page, days] = await Promise.all([readMoney(c), earningsByDay(c.get('db'), c.get('viewer').user.id, chartDays)])
   const { t, money, language } = c.get('texts')
-  const currency = page.rows[0]?.program.currency ?? 'usd'
-  const days = await earningsByDay(c.get('db'), c.get('viewer').user.id, currency, chartDays)
+  const currency = days[0]?.currency ?? 'usd'
   const typed = { program: c.req.query('program') ?? '', page: cut((c.req.query('page') ?? '').trim(), 2048) }
   const payoutEmail = c.get('partner').payoutEmail ?? c.get('viewer').user.email
   return c.render(

@@ -115,10 +115,12 @@ pages.post(route, requireProgram('processor:manage'), form(newConnection, connec
 
 pages.get(`${route}/:connectionId`, requireProgram('processor:manage'), async (c) => {
   const { id: programId } = c.get('program')
-  const connections = await listConnections(c.get('db'), programId)
+  const [connections, deliveries] = await Promise.all([
+    listConnections(c.get('db'), programId),
+    listLatestDeliveries(c.get('db'), programId, idOf(c)),
+  ])
   const connection = connections.find(({ account_id: id }) => id === idOf(c))
   if (!connection) throw new ApiError('not_found', 'This program has no such connection.')
-  const deliveries = await listLatestDeliveries(c.get('db'), programId, connection.account_id)
   const address = connectionAddress(programId, connection.account_id)
   const { processor, account_id: accountId, refused_at: refusedAt, refusal } = connection
   const waiting = connection.waiting ?? 0

@@ -29,14 +29,13 @@ export const pages = createProgramPages()
 
 const pathIn = (c: ProgramContext) => `/programs/${c.get('program').id}/join-page`
 
-pages.get('/join-page', requireProgram('program:update'), async (c) =>
-  renderEditor(c, await readJoinPage(c.get('db'), c.get('program').id)),
-)
+pages.get('/join-page', requireProgram('program:update'), (c) => renderEditor(c))
 
-/** Renders the editor next to a preview of the page. `isDraft` is true if the page isn't saved yet. */
-async function renderEditor(c: ProgramContext, page: JoinPage, isDraft = false) {
+/** Renders the editor next to a preview of the page, with changes that are not saved yet. */
+async function renderEditor(c: ProgramContext, changes?: object) {
   const program = c.get('program')
-  const host = await readHost(c.get('db'), program.id)
+  const [saved, host] = await Promise.all([readJoinPage(c.get('db'), program.id), readHost(c.get('db'), program.id)])
+  const page = { ...saved, ...changes }
   return c.render(
     <ProgramPage
       title="Join page"
@@ -57,7 +56,7 @@ async function renderEditor(c: ProgramContext, page: JoinPage, isDraft = false) 
       </Card>
       <div class="editor">
         <Settings action={pathIn(c)} page={page} />
-        <Preview page={page} isDraft={isDraft} />
+        <Preview page={page} isDraft={changes !== undefined} />
       </div>
       {c.env.PROGRAM_HOSTS === 'on' && (
         <OwnDomain address={`${pathIn(c)}/host`} programId={program.id} host={host} baseUrl={c.env.BASE_URL} />
@@ -408,10 +407,9 @@ pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pa
   const typed = c.req.valid('form')
   const changes = changesIn(typed)
   if (typed.preview !== undefined) {
-    const page = await readJoinPage(c.get('db'), c.get('program').id)
     const changed = Object.entries(changes).filter(([, value]) => value !== undefined)
     c.header('Content-Location', pathIn(c))
-    return await renderEditor(c, { ...page, ...Object.fromEntries(changed) }, true)
+    return await renderEditor(c, Object.fromEntries(changed))
   }
   const { is_open: isOpen } = await changeJoinPage(c.get('db'), c.get('program').id, changes)
   return redirectWith(c, pathIn(c), isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed. Nobody sees it.')

@@ -121,8 +121,11 @@ pages.get('/payout-runs/:runId/send/:provider', requireProgram('payout:pay'), as
   const name = c.req.param('provider')
   const provider = providerOf(name)
   if (!provider) throw new ApiError('not_found', missing)
-  await readPayoutRunPart(c.get('db'), programId, runIn(c), { payments: { limit: 0 } })
-  const sums = await readSendable(c.get('db'), programId, runIn(c), name)
+  const [sums] = await Promise.all([
+    readSendable(c.get('db'), programId, runIn(c), name),
+    // Throws if there is no such run.
+    readPayoutRunPart(c.get('db'), programId, runIn(c), { payments: { limit: 0 } }),
+  ])
   const payments = sums.reduce((sum, { payments: count }) => sum + count, 0)
   const cents = sums.reduce((sum, { payable_cents: one }) => sum + one, 0)
   return c.render(

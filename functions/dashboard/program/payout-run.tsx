@@ -95,29 +95,30 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
     (run = await readPayoutRunPart(c.get('db'), programId, runId, lists))
   const readPayments = async (page: Part) => (await readRun({ payments: { ...page, search } })).payments
   const readExcluded = async (page: Part<string>) => (await readRun({ excluded: { ...page, search } })).excluded
-  const totals = await c
-    .get('db')
-    .query(
-      part ? exclusionTotals(programId, runId, search) : payoutTotals({ programId }, { payoutRunId: runId, search }),
-    )
-  const list = part ? (
-    <ExcludedPartners
-      page={await readPage(c, exclusionCursors, readExcluded, query)}
-      totals={totals}
-      programId={programId}
-      address={address}
-    />
+  const [totals, excluded, payments, providing] = await Promise.all([
+    c
+      .get('db')
+      .query(
+        part ? exclusionTotals(programId, runId, search) : payoutTotals({ programId }, { payoutRunId: runId, search }),
+      ),
+    part && readPage(c, exclusionCursors, readExcluded, query),
+    part ? undefined : readPage(c, byId, readPayments, query),
+    readProviding(c.get('db'), c.get('program'), runId),
+  ])
+  const list = excluded ? (
+    <ExcludedPartners page={excluded} totals={totals} programId={programId} address={address} />
   ) : (
-    <Payments
-      page={await readPage(c, byId, readPayments, query)}
-      totals={totals}
-      programId={programId}
-      address={address}
-      decides={may(roles, 'payout:pay')}
-    />
+    payments && (
+      <Payments
+        page={payments}
+        totals={totals}
+        programId={programId}
+        address={address}
+        decides={may(roles, 'payout:pay')}
+      />
+    )
   )
   if (!run) throw new ApiError('not_found', missing)
-  const providing = await readProviding(c.get('db'), c.get('program'), runId)
   const pays = may(roles, 'payout:pay')
   const open = run.sums.filter(({ status }) => isOpenStatus(status))
   const inFiles = run.paid_at === null ? open : run.sums.filter(({ status }) => status === 'paid')

@@ -6,14 +6,13 @@ import { formatMoney, isCurrency, majorUnits, maxAmountCents } from '../../../li
 import type { Debt } from '../../../lib/money/balances.ts'
 import {
   createPayoutRun,
-  listPayoutRuns,
+  listPayoutRunsWithSums,
   type PayoutRun,
   type payoutRunSorts,
   readPayoutRunTotals,
   readPayoutsDue,
   type RunSum,
   setMinimumPayout,
-  sumUpRuns,
 } from '../../../lib/money/payout-runs.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { Card, LinkButton } from '../components/blocks.tsx'
@@ -48,17 +47,17 @@ pages.get('/payout-runs', requireProgram('payout:list'), async (c) => {
   const db = c.get('db')
   const { search, sort } = readListQuery(c, sorts)
   const query = { q: search, sort }
-  const readRuns = async (part: Part) => await listPayoutRuns(db, program.id, { ...part, search, sort })
+  let sums: RunSum[] = []
+  const readRuns = async (part: Part) => {
+    const listed = await listPayoutRunsWithSums(db, program.id, { ...part, search, sort })
+    sums = listed.sums
+    return listed.runs
+  }
   const [figures, page, totals] = await Promise.all([
     readPayoutsDue(db, program.id),
     readPage(c, byId, readRuns, query),
     readPayoutRunTotals(db, program.id, { search }),
   ])
-  const sums = await sumUpRuns(
-    db,
-    program.id,
-    page.rows.map(({ id }) => id),
-  )
   return c.render(
     <ProgramPage
       title="Payout runs"

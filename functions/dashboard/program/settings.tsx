@@ -48,13 +48,14 @@ async function renderSettings(c: ProgramContext, tabName: string | undefined, cr
   const { id: programId, roles } = program
   const db = c.get('db')
   const address = addressIn(programId)
-  const [[[settings], keys], stripe] = await Promise.all([
-    db.batch([programStatement(programId), apiKeysStatement(programId)]),
-    may(roles, 'processor:manage') ? readConnectionState(db, programId) : undefined,
-  ])
-  if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
   const open = settingsTabs.filter(({ actions }) => actions.some((action) => may(roles, action)))
   const tab = (open.find(({ name }) => name === tabName) ?? open[0])?.name
+  const [[[settings], keys], stripe, brand] = await Promise.all([
+    db.batch([programStatement(programId), apiKeysStatement(programId)]),
+    may(roles, 'processor:manage') ? readConnectionState(db, programId) : undefined,
+    tab === 'brand' ? readBrand(db, programId) : undefined,
+  ])
+  if (!settings) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
   return c.render(
     <ProgramPage
       title="Settings"
@@ -86,7 +87,7 @@ async function renderSettings(c: ProgramContext, tabName: string | undefined, cr
           path={await proxyPath(program)}
         />
       )}
-      {tab === 'brand' && <BrandForms program={program} brand={await readBrand(db, programId)} />}
+      {brand && <BrandForms program={program} brand={brand} />}
       {tab === 'embed' && <EmbeddedPortal action={`${address}/embed`} settings={settings} />}
       {tab === 'keys' && (
         <ApiKeys
