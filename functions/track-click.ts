@@ -94,7 +94,7 @@ for (const path of ['/', '/api/v1/track/click']) {
           message: 'The test click was recorded. It does not count.',
           data: { eventId: event_id, programId: program_id, test_mode: true },
           ...(tested && {
-            click_id: testClickId(newClickIdPrefix(Date.now()), tested),
+            click_id: testClickId(newClickIdPrefix(db.now()), tested),
             partner_code: testCode(tested),
             cookie_window_days: testDays,
           }),

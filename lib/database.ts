@@ -33,6 +33,8 @@ export interface Postgres {
    * if requested.
    */
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
+  /** Returns the time of the database's clock in milliseconds since 1970. */
+  now?(): number
 }
 
 /** A query built with `kysely` from lib/kysely.ts, or a call to a database function. */
@@ -114,6 +116,11 @@ export class Database {
     const { text, parameters } = this.#actor ?? { text: 'select', parameters: [] }
     const setting = `${parameters.length === 0 ? '' : ','} set_config('svc.job', $${parameters.length + 1}, true)`
     return this.#after(text + setting, [...parameters, String(jobId)])
+  }
+
+  /** Returns the time of a new event in milliseconds since 1970. On one box, it is the time of the database's clock. */
+  now(): number {
+    return this.#env.POSTGRES?.now?.() ?? Date.now()
   }
 
   /** Returns the same database with this timeout for statements. */

@@ -1,10 +1,11 @@
 import { CompiledQuery } from 'kysely'
 import { Client } from 'pg'
-import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { call, Database, retryOnce, violatedConstraint } from '../lib/database.ts'
 import { isTransient } from '../lib/errors.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { openPool } from '../lib/commands/postgres.ts'
+import { followDatabaseClock } from '../lib/serve/database-clock.ts'
 import { startServer } from '../lib/serve/server.ts'
 import { readTrusted } from '../lib/serve/settings.ts'
 import { shareClicks } from '../lib/serve/shared-clicks.ts'
@@ -318,4 +319,21 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
     await other.end()
     expect(await count(`from refused_calls where code = 'link_disabled'`)).toBe(1)
   })
+})
+
+test("clicks and their ids have the time of the database's clock, even if the clock of the process jumps", async () => {
+  const { partnerCode } = await createSandbox(new Database(env), { AUTH_SECRET: 'secret' })
+  const clock = await followDatabaseClock(pool)
+  onTestFinished(() => clock.stop())
+  vi.useFakeTimers({ toFake: ['Date'], now: new Date('2031-01-01') })
+  onTestFinished(() => void vi.useRealTimers())
+  const db = new Database({ DATABASE_URL: '', POSTGRES: { ...pool, now: clock.now } })
+  const { click_id } = await recordClick(db, clickOn(partnerCode), null)
+  const { rows } = await sql.query(
+    `select click_timestamp between now() - interval '1 minute' and now() + interval '1 second' as is_dated,
+      to_timestamp(substr(click_id, 6, 13)::bigint / 1000.0) = click_timestamp as is_same
+    from affiliate_click_events where click_id = $1`,
+    [click_id],
+  )
+  expect(rows).toEqual([{ is_dated: true, is_same: true }])
 })

@@ -69,7 +69,7 @@ export async function recordSale(
     customer_key: sale.customer_key,
     of_click_id: sale.click_id,
     coupon: sale.coupon ?? null,
-    click_id_prefix: newClickIdPrefix(Date.now()),
+    click_id_prefix: newClickIdPrefix(db.now()),
     is_test: sale.is_test,
     amount_cents: sale.amount_cents,
     tax_cents: sale.tax_cents,

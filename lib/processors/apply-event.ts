@@ -53,7 +53,7 @@ async function apply(db: Database, event: WebhookEvent, answer: ProcessorAnswer)
   const statement = call('apply_event', {
     received: JSON.stringify(event),
     answer: JSON.stringify(answer),
-    click_id_prefix: newClickIdPrefix(Date.now()),
+    click_id_prefix: newClickIdPrefix(db.now()),
   })
   const [row] = await retryBinding(() => db.query(statement))
   if (!row) throw new Error('an event was not applied')

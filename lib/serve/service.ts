@@ -9,6 +9,7 @@ import { OperatorError } from '../commands/operator-error.ts'
 import { watchBlockedNetworks } from './blocked-networks.ts'
 import { startPostgres } from './embedded-postgres.ts'
 import { coordinate } from './coordinator.ts'
+import { followDatabaseClock } from './database-clock.ts'
 import { loadFunctions, type ReadFunction } from './functions.ts'
 import { openGeoFile } from './geo.ts'
 import { openMetrics } from './metrics.ts'
@@ -80,6 +81,8 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const postgres = telemetry?.statements(pool) ?? pool
   running.push({ name: 'the connections', stop: () => postgres.end() })
   if (telemetry) running.push({ name: 'OpenTelemetry', stop: () => telemetry.stop() })
+  const clock = await followDatabaseClock(postgres)
+  running.push({ name: 'the clock', stop: () => clock.stop() })
   const rateLimits = openRateLimits()
   const version = currentVersion()
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl, VERSION: version }
@@ -92,7 +95,14 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     dataFolder: settings.databaseUrl === undefined ? settings.dataFolder : undefined,
     backupFolder: settings.backupFolder,
   })
-  const service = await loadFunctions({ read, environment, postgres, rateLimits, metrics, telemetry })
+  const service = await loadFunctions({
+    read,
+    environment,
+    postgres: { ...postgres, now: clock.now },
+    rateLimits,
+    metrics,
+    telemetry,
+  })
   const db = new Database({ DATABASE_URL: databaseUrl, POSTGRES: postgres })
   const clickMonths = clickRetentionMonths(settings.environment['CLICK_RETENTION_MONTHS'])
   telemetry?.exportMetrics(async () => {

@@ -116,7 +116,7 @@ export async function recordClick(
   db: Database,
   click: Click,
   existingClickId: string | null,
-  now = Date.now(),
+  now = db.now(),
 ): Promise<RecordedClick> {
   const event = { aff: click.partner_code, at: new Date(now), event_id: newEventId() }
   const { click: kept, named_program_id } = splitProgram(click)
@@ -185,7 +185,7 @@ export async function recordTestClick(
   click: Click,
   programId: number | null,
   network: number | null = null,
-  now = Date.now(),
+  now = db.now(),
 ): Promise<{ event_id: number; program_id: number }> {
   const event = { at: new Date(now), event_id: newEventId(), given_program_id: programId, network }
   const statement = call('track_test_click', { ...eventArguments(click), ...event })

@@ -18,7 +18,7 @@ type KnownBy = { customer_key: string } | { click_id: string }
  */
 export async function eraseCustomer(db: Database, programId: number, knownBy: KnownBy): Promise<number> {
   // With the new click id, a repeated call finds the erased customer after a lost response.
-  const newClickId = `${newClickIdPrefix(Date.now())}${programId}`
+  const newClickId = `${newClickIdPrefix(db.now())}${programId}`
   const known = customerOf(programId, knownBy, newClickId)
   const statements = [
     call('lock_exports', { program_ids: [programId] }),

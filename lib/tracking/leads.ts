@@ -69,7 +69,7 @@ export async function recordServerLead(
 ): Promise<RecordedLead> {
   const leadId = newEventId()
   const key = { hash: hexBytes(keyHash), claimed_program_id: programId }
-  const click_id_prefix = newClickIdPrefix(Date.now())
+  const click_id_prefix = newClickIdPrefix(db.now())
   const statement = call('track_lead', { ...key, click_id_prefix, ...leadArguments(lead, leadId) })
   const [row] = await retryBinding(() => db.query(statement))
   requireActiveKey(row)
@@ -120,7 +120,7 @@ export async function recordTestLead(
   lead: Lead,
   programId: number | null,
 ): Promise<RecordedLead> {
-  const event = testEvent(lead)
+  const event = testEvent(db, lead)
   const statement = call('track_test_lead', { hash: hexBytes(keyHash), claimed_program_id: programId, ...event })
   const [row] = await retryOnce(() => db.query(statement))
   requireActiveKey(row)
@@ -134,7 +134,7 @@ async function recordBrowserTestLead(
   programId: number | null,
   network: number | null,
 ): Promise<RecordedLead> {
-  const event = testEvent(lead)
+  const event = testEvent(db, lead)
   const by_test_link = programId !== null && programOfTestClick(lead.click_id ?? '') === programId
   const statement = call('track_browser_test_lead', { of_program_id: programId, network, by_test_link, ...event })
   const [row] = await retryOnce(() => db.query(statement))
@@ -152,8 +152,8 @@ async function recordBrowserTestLead(
 }
 
 /** The Worker generates the id and the time of a test lead, so that the database records a repeated lead only once. */
-function testEvent(lead: Lead) {
-  return { at: new Date(), lead_id: newEventId(), customer_key: lead.customer_key, ...leadEvent(lead) }
+function testEvent(db: Database, lead: Lead) {
+  return { at: new Date(db.now()), lead_id: newEventId(), customer_key: lead.customer_key, ...leadEvent(lead) }
 }
 
 function asTestLead(id: number, { click_id }: Lead): RecordedLead {
