@@ -49,6 +49,10 @@ async function block(): Promise<void> {
       : await blockNetwork(db, network, { hours, reason })
   if (id === undefined) throw new OperatorError(`There is no program ${program}.`)
   console.log(`Block ${id} ends in ${hours} h. To end it now: npm run -s block -- --end ${id}`)
+  if (network !== undefined)
+    console.log(
+      'This only affects one box. On Cloudflare, block the network there: see "Abuse" in lib/commands/README.md.',
+    )
 }
 
 /** Returns whether a text is an address or a network. Refuses networks that contain a large part of the internet. */
