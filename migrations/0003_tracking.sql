@@ -3,8 +3,8 @@
 -- (functions/4_attribution/customers.sql). Postgres prepares both once per connection.
 
 -- There is no foreign key to referral_links, because its check locked the link's row in every click. That took a third of the click's
--- database time. track_click and add_second_customer copy link and partner from a link or another customer. Links are never deleted, and
--- the audit looks for customers without one.
+-- database time. track_click and add_second_customer copy the link and the partner from a link or from another customer. Links are never
+-- deleted, and the audit looks for customers without one.
 create table customers (
   program_id bigint not null,
   id bigint generated always as identity,

@@ -31,7 +31,7 @@ import { partnerAddress } from './partner-columns.tsx'
 
 /** A page that changes one rule at a time and shows a preview. Groups, partners and the whole program share this page. */
 interface RulesPage {
-  /** The route of the page. Its forms post below it. */
+  /** The route of the page. The addresses of its forms begin with this route. */
   path: string
   /** The permission to change rules. */
   action: Action
