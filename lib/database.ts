@@ -34,7 +34,7 @@ export interface Postgres {
    */
   run(statements: SentStatement[], isTransaction: boolean, timeout_ms: number): Promise<StatementResult[]>
   /** Returns the time of the database's clock in milliseconds since 1970. */
-  now?(): number
+  now?: () => number
 }
 
 /** A query built with `kysely` from lib/kysely.ts, or a call to a database function. */

@@ -9,9 +9,9 @@ const statement = {
 }
 
 export interface DatabaseClock {
-  /** Milliseconds since 1970. */
-  now(): number
-  stop(): void
+  /** Returns milliseconds since 1970. */
+  now: () => number
+  stop: () => void
 }
 
 /**

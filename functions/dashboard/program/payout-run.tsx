@@ -95,7 +95,7 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
     (run = await readPayoutRunPart(c.get('db'), programId, runId, lists))
   const readPayments = async (page: Part) => (await readRun({ payments: { ...page, search } })).payments
   const readExcluded = async (page: Part<string>) => (await readRun({ excluded: { ...page, search } })).excluded
-  const [totals, excluded, payments, providing] = await Promise.all([
+  const [totals, excluded, included, providing] = await Promise.all([
     c
       .get('db')
       .query(
@@ -108,9 +108,9 @@ pages.get('/payout-runs/:runId', requireProgram('payout:list'), async (c) => {
   const list = excluded ? (
     <ExcludedPartners page={excluded} totals={totals} programId={programId} address={address} />
   ) : (
-    payments && (
+    included && (
       <Payments
-        page={payments}
+        page={included}
         totals={totals}
         programId={programId}
         address={address}
