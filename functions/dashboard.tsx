@@ -47,7 +47,7 @@ import { redirectWith } from './dashboard/components/flash.tsx'
 import { refuseAtField } from './dashboard/components/form.ts'
 import { AccountPage, PartnerPage, PlainPage, ProgramPage, renderPage } from './dashboard/components/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
-import { createPages, type DashboardEnv, languageOf, loadViewer } from './dashboard/components/page.ts'
+import { createPages, type DashboardEnv, languageOf, loadViewer, zoneOf } from './dashboard/components/page.ts'
 import { english, type PageTexts, textsIn } from './dashboard/components/text.tsx'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
 import { pages as applications } from './dashboard/program/applications.tsx'
@@ -216,7 +216,7 @@ const neutralBrand = ({ t }: PageTexts) => ({ name: t('Partner portal'), color: 
 pages.use(async (c, next) => {
   const opened = signInPages.test(c.req.path) ? nextOf(c) : c.req.path
   const isForPartners = partnerPages.test(opened)
-  c.set('texts', isForPartners ? textsIn(languageOf(c)) : english)
+  c.set('texts', isForPartners ? textsIn(languageOf(c), zoneOf(c)) : english)
   if (isForPartners) c.set('brand', c.get('viewer')?.partner?.brand ?? neutralBrand(c.get('texts')))
   await next()
 })

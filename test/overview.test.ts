@@ -1,3 +1,4 @@
+import type { BrowserContextOptions } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
@@ -74,6 +75,13 @@ async function get(path: string, { dashboardToken }: { dashboardToken: string } 
   const response = await fetch(new URL(path, stack.baseUrl), { headers: { cookie: cookieOf(dashboardToken) } })
   expect([path, response.status]).toEqual([path, 200])
   return await response.text()
+}
+/** Opens a browser with the session of a program's owner. */
+async function signedIn({ dashboardToken }: { dashboardToken: string }, options: BrowserContextOptions = {}) {
+  const context = await browser.newContext({ baseURL: stack.baseUrl, ...options })
+  const cookie = { name: sessionCookie, value: encodeURIComponent(dashboardToken), domain: '127.0.0.1', path: '/' }
+  await context.addCookies([{ ...cookie, secure: true }])
+  return context
 }
 const tileIn = (html: string, label: string) =>
   new RegExp(`<dt>${label}</dt><dd class="value">([^<]+)<`).exec(html)?.[1]
@@ -643,16 +651,7 @@ test.each(needs)(
 )
 
 test('selecting a value filters the page, even by keyboard and without scripts, and a chip removes the filter', async () => {
-  const context = await browser.newContext({ baseURL: stack.baseUrl, javaScriptEnabled: false })
-  await context.addCookies([
-    {
-      name: sessionCookie,
-      value: encodeURIComponent(shop.dashboardToken),
-      domain: '127.0.0.1',
-      path: '/',
-      secure: true,
-    },
-  ])
+  const context = await signedIn(shop, { javaScriptEnabled: false })
   const page = await context.newPage()
   const sales = page.locator('.metric', { has: page.getByText('Sales', { exact: true }) }).locator('.value')
   await page.goto(address)
@@ -695,16 +694,7 @@ test('selecting a value filters the page, even by keyboard and without scripts, 
 })
 
 test('one key opens the search on any page, and its results are links', async () => {
-  const context = await browser.newContext({ baseURL: stack.baseUrl })
-  await context.addCookies([
-    {
-      name: sessionCookie,
-      value: encodeURIComponent(shop.dashboardToken),
-      domain: '127.0.0.1',
-      path: '/',
-      secure: true,
-    },
-  ])
+  const context = await signedIn(shop)
   const page = await context.newPage()
   await page.goto(address)
   await page.keyboard.press('Control+k')
@@ -716,16 +706,7 @@ test('one key opens the search on any page, and its results are links', async ()
 })
 
 test('a list changes without reloading the page, a partner opens beside it, and a view keeps its filters', async () => {
-  const context = await browser.newContext({ baseURL: stack.baseUrl })
-  await context.addCookies([
-    {
-      name: sessionCookie,
-      value: encodeURIComponent(shop.dashboardToken),
-      domain: '127.0.0.1',
-      path: '/',
-      secure: true,
-    },
-  ])
+  const context = await signedIn(shop)
   const page = await context.newPage()
   await page.goto(`${address}/partners`)
   await page.evaluate('window.stays = true')
@@ -761,16 +742,7 @@ test('a list changes without reloading the page, a partner opens beside it, and 
 test('amounts of any size and currency fit on a phone, and so does the page of an empty program', async () => {
   const yen = await createSandbox(db, env, { currency: 'jpy' })
   const hash = await apiKeyHash(`Bearer ${yen.apiKey}`)
-  const context = await browser.newContext({ baseURL: stack.baseUrl, viewport: { width: 390, height: 844 } })
-  await context.addCookies([
-    {
-      name: sessionCookie,
-      value: encodeURIComponent(yen.dashboardToken),
-      domain: '127.0.0.1',
-      path: '/',
-      secure: true,
-    },
-  ])
+  const context = await signedIn(yen, { viewport: { width: 390, height: 844 } })
   const page = await context.newPage()
   const { click_id: first } = await visit(yen.partnerCode)
   for (const isEmpty of [true, false]) {

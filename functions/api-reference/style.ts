@@ -33,19 +33,6 @@ export const style = css`
     justify-content: space-between;
     padding: 0 0.5rem;
   }
-  .brand {
-    display: inline-flex;
-    align-items: center;
-    gap: 0.5rem;
-    font-weight: 650;
-    color: var(--text);
-    text-decoration: none;
-  }
-  .brand svg {
-    width: 1.375rem;
-    height: 1.375rem;
-    color: var(--accent);
-  }
   .menu-button {
     display: none;
   }

@@ -138,3 +138,41 @@ export function nextCreditOf(
       .limit(sql.lit(1)),
   )
 }
+
+/** Selects, as a column, the oldest open payout of a partner in `currency`. */
+export function openPayoutOf(
+  programId: Expression<number>,
+  partnerId: Expression<number>,
+  currency: Expression<string>,
+) {
+  return jsonObjectFrom(
+    payoutsOf(programId, partnerId, currency)
+      .select(['w.amount_cents', 'w.status', sql<string>`w.created_at`.as('since')])
+      .where('w.decided_at', 'is', null)
+      .where('w.amount_cents', '>', 0)
+      .orderBy('w.id')
+      .limit(sql.lit(1)),
+  )
+}
+
+/** Selects, as a column, the latest payment to a partner in `currency`. */
+export function lastPayoutOf(
+  programId: Expression<number>,
+  partnerId: Expression<number>,
+  currency: Expression<string>,
+) {
+  return jsonObjectFrom(
+    payoutsOf(programId, partnerId, currency)
+      .select(['w.amount_cents', sql<string>`w.paid_on`.as('day')])
+      .where('w.status', '=', 'paid')
+      .orderBy('w.paid_on', 'desc')
+      .limit(sql.lit(1)),
+  )
+}
+
+const payoutsOf = (programId: Expression<number>, partnerId: Expression<number>, currency: Expression<string>) =>
+  kysely
+    .selectFrom('payouts as w')
+    .where('w.program_id', '=', programId)
+    .where('w.partner_id', '=', partnerId)
+    .where('w.currency', '=', currency)

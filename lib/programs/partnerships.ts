@@ -4,7 +4,7 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Part, partOf } from '../keyset.ts'
 import type { Language } from '../languages.ts'
 import { kysely, now } from '../kysely.ts'
-import { balancesOf, nextCreditOf } from '../money/balances.ts'
+import { balancesOf, lastPayoutOf, nextCreditOf, openPayoutOf } from '../money/balances.ts'
 import { rulesForPartner } from './commission-rules.ts'
 import { codesOf } from './codes.ts'
 import { linkFiguresOf, linksFollow } from './links.ts'
@@ -34,7 +34,7 @@ export function partnershipsStatement() {
     .selectFrom('partners as p')
     .innerJoin('programs as g', 'g.id', 'p.program_id')
     .select(['g.id', 'g.name', 'g.domain', 'g.currency', 'g.commission_bp'])
-    .select(['g.commission_duration_months', 'g.lead_commission_cents'])
+    .select(['g.commission_duration_months', 'g.lead_commission_cents', 'g.hold_days', 'g.cookie_window_days'])
     .select(['p.id as partner_id', 'p.is_active', 'p.ended_at', 'p.ended_by'])
     .select((eb) => [
       jsonArrayFrom(linkFiguresOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('links'),
@@ -42,6 +42,18 @@ export function partnershipsStatement() {
       jsonArrayFrom(rulesForPartner(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('p.group_id'))).as('rules'),
       jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
       nextCreditOf(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('g.currency')).as('next_credit'),
+      openPayoutOf(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('g.currency')).as('open_payout'),
+      lastPayoutOf(eb.ref('p.program_id'), eb.ref('p.id'), eb.ref('g.currency')).as('last_payout'),
+      eb.fn
+        .coalesce(
+          eb
+            .selectFrom('minimum_payouts as m')
+            .select('m.minimum_payout_cents')
+            .whereRef('m.program_id', '=', 'g.id')
+            .whereRef('m.currency', '=', 'g.currency'),
+          eb.lit(0),
+        )
+        .as('minimum_payout_cents'),
     ])
 }
 

@@ -164,7 +164,7 @@ order by "p"."id" desc
 limit $5;
 
 -- listProgramsOfPartner
-select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "g"."commission_duration_months", "g"."lead_commission_cents", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (
+select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", "g"."commission_duration_months", "g"."lead_commission_cents", "g"."hold_days", "g"."cookie_window_days", "p"."id" as "partner_id", "p"."is_active", "p"."ended_at", "p"."ended_by", (
   select coalesce(json_agg(agg), '[]')
   from (
     select "l"."id", "l"."code", "l"."page_url", "l"."is_active", coalesce("k"."clicks", 0) as "clicks", coalesce("k"."bot_clicks", 0) as "bot_clicks", (
@@ -233,12 +233,29 @@ select "g"."id", "g"."name", "g"."domain", "g"."currency", "g"."commission_bp", 
     where "program_id" = "p"."program_id" and "partner_id" = "p"."id" and "currency" = "g"."currency" and "credited_at" is null and "rejected_at" is null and "held_at" is null and "is_shadow" = false and "hold_until" > now() and "amount_cents" > "reversed_cents"
     group by 1
     order by 1
-    limit 1) as obj) as "next_credit"
+    limit 1) as obj) as "next_credit", (
+  select to_json(obj)
+  from (
+    select "w"."amount_cents", "w"."status", w.created_at as "since"
+    from "payouts" as "w"
+    where "w"."program_id" = "p"."program_id" and "w"."partner_id" = "p"."id" and "w"."currency" = "g"."currency" and "w"."decided_at" is null and "w"."amount_cents" > $2
+    order by "w"."id"
+    limit 1) as obj) as "open_payout", (
+  select to_json(obj)
+  from (
+    select "w"."amount_cents", w.paid_on as "day"
+    from "payouts" as "w"
+    where "w"."program_id" = "p"."program_id" and "w"."partner_id" = "p"."id" and "w"."currency" = "g"."currency" and "w"."status" = $3
+    order by "w"."paid_on" desc
+    limit 1) as obj) as "last_payout", coalesce((
+    select "m"."minimum_payout_cents"
+    from "minimum_payouts" as "m"
+    where "m"."program_id" = "g"."id" and "m"."currency" = "g"."currency"), 0) as "minimum_payout_cents"
 from "partners" as "p"
 inner join "programs" as "g" on "g"."id" = "p"."program_id"
-where "p"."user_id" = $2 and "p"."id" < $3
+where "p"."user_id" = $4 and "p"."id" < $5
 order by "p"."id" desc
-limit $4;
+limit $6;
 
 -- endPartnership by the program
 update "partners"

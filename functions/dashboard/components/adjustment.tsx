@@ -6,10 +6,11 @@ import type { Column } from './table.tsx'
 import { Text, useTexts } from './text.tsx'
 
 export const adjustmentColumns = {
-  created: { label: 'Created', cell: ({ created_at: at }) => <Day at={at} /> },
+  created: { label: 'Created', phone: 'plain', cell: ({ created_at: at }) => <Day at={at} /> },
   amount: {
     label: 'Amount',
     right: true,
+    phone: 'amount',
     cell: (adjustment) => <Amount adjustment={adjustment} />,
   },
 } satisfies Record<string, Column<Adjustment>>
@@ -22,6 +23,7 @@ function Amount({ adjustment: { amount_cents: cents, currency } }: { adjustment:
 export function whatColumn(explanationOf: (adjustment: Adjustment, transactionId: string) => string | undefined) {
   return {
     label: 'What',
+    phone: 'title',
     cell: (adjustment) => <What adjustment={adjustment} explanationOf={explanationOf} />,
   } satisfies Column<Adjustment>
 }

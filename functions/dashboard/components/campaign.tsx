@@ -82,6 +82,7 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
             columns={[
               {
                 label: breakdownTexts[name].one,
+                phone: 'title',
                 cell: ({ value, label }) => (
                   <a href={addressWith(name, value ?? '')}>
                     <bdi>{nameOfValue(name, value, label, texts)}</bdi>
@@ -91,7 +92,12 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
               { label: 'Clicks', right: true, cell: ({ clicks }) => number(clicks) },
               { label: 'Leads', right: true, cell: ({ leads }) => number(leads) },
               { label: 'Sales', right: true, cell: ({ sales }) => number(sales) },
-              { label: 'Commission', right: true, cell: ({ commission_cents: cents }) => money(cents, currency) },
+              {
+                label: 'Commission',
+                right: true,
+                phone: 'amount',
+                cell: ({ commission_cents: cents }) => money(cents, currency),
+              },
             ]}
           />
           {count > rows.length && <p class="muted small">{t('and {count} more', { count: count - rows.length })}</p>}

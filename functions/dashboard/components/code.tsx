@@ -7,7 +7,7 @@ import type { Column } from './table.tsx'
 /** The columns of a list of codes. The number of sales is a link to the overview of that code. */
 export function codeColumns({ id: programId, currency }: { id: number; currency: string }): Column<CodeWithFigures>[] {
   return [
-    { label: 'Code', cell: (code) => <CodeName code={code} /> },
+    { label: 'Code', phone: 'title', cell: (code) => <CodeName code={code} /> },
     {
       label: 'Sales',
       right: true,
@@ -20,7 +20,12 @@ export function codeColumns({ id: programId, currency }: { id: number; currency:
         </a>
       ),
     },
-    { label: 'Commission', right: true, cell: ({ commission_cents: cents }) => formatMoney(cents, currency) },
+    {
+      label: 'Commission',
+      right: true,
+      phone: 'amount',
+      cell: ({ commission_cents: cents }) => formatMoney(cents, currency),
+    },
   ]
 }
 

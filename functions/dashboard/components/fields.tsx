@@ -109,7 +109,7 @@ interface FormProps {
   submit: string
   /** `inline` puts the fields and the button in one row. `wide` makes the button as wide as the form. */
   layout?: 'inline' | 'wide'
-  primary?: true
+  primary?: boolean
   danger?: true
   /** The question to confirm first. */
   confirm?: string

@@ -50,21 +50,22 @@ export function isolated(name: string): string {
   return `\u2068${name}\u2069`
 }
 
-/** Formats a time in UTC, because all figures use UTC days. */
+/**
+ * Shows a time: in UTC on the pages of programs, because all figures use UTC days, and in the reader's time zone on the pages for partners.
+ * Before that zone is known, the time says that it is in UTC, and the script converts it.
+ */
 export function Time({ at }: { at: Date | string }) {
   const moment = new Date(at)
+  const { zone, localTime } = useTexts()
   return (
-    <time class="number" datetime={moment.toISOString()} title={moment.toISOString()}>
-      {useTexts().time(moment)}
-    </time>
-  )
-}
-
-/** Shows a time in the reader's time zone and language. Without scripts, it shows UTC. */
-export function LocalTime({ at }: { at: Date }) {
-  return (
-    <time class="number" datetime={at.toISOString()} title={at.toISOString()} data-local>
-      {`${useTexts().time(at)} UTC`}
+    <time
+      class="number"
+      datetime={moment.toISOString()}
+      title={moment.toISOString()}
+      data-local={zone === undefined ? undefined : true}
+    >
+      {localTime(moment)}
+      {zone === null && ' UTC'}
     </time>
   )
 }

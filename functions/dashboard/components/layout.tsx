@@ -30,13 +30,14 @@ import { RequestContext, useRequest } from './request.ts'
 import { bdi, Text, useTexts } from './text.tsx'
 
 function Document({ title, refreshSeconds, children }: PropsWithChildren<Pick<PageProps, 'title' | 'refreshSeconds'>>) {
-  const { language } = useTexts()
+  const { language, zone } = useTexts()
   return (
     <html lang={language} dir={languages[language].dir}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
+        {zone !== undefined && <meta name="time-zone" content={zone ?? ''} />}
         <link rel="preload" href={assets.font.path} as="font" type="font/woff2" crossorigin="anonymous" />
         <link rel="stylesheet" href={assets.style.path} />
         <BrandHead title={title} />

@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import { getCookie } from 'hono/cookie'
 import { createMiddleware } from 'hono/factory'
 import { Hono } from 'hono/tiny'
 import type { ProxyEnv } from '../../../lib/access/proxy-keys.ts'
@@ -80,6 +81,20 @@ export function languageOf(c: PageContext, programLanguage?: string | null): Lan
   const choices = [partner?.language, programLanguage ?? partner?.programLanguage]
   return chooseLanguage(choices, c.req.header('accept-language'))
 }
+
+/** Reads the reader's time zone from the cookie that the script of an earlier page stored. Null if there is none. */
+export function zoneOf(c: Context): string | null {
+  const zone = getCookie(c, zoneCookie)
+  if (!zone || !/^[\w+/-]{1,64}$/.test(zone)) return null
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone
+  } catch {
+    return null
+  }
+}
+
+/** The script in script/basics.ts writes this cookie. */
+const zoneCookie = 'svc_time_zone'
 
 /** Requires a signed-in person. Redirects other people to the sign-in page, which sends them back afterward. */
 export const requireViewer = createMiddleware<EnvOf<ViewerContext>>(async (c, next) => {

@@ -47,8 +47,10 @@ export function Table<Row>({
   sorting?: Sorting | undefined
 }) {
   const shown = columns.filter((column) => column !== false)
-  const { t, fixed } = useTexts()
-  const labelOf = (label: string | undefined) => label && fixed(label)
+  const { t, fixed, zone } = useTexts()
+  // Columns of times say UTC, but partners see times in their own zone.
+  const labelOf = (label: string | undefined) =>
+    label && (zone === undefined ? fixed(label) : fixed(label).replace(' (UTC)', ''))
   const hasTitle = shown.some(({ phone }) => phone === 'title')
   return (
     <table class={hasTitle ? 'lines-on-phone' : 'cards-on-phone'}>

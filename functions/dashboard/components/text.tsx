@@ -1,14 +1,29 @@
 import type { Child } from 'hono/jsx'
-import type { Language } from '../../../lib/languages.ts'
+import { type Language, languages } from '../../../lib/languages.ts'
 import { portal } from '../../../lib/texts/messages/portal.ts'
 import { createTexts, type Texts, type ValueNames } from '../../../lib/texts/texts.ts'
 import { useRequest } from './request.ts'
 
 /** The texts of a page, in the reader's language on pages for partners and in English on all others. */
-export type PageTexts = Texts<typeof portal>
+export interface PageTexts extends Texts<typeof portal> {
+  /** The reader's time zone on the pages for partners: null before the first page has stored it. Undefined on pages in UTC. */
+  zone: string | null | undefined
+  /** Formats a time in the reader's zone, or else in UTC. */
+  localTime: (at: Date) => string
+}
 export type PageText = keyof typeof portal
 
-export const textsIn = (language: Language): PageTexts => createTexts(portal, language)
+export function textsIn(language: Language, zone?: string | null): PageTexts {
+  let format: Intl.DateTimeFormat | undefined
+  const formatOf = () =>
+    new Intl.DateTimeFormat(languages[language].locale, {
+      dateStyle: 'medium',
+      timeStyle: 'short',
+      timeZone: zone ?? 'UTC',
+    })
+  return { ...createTexts(portal, language), zone, localTime: (at) => (format ??= formatOf()).format(at) }
+}
+
 export const english = textsIn('en')
 
 export function useTexts(): PageTexts {

@@ -42,6 +42,7 @@ pages.get(address, requireViewer, async (c) => {
         columns={[
           {
             label: 'Program',
+            phone: 'title',
             cell: ({ program_id: programId, id, program_name: name }) => (
               <a href={`${address}/${programId}/${id}`}>
                 <strong>

@@ -9,7 +9,7 @@ import { cut } from '../components/address.ts'
 import { Card, Copy, Metric, QrCode } from '../components/blocks.tsx'
 import { Chart } from '../components/chart.tsx'
 import { Field, Hidden } from '../components/fields.tsx'
-import { Day, formatAxis } from '../components/format.tsx'
+import { Day, formatAxis, isolated } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { Pager } from '../components/list.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
@@ -38,31 +38,29 @@ pages.get('/partner', requirePartner, async (c) => {
           <h2>{held.program.name}</h2>
           <div class="halves">
             <YourLink program={held.program} typed={typed} />
-            <YourMoney {...held} payoutEmail={payoutEmail} />
+            {hasMoney(held) ? (
+              <YourMoney {...held} payoutEmail={payoutEmail} />
+            ) : (
+              <FirstSteps {...held} payoutEmail={payoutEmail} />
+            )}
           </div>
         </section>
       ))}
       <Pager {...page} />
-      <Card title={t('Earned in the last {days} days', { days: chartDays })}>
-        <Chart
-          title={t('Earnings')}
-          interval="day"
-          format={(value) => money(value, currency)}
-          formatShort={(value) => formatAxis(value, currency, languages[language].locale)}
-          points={days.map(({ date, amount_cents: value }, index) => ({
-            start: new Date(date),
-            value,
-            isOpen: index === days.length - 1,
-          }))}
-        />
-      </Card>
-      {days.every(({ amount_cents: cents }) => cents === 0) && (
-        <p class="muted">
-          <Text
-            of="You didn't earn anything in this period. Share one of your <a>links</a> with your audience."
-            a={(text) => <a href="/partner/links">{text}</a>}
+      {page.rows.some(hasMoney) && (
+        <Card title={t('Earned in the last {days} days', { days: chartDays })}>
+          <Chart
+            title={t('Earnings')}
+            interval="day"
+            format={(value) => money(value, currency)}
+            formatShort={(value) => formatAxis(value, currency, languages[language].locale)}
+            points={days.map(({ date, amount_cents: value }, index) => ({
+              start: new Date(date),
+              value,
+              isOpen: index === days.length - 1,
+            }))}
           />
-        </p>
+        </Card>
       )}
     </PartnerPage>,
   )
@@ -135,28 +133,134 @@ function YourLink({ program, typed }: YourLinkProps) {
   )
 }
 
-/** The balances in a program, with the next credit and the payout address. */
-function YourMoney({ program, balances, payoutEmail }: ProgramMoney & { payoutEmail: string }) {
-  const next = program.next_credit
+/** Whether the partner ever earned or owed anything in the program. */
+const hasMoney = ({ balances, program }: ProgramMoney) =>
+  program.next_credit !== null ||
+  balances.some((balance) => [balance.pending_cents, balance.balance_cents, balance.paid_cents].some(Boolean))
+
+type MoneyProps = ProgramMoney & { payoutEmail: string }
+
+/** Explains to a new partner how a link becomes a payout. */
+function FirstSteps({ program, payoutEmail }: MoneyProps) {
+  const texts = useTexts()
+  const { t, money } = texts
+  const { cookie_window_days: window, hold_days: hold, minimum_payout_cents: minimum, currency } = program
+  return (
+    <Card title={t('How it works')}>
+      <ol class="steps">
+        <li>
+          <span>
+            {t('Share your link in a post, a video or an e-mail. A visitor counts as yours for {count} days.', {
+              count: window,
+            })}
+          </span>
+        </li>
+        <li>
+          <span>
+            {t('Your visitor buys, and you earn. {terms}.', {
+              terms: termsOfPartner(program, program.rules, texts).join('. '),
+            })}
+          </span>
+        </li>
+        <li>
+          <span>
+            {hold === 0
+              ? t('The commission is available at once.')
+              : t('The commission stays pending for {count} days, in case the buyer gets a refund.', { count: hold })}
+          </span>
+        </li>
+        <li>
+          <span>
+            {minimum > 0
+              ? t('{program} pays you at {email}, from {amount} on.', {
+                  program: isolated(program.name),
+                  email: payoutEmail,
+                  amount: money(minimum, currency),
+                })
+              : t('{program} pays you at {email}.', { program: isolated(program.name), email: payoutEmail })}{' '}
+            <ChangeAddress />
+          </span>
+        </li>
+      </ol>
+    </Card>
+  )
+}
+
+const ChangeAddress = () => <a href="/partner/payouts#payout_email">{useTexts().t('Change')}</a>
+
+/** The balances in a program, with the next payout and its destination. */
+function YourMoney({ program, balances, payoutEmail }: MoneyProps) {
   const { t, money } = useTexts()
+  const last = program.last_payout
   return (
     <Card title={t('Your balance')} aside={<a href="/partner/payouts">{t('Payouts')}</a>}>
       {balances.map((balance) => (
         <Balance balance={balance} />
       ))}
-      <p class="muted small">
-        {next && (
-          <>
-            <Text
-              of="{amount} becomes available on {day}."
-              amount={money(next.amount_cents, program.currency)}
-              day={<Day at={next.day} />}
-            />{' '}
-          </>
+      <dl class="stack tight small">
+        <div>
+          <dt class="muted">{t('Next payout')}</dt>
+          <dd>
+            <NextPayout program={program} availableCents={balances[0]?.available_cents ?? 0} />
+          </dd>
+        </div>
+        <div>
+          <dt class="muted">{t('Paid to')}</dt>
+          <dd>
+            {payoutEmail} <ChangeAddress />
+          </dd>
+        </div>
+        {last && (
+          <div>
+            <dt class="muted">{t('Last payout')}</dt>
+            <dd>
+              <Text
+                of="{amount} on {day}"
+                amount={money(last.amount_cents, program.currency)}
+                day={<Day at={last.day} />}
+              />
+            </dd>
+          </div>
         )}
-        {t('Payouts go to {email}.', { email: payoutEmail })} <a href="/partner/payouts#payout_email">{t('Change')}</a>
-      </p>
+      </dl>
     </Card>
+  )
+}
+
+/** When the program pays next, as far as it is known: people start payout runs, so no day is fixed in advance. */
+function NextPayout({ program, availableCents }: Pick<ProgramMoney, 'program'> & { availableCents: number }) {
+  const { open_payout: open, next_credit: credit, minimum_payout_cents: minimum, currency } = program
+  const { t, money } = useTexts()
+  if (open) {
+    const parts = { amount: money(open.amount_cents, currency), day: <Day at={open.since} /> }
+    return open.status === 'sent' || open.status === 'unclaimed' ? (
+      <Text of="{amount} is on its way since {day}." {...parts} />
+    ) : (
+      <Text of="{amount}, requested on {day}. The program transfers it manually." {...parts} />
+    )
+  }
+  if (availableCents > 0 && availableCents >= minimum) {
+    return (
+      <Text
+        of="{amount} with the next payout run. Programs start runs manually, so no day is fixed. You can also <a>request it now</a>."
+        amount={money(availableCents, currency)}
+        a={(text) => <a href="/partner/payouts">{text}</a>}
+      />
+    )
+  }
+  return (
+    <>
+      {credit ? (
+        <Text
+          of="After {day}, when {amount} becomes available."
+          amount={money(credit.amount_cents, currency)}
+          day={<Day at={credit.day} />}
+        />
+      ) : (
+        t('Nothing is due.')
+      )}{' '}
+      {minimum > 0 && t('Payouts start at {amount}.', { amount: money(minimum, currency) })}
+    </>
   )
 }
 

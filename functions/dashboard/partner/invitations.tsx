@@ -42,7 +42,7 @@ pages.get(address, requireViewer, async (c) => {
         rows={(count) => t('{count} invitations', { count })}
         caption={t('Open invitations, newest first')}
         columns={[
-          { label: 'Program', cell: ({ program_name: name }) => <strong>{name}</strong> },
+          { label: 'Program', phone: 'title', cell: ({ program_name: name }) => <strong>{name}</strong> },
           { label: 'Until', cell: ({ expires_at: at }) => <Day at={at} /> },
           { cell: (invitation) => <Answers invitation={invitation} /> },
         ]}

@@ -4,7 +4,6 @@ import {
   notificationTotals,
 } from '../../../lib/notifications/notification-list.ts'
 import { redirectWith } from '../components/flash.tsx'
-import { LocalTime } from '../components/format.tsx'
 import { byId, partnerList } from '../components/list.tsx'
 import { MarkRead, notificationColumns, notificationsCsv } from '../components/notification.tsx'
 import { createPages, requirePartner } from '../components/page.ts'
@@ -29,7 +28,7 @@ partnerList(pages, address, (c) => {
       actions: <MarkRead address={address} unread={c.get('partner').unread} />,
       caption: t('Notifications, newest first'),
       columns: [
-        { label: 'When', phone: 'plain', cell: ({ created_at: at }) => <LocalTime at={at} /> },
+        { ...notificationColumns.at, phone: 'plain' },
         { ...notificationColumns.program, phone: 'plain' },
         { ...notificationColumns.text, phone: 'title' },
         notificationColumns.state,

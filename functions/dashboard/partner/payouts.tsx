@@ -159,7 +159,7 @@ function PayoutAddress({ payoutEmail }: { payoutEmail: string }) {
   const { t } = useTexts()
   return (
     <Card title={t('Payout address')}>
-      <Form action="/partner/payout" submit={t('Save the payout address')}>
+      <Form action="/partner/payout" submit={t('Save the payout address')} primary={false}>
         <Field
           name="payout_email"
           label={t('Payout address')}

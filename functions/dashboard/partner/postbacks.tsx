@@ -28,7 +28,7 @@ import { Card, Copy } from '../components/blocks.tsx'
 import { Field, FieldError, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { emptyForm, form, FormRefusal, useForm } from '../components/form.ts'
-import { LocalTime } from '../components/format.tsx'
+import { Time } from '../components/format.tsx'
 import { PartnerPage } from '../components/layout.tsx'
 import { List, Pager, readPage } from '../components/list.tsx'
 import { createPages, type PartnerContext, requirePartner } from '../components/page.ts'
@@ -114,7 +114,7 @@ function Endpoints({ programId, endpoints }: { programId: number; endpoints: End
         },
         { label: 'Events', cell: ({ types }) => types.join(', ') },
         { label: 'State', cell: (endpoint) => <EndpointState endpoint={endpoint} /> },
-        { label: 'Last one', cell: ({ latest_at: at }) => (at ? <LocalTime at={new Date(at)} /> : t('none yet')) },
+        { label: 'Last one', cell: ({ latest_at: at }) => (at ? <Time at={new Date(at)} /> : t('none yet')) },
       ]}
       none={t('None yet. Add the address of your tracker below.')}
     />
@@ -283,9 +283,10 @@ async function renderPostback(
         columns={[
           {
             label: 'When',
+            phone: 'title',
             cell: ({ message_id: id, created_at: at }) => (
               <a href={`${address}/${id}`}>
-                <LocalTime at={new Date(at)} />
+                <Time at={new Date(at)} />
               </a>
             ),
           },

@@ -97,9 +97,10 @@ programList(pages, '/applications', 'partner:list', (c) => {
             label: selectLabel,
             cell: (row) => row.status === 'waiting' && <SelectRow id={row.id} label={row.name} />,
           },
-          { label: 'Applied', cell: ({ applied_at: at }) => <Day at={at} /> },
+          { label: 'Applied', phone: 'plain', cell: ({ applied_at: at }) => <Day at={at} /> },
           {
             label: 'Name',
+            phone: 'title',
             cell: ({ id, name, email }) => (
               <div class="name-with-note">
                 <a href={`${address}/${id}`}>
@@ -111,7 +112,7 @@ programList(pages, '/applications', 'partner:list', (c) => {
               </div>
             ),
           },
-          { label: 'State', cell: (row) => <StateBadge states={states} status={row.status} /> },
+          { label: 'State', phone: 'plain', cell: (row) => <StateBadge states={states} status={row.status} /> },
           manages && { cell: (row) => row.status === 'waiting' && <Approve application={row} address={address} /> },
         ],
         empty: {

@@ -38,7 +38,12 @@ export function BrandForms({ program, brand, step }: BrandFormsProps) {
         ) : (
           <p class="muted">Partners see it above their pages, and as the icon of the browser's tab.</p>
         )}
-        <Form action={inStep(`${address}/logo`, step)} submit={brand?.logo ? 'Replace' : 'Upload'} takesFiles>
+        <Form
+          action={inStep(`${address}/logo`, step)}
+          submit={brand?.logo ? 'Replace' : 'Upload'}
+          primary={false}
+          takesFiles
+        >
           <Field
             name="logo"
             label="Image"

@@ -76,6 +76,7 @@ pages.get('/groups', requireProgram('partner:list'), async (c) => {
         columns={[
           {
             label: 'Group',
+            phone: 'title',
             cell: ({ id, name }) => (
               <a href={`${address}/${id}`}>
                 <strong>{name}</strong>

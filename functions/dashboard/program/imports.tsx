@@ -148,7 +148,7 @@ function ExportCard({ programId, latest }: { programId: number; latest: Export |
       )}
       <div class="row">
         {latest && <LinkButton href={`${address}/${latest.id}`} text="Download" />}
-        <PostButton action={address} text={latest ? 'Export again' : 'Export'} class={latest ? undefined : 'primary'} />
+        <PostButton action={address} text={latest ? 'Export again' : 'Export'} />
       </div>
     </Card>
   )

@@ -199,30 +199,21 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
             Show preview
           </button>
         </div>
-        <Field
-          name="is_open"
-          label="The page"
-          options={[
-            ['no', 'Closed'],
-            ['yes', 'Open to everybody'],
-          ]}
-          value={page.is_open ? 'yes' : 'no'}
-        />
-        <Field
+        <OpenField isOpen={page.is_open} />
+        <YesOrNoField
           name="approves_at_once"
           label="New applicants"
-          options={[
-            ['no', 'Need your approval'],
-            ['yes', 'Become partners when they confirm their address'],
-          ]}
-          value={page.approves_at_once ? 'yes' : 'no'}
+          no="Need your approval"
+          yes="Become partners when they confirm their address"
+          value={page.approves_at_once}
           hint="People whom you rejected or whose partnership you ended always need approval."
         />
-        <Field
+        <YesOrNoField
           name="shows_numbers"
           label="Your figures"
-          options={shownOrHidden}
-          value={page.shows_numbers ? 'yes' : 'no'}
+          no="Hidden"
+          yes="Shown on the page"
+          value={page.shows_numbers}
           hint="The median time from a sale to its payout, and the share of commissions that were reversed. Each is computed from your last 1,000 commissions and appears once there are 30."
         />
         <Field
@@ -232,33 +223,21 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           hint="Lowercase letters, digits and hyphens. Up to four earlier addresses redirect to the current one. Leave empty to use the program's name."
           maxlength={60}
         />
-        <Field
-          name="headline"
-          label="Headline"
-          value={page.headline ?? ''}
-          placeholder={`Become a partner of ${page.program_name}`}
-          maxlength={120}
-        />
-        <Field
-          name="intro"
-          label="Text"
-          rows={8}
-          maxlength={5000}
-          value={page.intro ?? ''}
-          hint="Plain text. An empty line starts a paragraph; lines that start with “- ” become a list."
-        />
-        <Field
+        <PitchFields page={page} />
+        <YesOrNoField
           name="shows_terms"
           label="Commission and rules"
-          options={shownOrHidden}
-          value={page.shows_terms ? 'yes' : 'no'}
+          no="Hidden"
+          yes="Shown on the page"
+          value={page.shows_terms}
           hint="The commission for everybody, the attribution window, the hold period and the smallest payout."
         />
-        <Field
+        <YesOrNoField
           name="shows_calculator"
           label="Calculator"
-          options={shownOrHidden}
-          value={page.shows_calculator ? 'yes' : 'no'}
+          no="Hidden"
+          yes="Shown on the page"
+          value={page.shows_calculator}
           hint="Computes what a number of sales earns in a month."
         />
         <fieldset class="stack">
@@ -298,10 +277,50 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
   )
 }
 
-const shownOrHidden = [
-  ['no', 'Hidden'],
-  ['yes', 'Shown on the page'],
-] as const
+interface YesOrNoFieldProps {
+  name: string
+  label: string
+  no: string
+  yes: string
+  value: boolean
+  hint?: string
+}
+
+function YesOrNoField({ no, yes, value, ...field }: YesOrNoFieldProps) {
+  const options = [
+    ['no', no],
+    ['yes', yes],
+  ] as const
+  return <Field {...field} options={options} value={value ? 'yes' : 'no'} />
+}
+
+/** The field that opens and closes the page. */
+export function OpenField({ isOpen }: { isOpen: boolean }) {
+  return <YesOrNoField name="is_open" label="The page" no="Closed" yes="Open to everybody" value={isOpen} />
+}
+
+/** The headline and the text of the page. */
+export function PitchFields({ page }: { page: Pick<JoinPage, 'headline' | 'intro' | 'program_name'> }) {
+  return (
+    <>
+      <Field
+        name="headline"
+        label="Headline"
+        value={page.headline ?? ''}
+        placeholder={`Become a partner of ${page.program_name}`}
+        maxlength={120}
+      />
+      <Field
+        name="intro"
+        label="Text"
+        rows={8}
+        maxlength={5000}
+        value={page.intro ?? ''}
+        hint="Plain text. An empty line starts a paragraph; lines that start with “- ” become a list."
+      />
+    </>
+  )
+}
 
 function AnswerFields({ index, answered }: { index: number; answered: JoinPage['faq'][number] | undefined }) {
   const name = `faq_${index}`
@@ -344,15 +363,16 @@ function QuestionFields({ index, question }: QuestionFieldsProps) {
   )
 }
 
-const choice = z.enum(['yes', 'no'], 'Choose one.')
+/** The value of a `YesOrNoField`. */
+export const yesOrNo = z.enum(['yes', 'no'], 'Choose one.')
 const settingsForm = z.looseObject({
-  is_open: choice,
-  approves_at_once: choice,
-  shows_numbers: z.prefault(choice, 'no'),
-  shows_terms: z.prefault(choice, 'yes'),
-  shows_calculator: z.prefault(choice, 'yes'),
+  is_open: yesOrNo,
+  approves_at_once: yesOrNo,
+  shows_numbers: z.prefault(yesOrNo, 'no'),
+  shows_terms: z.prefault(yesOrNo, 'yes'),
+  shows_calculator: z.prefault(yesOrNo, 'yes'),
   slug: optionalText.check(z.trim()),
-  headline: optionalText.check(z.trim()),
+  headline: optionalText,
   intro: optionalText,
   terms: optionalText,
   self_billing: optionalText,
@@ -375,27 +395,40 @@ function changesIn(typed: z.output<typeof settingsForm>): JoinPageChanges {
     question: textOf(`faq_${index}`),
     answer: textOf(`faq_${index}_answer`),
   })).filter(({ question }) => question !== '')
-  const parsed = joinPageChanges.safeParse({
+  const changes = {
     is_open: fields.is_open === 'yes',
     approves_at_once: fields.approves_at_once === 'yes',
     shows_numbers: fields.shows_numbers === 'yes',
     shows_terms: fields.shows_terms === 'yes',
     shows_calculator: fields.shows_calculator === 'yes',
     ...(slug !== '' && { slug }),
-    headline: headline || null,
-    intro: intro.trim() || null,
+    ...pitchIn({ headline, intro }),
     terms: terms.trim() || null,
     self_billing: bills === 'yes',
     questions: questions.map(({ label, type, required }) => ({ label, type, required })),
     faq: faq.map(({ question, answer }) => ({ question, answer })),
-  })
+  }
+  return checkChanges(changes, (list, place) => `${list}_${(list === 'faq' ? faq : questions)[place]?.index ?? 0}`)
+}
+
+/** Converts the fields of `PitchFields`. */
+export const pitchIn = ({ headline, intro }: { headline: string; intro: string }) => ({
+  headline: headline.trim() || null,
+  intro: intro.trim() || null,
+})
+
+/** Checks changes of the page. Throws the errors of the form's fields. `rowOf` returns the name of the field of a row in a list. */
+export function checkChanges(
+  changes: object,
+  rowOf = (list: string, place: number) => `${list}_${place}`,
+): JoinPageChanges {
+  const parsed = joinPageChanges.safeParse(changes)
   if (parsed.success) return parsed.data
   const errors = parsed.error.issues.map(({ path: [field, row, part], message }) => {
-    const place = typeof row === 'number' ? row : 0
-    if (field === 'questions') return [`question_${questions[place]?.index ?? 0}`, sentence(message)]
-    if (field !== 'faq') return [String(field), sentence(message)]
-    const name = `faq_${faq[place]?.index ?? 0}`
-    return part === 'answer' ? [`${name}_answer`, answerRule] : [name, sentence(message)]
+    const text = message.startsWith('must') ? `This ${message}.` : message
+    if (field !== 'questions' && field !== 'faq') return [String(field), text]
+    const name = rowOf(field === 'questions' ? 'question' : 'faq', typeof row === 'number' ? row : 0)
+    return part === 'answer' ? [`${name}_answer`, answerRule] : [name, text]
   })
   throw new FormRefusal(Object.fromEntries(errors))
 }
@@ -414,6 +447,3 @@ pages.post('/join-page', requireProgram('program:update'), form(settingsForm, pa
   const { is_open: isOpen } = await changeJoinPage(c.get('db'), c.get('program').id, changes)
   return redirectWith(c, pathIn(c), isOpen ? 'Saved. The page is open.' : 'Saved. The page is closed. Nobody sees it.')
 })
-
-/** Describes the rule of a field in a sentence. */
-const sentence = (rule: string) => (rule.startsWith('must') ? `This ${rule}.` : rule)

@@ -51,7 +51,11 @@ programList(pages, '/notifications', 'notification:list', (c) => {
       views: <NotificationViews program={program} current="review" />,
       actions: <MarkRead address={addressIn(programId)} unread={unread} />,
       caption: 'Notifications, newest first',
-      columns: [notificationColumns.at, notificationColumns.text, notificationColumns.state],
+      columns: [
+        { ...notificationColumns.at, phone: 'plain' },
+        { ...notificationColumns.text, phone: 'title' },
+        notificationColumns.state,
+      ],
       empty: {
         title: 'Nothing to review',
         text: 'You are notified when somebody applies, a paid commission is reversed, you win a dispute or Stripe is disconnected.',

@@ -184,6 +184,15 @@ pages.post('/partners/move', requireProgram('partner:manage'), form(moveForm), a
 function AddPartner({ address, open }: { address: string; open: boolean }) {
   return (
     <FormDetails summary="Add a partner" action={address} submit="Add partner" open={open} primary>
+      <NewPartnerFields />
+    </FormDetails>
+  )
+}
+
+/** The fields of a new partner. */
+export function NewPartnerFields() {
+  return (
+    <>
       <Field name="name" label="Name" required />
       <Field
         name="email"
@@ -192,7 +201,7 @@ function AddPartner({ address, open }: { address: string; open: boolean }) {
         hint="They get an invitation to see their earnings. Without an address, they only get a link."
       />
       <Field name="code" label="Code" hint="The code in their link, after aff=. Leave empty to generate one." />
-    </FormDetails>
+    </>
   )
 }
 

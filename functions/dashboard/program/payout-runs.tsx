@@ -137,6 +137,7 @@ function Runs({ programId, page, totals, query, sums }: RunsProps) {
       columns={[
         {
           label: 'Run',
+          phone: 'title',
           cell: ({ id, created_at: at }) => (
             <a href={`${payoutsOf(programId)}/${id}`}>
               Run {id}, <Day at={at} />
@@ -144,7 +145,7 @@ function Runs({ programId, page, totals, query, sums }: RunsProps) {
           ),
         },
         { label: 'Payments', cell: ({ payment_count: count }) => formatNumber(count) },
-        { label: 'State', cell: (run) => <RunState run={run} /> },
+        { label: 'State', phone: 'plain', cell: (run) => <RunState run={run} /> },
         {
           label: 'Sums',
           cell: ({ id }) => <SumsByState sums={sums.filter(({ payout_run_id: run }) => run === id)} />,

@@ -63,6 +63,7 @@ programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list',
       columns: [
         {
           label: 'Partner',
+          phone: 'title',
           sorts: { ascending: 'name' },
           cell: ({ partner_id: id, partner_name: name, payout_address: payTo }) => (
             <Payee href={partnerAddress(program.id, id)} name={name} address={payTo} />
@@ -70,6 +71,7 @@ programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list',
         },
         {
           label: 'Next run',
+          phone: 'plain',
           cell: ({ exclusion_reason: reason, minimum_payout_cents: minimum, currency }) =>
             reason === null ? (
               <Badge tone="good">Included</Badge>
@@ -83,6 +85,7 @@ programList<PayoutDue, string, DueFigures>(pages, '/payouts/due', 'payout:list',
         {
           label: 'Payable',
           right: true,
+          phone: 'amount',
           sorts: { descending: 'amount' },
           cell: ({ payable_cents: cents, currency }) => <strong>{formatMoney(cents, currency)}</strong>,
         },

@@ -1,9 +1,7 @@
-import type { Context } from 'hono'
 import * as z from 'zod/mini'
 import { createApiKey } from '../../../lib/access/program-keys.ts'
 import { may } from '../../../lib/access/roles.ts'
-import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
-import type { Database } from '../../../lib/database.ts'
+import type { ViewerProgram } from '../../../lib/access/viewer.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { isPageOf, linkAddress } from '../../../lib/programs/links.ts'
 import { isProcessor } from '../../../lib/processors/connections.ts'
@@ -20,6 +18,8 @@ import { connectionsAddress } from './connections.tsx'
 import { keyUse, scopesOf, setUpUses } from './api-keys.tsx'
 import { settingsTab } from './settings-tabs.ts'
 import { SetUp } from './set-up-command.tsx'
+import { Progress } from './wizard.tsx'
+import { afterStep, inStep, stepOf } from './wizard-steps.ts'
 
 /**
  * Guides people through the setup until the first sale. Each step is checked off when its first event arrives. After that, the page shows
@@ -35,44 +35,30 @@ export function testLink({ id, domain }: { id: number; domain: string }): string
   return linkAddress(domain, testCode(id), null)
 }
 
-pages.get('/check', requireProgram('program:read'), (c) => renderCheck(c, seenBy(c)))
+pages.get('/check', requireProgram('program:read'), (c) => renderCheck(c))
 
-const ownPage = (c: ProgramContext) => checkOf(c.get('program').id)
+const ownPage = (c: ProgramContext) => inStep(checkOf(c.get('program').id), stepOf(c))
 const keyForm = z.object({ key_scope: keyUse })
 
 pages.post('/check/key', requireProgram('api-key:manage'), form(keyForm, ownPage), async (c) => {
-  const { db, viewer, program } = seenBy(c)
   const scopes = scopesOf(c.req.valid('form').key_scope)
-  const key = await createApiKey(db, program.id, 'server', { scopes, createdBy: viewer.user.id })
-  return await renderCheck(c, seenBy(c), key)
-})
-
-interface Seen {
-  db: Database
-  baseUrl: string
-  viewer: Viewer
-  program: ViewerProgram
-}
-
-const seenBy = ({ env, get }: Pick<ProgramContext, 'env' | 'get'>): Seen => ({
-  db: get('db'),
-  baseUrl: env.BASE_URL,
-  viewer: get('viewer'),
-  program: get('program'),
+  const createdBy = c.get('viewer').user.id
+  return await renderCheck(c, await createApiKey(c.get('db'), c.get('program').id, 'server', { scopes, createdBy }))
 })
 
 /**
  * Renders the set-up page. `createdKey` is a new API key, which is shown only once. The page is the direct response to the form, and a
  * repeated form redirects to the page without the key.
  */
-export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: Seen, createdKey?: string) {
+async function renderCheck(c: ProgramContext, createdKey?: string) {
+  const program = c.get('program')
+  const step = stepOf(c)
   const since = createdKey === undefined ? readSince(c.req.query('since')) : undefined
-  const integration = await readIntegration(db, program.id)
+  const integration = await readIntegration(c.get('db'), program.id)
   const isDone = isComplete(integration, since)
-  if (createdKey !== undefined) c.header('Content-Location', checkOf(program.id))
+  if (createdKey !== undefined) c.header('Content-Location', ownPage(c))
   return c.render(
     <ProgramPage
-      of={{ viewer, program }}
       title="Set up"
       current="/check"
       // Browsers without scripts reload the page as often as the rate limit allows. A page with a key isn't reloaded, because the key would
@@ -84,11 +70,18 @@ export async function renderCheck(c: Context, { db, baseUrl, viewer, program }: 
           ? 'Events since you started over.'
           : 'Each step is checked off when its event arrives, either as a test or live.'
       }
-      actions={<LinkButton href={`${checkOf(program.id)}?since=${Date.now()}`} text="Test again" />}
+      actions={
+        step ? (
+          <LinkButton class="primary" href={afterStep(program.id, step)} text="Continue" />
+        ) : (
+          <LinkButton href={`${checkOf(program.id)}?since=${Date.now()}`} text="Test again" />
+        )
+      }
     >
+      {step && <Progress current={step} programId={program.id} />}
       <Card title="Your project">
         {createdKey ? (
-          <SetUp baseUrl={baseUrl} apiKey={createdKey} page={checkOf(program.id)} />
+          <SetUp baseUrl={c.env.BASE_URL} apiKey={createdKey} page={checkOf(program.id)} />
         ) : (
           may(program.roles, 'api-key:manage') && (
             <>

@@ -14,11 +14,124 @@ export const partner = {
     es: 'Ganancias de los últimos {days} días',
     pt: 'Ganhos dos últimos {days} dias',
   },
-  "You didn't earn anything in this period. Share one of your <a>links</a> with your audience.": {
-    de: 'Sie haben in diesem Zeitraum nichts verdient. Teilen Sie einen Ihrer <a>Links</a> mit Ihrem Publikum.',
-    fr: 'Vous n’avez rien gagné sur cette période. Partagez un de vos <a>liens</a> avec votre audience.',
-    es: 'No has ganado nada en este periodo. Comparte uno de tus <a>enlaces</a> con tu audiencia.',
-    pt: 'Você não ganhou nada neste período. Compartilhe um dos seus <a>links</a> com seu público.',
+  'How it works': { de: 'So funktioniert es', fr: 'Comment ça marche', es: 'Cómo funciona', pt: 'Como funciona' },
+  'Share your link in a post, a video or an e-mail. A visitor counts as yours for {count} days.': {
+    en: {
+      one: 'Share your link in a post, a video or an e-mail. A visitor counts as yours for {count} day.',
+      other: 'Share your link in a post, a video or an e-mail. A visitor counts as yours for {count} days.',
+    },
+    de: {
+      one: 'Teilen Sie Ihren Link in einem Beitrag, einem Video oder einer E-Mail. Ein Besucher zählt {count} Tag lang als Ihrer.',
+      other:
+        'Teilen Sie Ihren Link in einem Beitrag, einem Video oder einer E-Mail. Ein Besucher zählt {count} Tage lang als Ihrer.',
+    },
+    fr: {
+      one: 'Partagez votre lien dans un article, une vidéo ou un e-mail. Un visiteur vous est attribué pendant {count} jour.',
+      other:
+        'Partagez votre lien dans un article, une vidéo ou un e-mail. Un visiteur vous est attribué pendant {count} jours.',
+    },
+    es: {
+      one: 'Comparte tu enlace en una publicación, un vídeo o un correo. Un visitante cuenta como tuyo durante {count} día.',
+      other:
+        'Comparte tu enlace en una publicación, un vídeo o un correo. Un visitante cuenta como tuyo durante {count} días.',
+    },
+    pt: {
+      one: 'Compartilhe seu link em uma publicação, um vídeo ou um e-mail. Um visitante conta como seu por {count} dia.',
+      other:
+        'Compartilhe seu link em uma publicação, um vídeo ou um e-mail. Um visitante conta como seu por {count} dias.',
+    },
+  },
+  'Your visitor buys, and you earn. {terms}.': {
+    de: 'Ihr Besucher kauft, und Sie verdienen. {terms}.',
+    fr: 'Votre visiteur achète et vous gagnez. {terms}.',
+    es: 'Tu visitante compra y tú ganas. {terms}.',
+    pt: 'Seu visitante compra e você ganha. {terms}.',
+  },
+  'The commission is available at once.': {
+    de: 'Die Provision ist sofort verfügbar.',
+    fr: 'La commission est disponible immédiatement.',
+    es: 'La comisión está disponible al momento.',
+    pt: 'A comissão fica disponível na hora.',
+  },
+  'The commission stays pending for {count} days, in case the buyer gets a refund.': {
+    en: {
+      one: 'The commission stays pending for {count} day, in case the buyer gets a refund.',
+      other: 'The commission stays pending for {count} days, in case the buyer gets a refund.',
+    },
+    de: {
+      one: 'Die Provision bleibt {count} Tag lang ausstehend, falls der Käufer eine Erstattung erhält.',
+      other: 'Die Provision bleibt {count} Tage lang ausstehend, falls der Käufer eine Erstattung erhält.',
+    },
+    fr: {
+      one: 'La commission reste en attente pendant {count} jour, au cas où l’acheteur serait remboursé.',
+      other: 'La commission reste en attente pendant {count} jours, au cas où l’acheteur serait remboursé.',
+    },
+    es: {
+      one: 'La comisión queda pendiente durante {count} día, por si el comprador recibe un reembolso.',
+      other: 'La comisión queda pendiente durante {count} días, por si el comprador recibe un reembolso.',
+    },
+    pt: {
+      one: 'A comissão fica pendente por {count} dia, caso o comprador receba um reembolso.',
+      other: 'A comissão fica pendente por {count} dias, caso o comprador receba um reembolso.',
+    },
+  },
+  '{program} pays you at {email}, from {amount} on.': {
+    de: '{program} zahlt ab {amount} an {email} aus.',
+    fr: '{program} vous paie à l’adresse {email}, à partir de {amount}.',
+    es: '{program} te paga en {email} a partir de {amount}.',
+    pt: '{program} paga você em {email} a partir de {amount}.',
+  },
+  '{program} pays you at {email}.': {
+    de: '{program} zahlt an {email} aus.',
+    fr: '{program} vous paie à l’adresse {email}.',
+    es: '{program} te paga en {email}.',
+    pt: '{program} paga você em {email}.',
+  },
+  'Next payout': { de: 'Nächste Auszahlung', fr: 'Prochain versement', es: 'Próximo pago', pt: 'Próximo pagamento' },
+  'Paid to': { de: 'Geht an', fr: 'Destinataire', es: 'Se paga a', pt: 'Pago para' },
+  'Last payout': { de: 'Letzte Auszahlung', fr: 'Dernier versement', es: 'Último pago', pt: 'Último pagamento' },
+  '{amount} on {day}': {
+    de: '{amount} am {day}',
+    fr: '{amount} le {day}',
+    es: '{amount} el {day}',
+    pt: '{amount} em {day}',
+  },
+  '{amount} is on its way since {day}.': {
+    de: '{amount} sind seit dem {day} unterwegs.',
+    fr: '{amount} sont en route depuis le {day}.',
+    es: '{amount} están en camino desde el {day}.',
+    pt: '{amount} estão a caminho desde {day}.',
+  },
+  '{amount}, requested on {day}. The program transfers it manually.': {
+    de: '{amount}, angefordert am {day}. Das Programm überweist von Hand.',
+    fr: '{amount}, demandés le {day}. Le programme effectue le virement manuellement.',
+    es: '{amount}, solicitados el {day}. El programa hace la transferencia manualmente.',
+    pt: '{amount}, solicitados em {day}. O programa faz a transferência manualmente.',
+  },
+  '{amount} with the next payout run. Programs start runs manually, so no day is fixed. You can also <a>request it now</a>.':
+    {
+      de: '{amount} mit dem nächsten Auszahlungslauf. Programme starten Läufe von Hand, daher steht kein Tag fest. Sie können den Betrag auch <a>jetzt anfordern</a>.',
+      fr: '{amount} avec la prochaine série de versements. Les programmes lancent ces séries manuellement, sans date fixe. Vous pouvez aussi <a>demander ce montant maintenant</a>.',
+      es: '{amount} con la próxima tanda de pagos. Los programas inician las tandas manualmente, así que no hay un día fijo. También puedes <a>solicitarlo ahora</a>.',
+      pt: '{amount} no próximo lote de pagamentos. Os programas iniciam os lotes manualmente, por isso não há dia fixo. Você também pode <a>solicitar agora</a>.',
+    },
+  'After {day}, when {amount} becomes available.': {
+    de: 'Nach dem {day}, wenn {amount} verfügbar werden.',
+    fr: 'Après le {day}, quand {amount} seront disponibles.',
+    es: 'Después del {day}, cuando {amount} estén disponibles.',
+    pt: 'Depois de {day}, quando {amount} ficarem disponíveis.',
+  },
+  'Nothing is due.': {
+    de: 'Nichts ist fällig.',
+    fr: 'Rien n’est dû.',
+    es: 'No hay nada por pagar.',
+    pt: 'Nada a pagar.',
+  },
+  'Payouts start at {amount}.': {
+    de: 'Auszahlungen beginnen bei {amount}.',
+    fr: 'Les versements commencent à {amount}.',
+    es: 'Los pagos empiezan en {amount}.',
+    pt: 'Os pagamentos começam em {amount}.',
   },
   'Your link': { de: 'Ihr Link', fr: 'Votre lien', es: 'Tu enlace', pt: 'Seu link' },
   'All links': { de: 'Alle Links', fr: 'Tous les liens', es: 'Todos los enlaces', pt: 'Todos os links' },
@@ -69,18 +182,6 @@ export const partner = {
     pt: 'link para esta página',
   },
   'Your balance': { de: 'Ihr Guthaben', fr: 'Votre solde', es: 'Tu saldo', pt: 'Seu saldo' },
-  '{amount} becomes available on {day}.': {
-    de: '{amount} werden am {day} verfügbar.',
-    fr: '{amount} seront disponibles le {day}.',
-    es: '{amount} estarán disponibles el {day}.',
-    pt: '{amount} ficam disponíveis em {day}.',
-  },
-  'Payouts go to {email}.': {
-    de: 'Auszahlungen gehen an {email}.',
-    fr: 'Les versements sont envoyés à {email}.',
-    es: 'Los pagos se envían a {email}.',
-    pt: 'Os pagamentos vão para {email}.',
-  },
   Change: { de: 'Ändern', fr: 'Modifier', es: 'Cambiar', pt: 'Alterar' },
   Pending: { de: 'Ausstehend', fr: 'En attente', es: 'Pendiente', pt: 'Pendente' },
   Available: { de: 'Verfügbar', fr: 'Disponible', es: 'Disponible', pt: 'Disponível' },

@@ -22,6 +22,10 @@ prepare((part) => {
 const { lang } = document.documentElement
 const locale = navigator.languages.find((one) => one.split('-')[0] === lang && /^[\w-]+$/.test(one)) ?? lang
 const localTime = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+const zone = document.querySelector('meta[name=time-zone]')?.content
+const ownZone = localTime.resolvedOptions().timeZone
+// The next pages show times in this zone without the script.
+if (zone !== undefined && zone !== ownZone) document.cookie = 'svc_time_zone=' + ownZone + '; path=/; max-age=31536000; samesite=lax; secure'
 prepare((part) => {
   for (const time of part.querySelectorAll('time[data-local]')) time.textContent = localTime.format(new Date(time.dateTime))
 })

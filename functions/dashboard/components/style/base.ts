@@ -139,4 +139,17 @@ export const base = css`
   .bad {
     color: var(--bad);
   }
+  .brand {
+    display: inline-flex;
+    align-items: center;
+    gap: 0.5rem;
+    font-weight: 650;
+    color: var(--text);
+    text-decoration: none;
+  }
+  .brand svg {
+    width: 1.375rem;
+    height: 1.375rem;
+    color: var(--accent);
+  }
 `

@@ -8,20 +8,7 @@ export const frame = css`
   .frame > aside {
     background: var(--sunken);
     border-bottom: 1px solid var(--line);
-    padding: 0.75rem 1rem 0;
-  }
-  .brand {
-    display: inline-flex;
-    align-items: center;
-    gap: 0.5rem;
-    font-weight: 650;
-    color: var(--text);
-    text-decoration: none;
-  }
-  .brand svg {
-    width: 1.375rem;
-    height: 1.375rem;
-    color: var(--accent);
+    padding: 0.75rem 1rem;
   }
   .frame nav ul {
     list-style: none;
@@ -264,6 +251,10 @@ export const frame = css`
   }
   .stack > .switcher {
     justify-self: start;
+  }
+  td > .switcher {
+    width: fit-content;
+    margin-inline-start: auto;
   }
   .stack > .switcher > .menu {
     inset-inline: 0 auto;

@@ -201,8 +201,14 @@ export const surfaces = css`
     content: counter(step) '. ';
   }
   .progress li.done::before {
-    content: '✓ ' / 'done: ';
-    color: var(--good);
+    content: '' / 'done: ';
+    display: inline-block;
+    width: 0.3125rem;
+    height: 0.5625rem;
+    margin: 0 0.4375rem 0.125rem 0.125rem;
+    border: solid var(--good);
+    border-width: 0 1.5px 1.5px 0;
+    rotate: 45deg;
   }
   .progress li.now {
     color: var(--text);
