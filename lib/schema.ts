@@ -328,6 +328,18 @@ export interface ClickParts {
   program_id: Int8;
 }
 
+export interface ClickSink {
+  copied_id: Generated<Int8>;
+  copied_program_id: Generated<Int8 | null>;
+  copied_until: Generated<Timestamp>;
+  dropped_before: Generated<Timestamp>;
+  is_complete: Generated<boolean>;
+  is_only: Generated<boolean>;
+  sent: Generated<Int8>;
+  taken: Generated<Int8>;
+  up_to: Generated<Timestamp>;
+}
+
 export interface ClicksKept {
   is_only: Generated<boolean>;
   since: Timestamp;
@@ -1341,6 +1353,23 @@ export interface UnpaidEntries {
   unpaid_cents: Int8 | null;
 }
 
+export interface UnsentClicks {
+  clicked_at: Timestamp;
+  event_id: Int8;
+  id: Generated<Int8>;
+  is_erased: Generated<boolean>;
+  program_id: Int8;
+}
+
+export interface UnsentCounts {
+  day: Timestamp;
+  grouping_name: GroupingName;
+  id: Generated<Int8>;
+  metric: GroupedMetric;
+  program_id: Int8;
+  value: string;
+}
+
 export interface UnsettledPartners {
   partner_id: Int8 | null;
   program_id: Int8 | null;
@@ -1477,6 +1506,7 @@ export interface DB {
   bulk_jobs: BulkJobs;
   click_events: ClickEvents;
   click_parts: ClickParts;
+  click_sink: ClickSink;
   clicks_kept: ClicksKept;
   commission_reviews: CommissionReviews;
   commission_rules: CommissionRules;
@@ -1564,6 +1594,8 @@ export interface DB {
   uncounted_clicks: UncountedClicks;
   uncounted_figures: UncountedFigures;
   unpaid_entries: UnpaidEntries;
+  unsent_clicks: UnsentClicks;
+  unsent_counts: UnsentCounts;
   unsettled_partners: UnsettledPartners;
   used_forms: UsedForms;
   users: Users;
@@ -1695,6 +1727,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_application_id: number | null; unconfirmed_kept: string | null; code_digits: string | null; invitation_hash: Uint8Array | null }
     row: { outcome: string | null; is_first: boolean | null; invited: boolean | null }
   }
+  confirm_click_batch: {
+    arguments: { batch: number | null; click_ids: (number)[] | null; count_ids: (number)[] | null; up_to: Date | null; is_complete: boolean | null; dropped_before: Date | null }
+    row: { confirm_click_batch: unknown | null }
+  }
   connect_processor: {
     arguments: { of_program_id: number | null; of_account_id: string | null; is_live: boolean | null }
     row: { connect_processor: boolean | null }
@@ -1807,6 +1843,10 @@ export interface DatabaseFunctions {
     arguments: { max_rows: number | null }
     row: { fold_daily_totals: number | null }
   }
+  intervals_of_days: {
+    arguments: { first_day: unknown | null; last_day: unknown | null; every: string | null; zone: string | null }
+    row: { at: Date | null; local: unknown | null }
+  }
   issue_missing_documents: {
     arguments: { of_program_id: number | null }
     row: { issue_missing_documents: number | null }
@@ -1822,6 +1862,10 @@ export interface DatabaseFunctions {
   leave_shadow_mode: {
     arguments: { of_program_id: number | null }
     row: { leave_shadow_mode: unknown | null }
+  }
+  links_listed: {
+    arguments: { of_program_id: number | null; of_partner_id: number | null; of_link_id: number | null }
+    row: { links_listed: (number)[] | null }
   }
   lock_exports: {
     arguments: { program_ids: (number)[] | null }
@@ -1892,11 +1936,11 @@ export interface DatabaseFunctions {
     row: { rate_partners: number | null }
   }
   read_breakdowns: {
-    arguments: { of_program_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; asked_metric: string | null; of_currency: string | null; max_values: number | null }
+    arguments: { of_program_id: number | null; filters: string | null; from_time: Date | null; until: Date | null; asked_metric: string | null; of_currency: string | null; max_values: number | null; click_cells: string | null }
     row: { of_metric: string | null; breakdown: string | null; value: string | null; label: string | null; values: number | null; amount: number | null; clicks: number | null }
   }
   read_groups: {
-    arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_metrics: (unknown)[] | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null }
+    arguments: { of_program_id: number | null; by_name: unknown | null; metrics: (unknown)[] | null; sort_metrics: (unknown)[] | null; is_ascending: boolean | null; max_groups: number | null; of_currency: string | null; first_day: string | null; last_day: string | null; every: string | null; zone: string | null; click_cells: string | null }
     row: { place: number | null; value: string | null; label: string | null; starts: Date | null; starts_local: string | null; clicks: number | null; bot_clicks: number | null; leads: number | null; conversions: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   read_partner_campaigns: {
@@ -1908,7 +1952,7 @@ export interface DatabaseFunctions {
     row: { day: string | null; currency: string | null; clicks: number | null; leads: number | null; conversions: number | null; partners: number | null; sales: number | null; revenue_cents: number | null; commission_cents: number | null; refunded_cents: number | null }
   }
   read_series: {
-    arguments: { of_program_id: number | null; filters: string | null; starts: (Date)[] | null; until: Date | null; days_before: number | null; of_currency: string | null; moment: Date | null }
+    arguments: { of_program_id: number | null; filters: string | null; starts: (Date)[] | null; until: Date | null; days_before: number | null; of_currency: string | null; moment: Date | null; click_cells: string | null }
     row: { n: number | null; is_before: boolean | null; metric: string | null; amount: number | null; read_from: Date | null }
   }
   record_host_checks: {
@@ -1987,6 +2031,10 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_kind: string | null; of_settings: string | null; matching: number | null; from_position: number | null; most_messages: number | null }
     row: { start_bulk_job: number | null }
   }
+  start_click_sink: {
+    arguments: {  }
+    row: { start_click_sink: unknown | null }
+  }
   stop_payout_batch: {
     arguments: { of_program_id: number | null; of_batch_id: number | null }
     row: { stop_payout_batch: number | null }
@@ -2006,6 +2054,10 @@ export interface DatabaseFunctions {
   store_import_rows: {
     arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null }
     row: { store_import_rows: unknown | null }
+  }
+  take_click_batch: {
+    arguments: { max_rows: number | null }
+    row: { batch: number | null; clicks: string | null; counts: string | null; erased: string | null; drop_before: Date | null; click_ids: (number)[] | null; count_ids: (number)[] | null; up_to: Date | null; is_complete: boolean | null; more: boolean | null }
   }
   test_webhook: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_endpoint_id: number | null }
@@ -2113,6 +2165,7 @@ export const functionCalls: {
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
   compare_with_former: { text: 'select * from compare_with_former($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'from_time', 'until', 'max_partners', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_differences', 'before_us', 'before_key', 'of_partner_id', 'of_reason'] },
   confirm_application: { text: 'select * from confirm_application($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_application_id', 'unconfirmed_kept', 'code_digits', 'invitation_hash'] },
+  confirm_click_batch: { text: 'select confirm_click_batch($1, $2, $3, $4, $5, $6)', names: ['batch', 'click_ids', 'count_ids', 'up_to', 'is_complete', 'dropped_before'] },
   connect_processor: { text: 'select connect_processor($1, $2, $3)', names: ['of_program_id', 'of_account_id', 'is_live'] },
   count_clicks: { text: 'select count_clicks($1)', names: ['max_rows'] },
   count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
@@ -2141,10 +2194,12 @@ export const functionCalls: {
   flag_new_commissions: { text: 'select * from flag_new_commissions($1)', names: ['at_most'] },
   fold_daily_money: { text: 'select fold_daily_money($1)', names: ['max_rows'] },
   fold_daily_totals: { text: 'select fold_daily_totals($1)', names: ['max_rows'] },
+  intervals_of_days: { text: 'select * from intervals_of_days($1, $2, $3, $4)', names: ['first_day', 'last_day', 'every', 'zone'] },
   issue_missing_documents: { text: 'select issue_missing_documents($1)', names: ['of_program_id'] },
   keep_email_hashes: { text: 'select keep_email_hashes($1, $2, $3, $4)', names: ['of_program_id', 'of_partner_id', 'addresses', 'hashes'] },
   known_of_past: { text: 'select * from known_of_past($1, $2)', names: ['of_account_id', 'past_objects'] },
   leave_shadow_mode: { text: 'select leave_shadow_mode($1)', names: ['of_program_id'] },
+  links_listed: { text: 'select links_listed($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_link_id'] },
   lock_exports: { text: 'select lock_exports($1)', names: ['program_ids'] },
   mail_choices_of: { text: 'select * from mail_choices_of($1)', names: ['of_user_id'] },
   make_event_partitions: { text: 'select make_event_partitions($1)', names: ['months_ahead'] },
@@ -2162,11 +2217,11 @@ export const functionCalls: {
   proxy_key_numbers: { text: 'select proxy_key_numbers($1)', names: ['of_program_id'] },
   queue_invitations: { text: 'select queue_invitations($1, $2)', names: ['of_program_id', 'partner_ids'] },
   rate_partners: { text: 'select rate_partners($1, $2, $3)', names: ['of_program_id', 'partner_ids', 'to_bp'] },
-  read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values'] },
-  read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', names: ['of_program_id', 'by_name', 'metrics', 'sort_metrics', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone'] },
+  read_breakdowns: { text: 'select * from read_breakdowns($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'filters', 'from_time', 'until', 'asked_metric', 'of_currency', 'max_values', 'click_cells'] },
+  read_groups: { text: 'select * from read_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'by_name', 'metrics', 'sort_metrics', 'is_ascending', 'max_groups', 'of_currency', 'first_day', 'last_day', 'every', 'zone', 'click_cells'] },
   read_partner_campaigns: { text: 'select * from read_partner_campaigns($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'of_partner_id', 'filters', 'from_time', 'until', 'of_currency', 'max_values'] },
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
-  read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7)', names: ['of_program_id', 'filters', 'starts', 'until', 'days_before', 'of_currency', 'moment'] },
+  read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'filters', 'starts', 'until', 'days_before', 'of_currency', 'moment', 'click_cells'] },
   record_host_checks: { text: 'select record_host_checks($1, $2)', names: ['found_programs', 'missing_programs'] },
   record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
@@ -2186,11 +2241,13 @@ export const functionCalls: {
   save_rules: { text: 'select save_rules($1, $2, $3, $4)', names: ['of_program_id', 'of_group_id', 'of_partner_id', 'rules'] },
   send_payouts: { text: 'select send_payouts($1, $2, $3, $4)', names: ['of_program_id', 'payout_ids', 'amounts', 'addresses'] },
   start_bulk_job: { text: 'select start_bulk_job($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_kind', 'of_settings', 'matching', 'from_position', 'most_messages'] },
+  start_click_sink: { text: 'select start_click_sink()', names: [] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
   store_archive_part: { text: 'select * from store_archive_part($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64'] },
   store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
   store_import_page: { text: 'select * from store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
+  take_click_batch: { text: 'select * from take_click_batch($1)', names: ['max_rows'] },
   test_webhook: { text: 'select test_webhook($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },
   track_browser_test_lead: { text: 'select * from track_browser_test_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'network', 'by_test_link', 'at', 'lead_id', 'customer_key', 'session_id', 'page_url', 'additional_data'] },
@@ -2212,4 +2269,4 @@ export const functionCalls: {
 }
 
 /** The newest migration in this version. */
-export const schemaVersion = '0016_brands.sql'
+export const schemaVersion = '0017_click_sink.sql'

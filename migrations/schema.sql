@@ -442,6 +442,20 @@ create table click_parts (
   constraint click_parts_program_id_month_hash_key UNIQUE (program_id, month, hash)
 );
 
+create table click_sink (
+  is_only boolean not null default true,
+  taken bigint not null default 0,
+  sent bigint not null default 0,
+  copied_program_id bigint default 0,
+  copied_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  copied_id bigint not null default 0,
+  is_complete boolean not null default false,
+  up_to timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
+  dropped_before timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  constraint click_sink_pkey PRIMARY KEY (is_only),
+  constraint click_sink_is_only_check CHECK (is_only)
+);
+
 create table clicks_kept (
   is_only boolean not null default true,
   since timestamp with time zone not null,
@@ -1926,6 +1940,25 @@ create table uncounted_figures (
   refunded_cents bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
 
+create table unsent_clicks (
+  id bigint not null generated always as identity,
+  program_id bigint not null,
+  clicked_at timestamp with time zone not null,
+  event_id bigint not null,
+  is_erased boolean not null default false
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
+CREATE INDEX unsent_clicks_idx ON public.unsent_clicks USING btree (id);
+
+create table unsent_counts (
+  id bigint not null generated always as identity,
+  program_id bigint not null,
+  grouping_name grouping_name not null,
+  metric grouped_metric not null,
+  day date not null,
+  value text not null
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
+CREATE INDEX unsent_counts_idx ON public.unsent_counts USING btree (id);
+
 create table used_forms (
   token uuid not null,
   user_id text,
@@ -2397,6 +2430,10 @@ declare
 begin
   perform add_totals(kept);
   perform add_totals_of_quarters(kept);
+  if has_click_sink() then
+    insert into unsent_counts (program_id, grouping_name, metric, day, value)
+    select distinct f.program_id, f.grouping_name, f.metric, f.day, f.value from unnest(kept) f where f.metric in ('clicks', 'bot_clicks');
+  end if;
 end $function$
 ;
 
@@ -2573,7 +2610,7 @@ CREATE OR REPLACE FUNCTION public.amount_of_quarters(quarters smallint[], sums b
 RETURN (CASE last WHEN 95 THEN (sums)[cardinality(sums)] ELSE COALESCE((sums)[width_bucket(last, quarters)], (0)::bigint) END - CASE before WHEN '-1'::integer THEN (0)::bigint ELSE COALESCE((sums)[width_bucket(before, quarters)], (0)::bigint) END)
 ;
 
-CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names grouping_name[], wanted text[], metrics grouped_metric[], money text, is_overview boolean, starts timestamp with time zone[], until timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names grouping_name[], wanted text[], metrics grouped_metric[], money text, is_overview boolean, starts timestamp with time zone[], until timestamp with time zone, click_cells jsonb)
  RETURNS TABLE(n integer, name grouping_name, value text, metric grouped_metric, amount bigint)
  LANGUAGE plpgsql
  STABLE
@@ -2581,6 +2618,8 @@ CREATE OR REPLACE FUNCTION public.amounts_of_values(of_program_id bigint, names 
 AS $function$
 #variable_conflict use_column
 declare
+  stored constant grouped_metric[] := array(select m from unnest(metrics) m where click_cells is null or m not in ('clicks', 'bot_clicks'));
+  stored_names constant grouping_name[] := case when cardinality(stored) > 0 then names end;
   -- The rows of these metrics. The index skips all other rows. For the money of three months, it touched 7,900 pages of memory instead of
   -- 67,800.
   only_currency constant text := case
@@ -2593,21 +2632,21 @@ begin
   ),
   cell as (
     select p.n, k.name, t.value, t.metric, p.sign * t.amount as amount
-    from unnest(names) k (name) cross join part p
+    from unnest(stored_names) k (name) cross join part p
     -- Each grouping and part is a separate index scan.
     cross join lateral (
       select t.value, m.metric, figure_of(t, m.metric, money, is_overview) as amount
-      from grouped_totals t cross join unnest(metrics) m (metric)
+      from grouped_totals t cross join unnest(stored) m (metric)
       where t.program_id = of_program_id and t.grouping_name = k.name and t.span = p.span and t.starts = p.starts
         and (wanted is null or t.value = any (wanted)) and (only_currency is null or t.currency = only_currency)
       offset 0
     ) t
     union all
     select p.n, k.name, q.value, q.metric, amount_of_quarters(q.quarters, q.sums, p.before, p.last)
-    from unnest(names) k (name) cross join (select distinct p.starts from part p where p.span is null) cut
+    from unnest(stored_names) k (name) cross join (select distinct p.starts from part p where p.span is null) cut
     cross join lateral (
       select * from grouped_quarters q
-      where q.program_id = of_program_id and q.grouping_name = k.name and q.metric = any (metrics) and q.day = cut.starts
+      where q.program_id = of_program_id and q.grouping_name = k.name and q.metric = any (stored) and q.day = cut.starts
         and (q.currency = '' or q.currency = money or is_overview and q.metric = 'sales') and (wanted is null or q.value = any (wanted))
       offset 0
     ) q
@@ -2617,19 +2656,24 @@ begin
     from uncounted_amounts(of_program_id, amounts_of_values.starts[1], amounts_of_values.until) u
     where is_overview and u.grouping_name = any (names) and u.metric = any (metrics) and (wanted is null or u.value = any (wanted))
       and (u.currency = '' or u.currency = money or u.metric = 'sales')
+    union all
+    select width_bucket(to_timestamp(k.at), amounts_of_values.starts), k.name, k.value, k.metric, k.amount
+    from jsonb_to_recordset(click_cells) k (at bigint, name grouping_name, value text, metric grouped_metric, amount bigint)
+    where k.name = any (names) and k.metric = any (metrics) and (wanted is null or k.value = any (wanted))
+      and to_timestamp(k.at) >= amounts_of_values.starts[1] and to_timestamp(k.at) < amounts_of_values.until
   )
   select c.n, c.name, c.value, c.metric, total(c.amount) from cell c where c.amount <> 0 group by 1, 2, 3, 4;
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.amounts_with_rest(of_program_id bigint, names grouping_name[], metrics grouped_metric[], money text, is_overview boolean, starts timestamp with time zone[], until timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.amounts_with_rest(of_program_id bigint, names grouping_name[], metrics grouped_metric[], money text, is_overview boolean, starts timestamp with time zone[], until timestamp with time zone, click_cells jsonb)
  RETURNS TABLE(n integer, name grouping_name, value text, metric grouped_metric, amount bigint)
  LANGUAGE sql
  STABLE
 AS $function$
   with amount as materialized (
     select * from amounts_of_values(of_program_id, names || 'all'::grouping_name, null, metrics, money, is_overview, amounts_with_rest.starts,
-      amounts_with_rest.until)
+      amounts_with_rest.until, click_cells)
   )
   select * from amount
   union all
@@ -5341,6 +5385,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.confirm_click_batch(batch bigint, click_ids bigint[], count_ids bigint[], up_to timestamp with time zone, is_complete boolean, dropped_before timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_variable
+begin
+  delete from unsent_clicks u where u.id = any (click_ids);
+  delete from unsent_counts u where u.id = any (count_ids);
+  update click_sink k set sent = greatest(k.sent, batch), up_to = greatest(k.up_to, up_to), is_complete = k.is_complete or is_complete,
+    dropped_before = greatest(k.dropped_before, dropped_before);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.connect_processor(of_program_id bigint, of_account_id text, is_live boolean)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -5645,6 +5702,7 @@ CREATE OR REPLACE FUNCTION public.count_clicks(max_rows integer)
  LANGUAGE plpgsql
 AS $function$
 declare
+  has_sink constant boolean := has_click_sink();
   counted bigint;
   figures grouped_figure[];
 begin
@@ -5652,6 +5710,9 @@ begin
     delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
     returning program_id, link_id, clicked_at, event_id, is_bot
+  ),
+  unsent as (
+    insert into unsent_clicks (program_id, clicked_at, event_id) select program_id, clicked_at, event_id from taken where has_sink
   ),
   links as (
     insert into link_clicks as c (program_id, link_id, clicks, bot_clicks, last_clicked_at)
@@ -6020,7 +6081,7 @@ AS $function$
     from amounts_of_values(of_program_id, '{link}', array(
         select k.id::text from referral_links k
         where k.program_id = of_program_id and k.partner_id = of_partner_id and (of_link_id is null or k.id = of_link_id)
-      ), '{clicks,leads,sales,commission}', of_currency, true, array[from_time], until) a
+      ), '{clicks,leads,sales,commission}', of_currency, true, array[from_time], until, null) a
   )
   select l.name, l.value, total(l.amount) filter (where l.metric = 'clicks'), total(l.amount) filter (where l.metric = 'leads'),
     total(l.amount) filter (where l.metric = 'sales'), total(l.amount) filter (where l.metric = 'commission')
@@ -6778,6 +6839,7 @@ CREATE OR REPLACE FUNCTION public.erase_clicks(of_program_id bigint, customer_id
  LANGUAGE plpgsql
 AS $function$
 declare
+  has_sink constant boolean := has_click_sink();
   erased bigint;
 begin
   with changed as (
@@ -6790,7 +6852,11 @@ begin
       and e.click_timestamp between since and coalesce(until, 'infinity')
       and (e.customer_id = any (customer_ids) or customer_ids is null and (e.click_id = of_click_id
         or e.click_id is null and e.click_random = (select c.random from split_click_id(of_program_id, of_click_id) c)))
-    returning e.click_timestamp
+    returning e.click_timestamp, e.id
+  ),
+  unsent as (
+    insert into unsent_clicks (program_id, clicked_at, event_id, is_erased)
+    select of_program_id, c.click_timestamp, c.id, true from changed c where has_sink
   ),
   months as (
     update rewritten_months m set changed_at = now() where m.month in (select month_of(c.click_timestamp) from changed c)
@@ -7626,7 +7692,7 @@ AS $function$
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.first_values(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer, money text, from_time timestamp with time zone, until timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.first_values(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer, money text, from_time timestamp with time zone, until timestamp with time zone, click_cells jsonb)
  RETURNS text[]
  LANGUAGE sql
  STABLE
@@ -7639,7 +7705,7 @@ AS $function$
     from (
       select a.value, total(a.amount) filter (where a.metric = sort_metrics[1])::numeric as sorted,
         total(a.amount) filter (where a.metric = sort_metrics[2]) as divisor
-      from amounts_with_rest(of_program_id, array[by_name], metrics, money, false, array[from_time], until) a
+      from amounts_with_rest(of_program_id, array[by_name], metrics, money, false, array[from_time], until, click_cells) a
       where a.name = by_name group by a.value
     ) s
     order by place limit max_groups
@@ -8221,6 +8287,16 @@ CREATE OR REPLACE FUNCTION public.had_clicked(customer customers, at timestamp w
  LANGUAGE sql
  IMMUTABLE
 RETURN existed_at(LEAST((customer).created_at, (customer).last_click_at), at)
+;
+
+CREATE OR REPLACE FUNCTION public.has_click_sink()
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock_shared(hashtext('click_sink'));
+  return exists (select from click_sink);
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.has_reversal_in(of_account_id text, reversals jsonb, of_currency text)
@@ -9142,6 +9218,13 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.line_of_click(e click_events, version bigint)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (json_build_object('program_id', (e).program_id, 'at_us', microseconds((e).click_timestamp), 'id', (e).id, 'version', version, 'link_id', (e).link_id, 'is_bot', COALESCE(((e).device_type = 'bot'::text), false), 'origin', values_of_click(e), 'event', (jsonb_strip_nulls((to_jsonb(e) - '{visitor,additional_data}'::text[])))::text))::text
+;
+
 CREATE OR REPLACE FUNCTION public.links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint)
  RETURNS bigint[]
  LANGUAGE sql
@@ -9641,6 +9724,29 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.merged_clicks(of_program_id bigint, clicks jsonb)
+ RETURNS SETOF click_events
+ LANGUAGE sql
+ STABLE ROWS 100
+AS $function$
+  with unsent as materialized (
+    select e.* from (
+      select u.clicked_at, u.event_id from uncounted_clicks u where u.program_id = of_program_id
+      union
+      select u.clicked_at, u.event_id from unsent_clicks u where u.program_id = of_program_id
+    ) u
+    cross join lateral (
+      select e.* from click_events e
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id offset 0
+    ) e
+  )
+  select * from unsent
+  union all
+  select k.* from jsonb_populate_recordset(null::click_events, clicks) k
+  where not exists (select from unsent u where u.click_timestamp = k.click_timestamp and u.id = k.id)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.message_partners(of_program_id bigint, partner_ids bigint[], of_text text)
  RETURNS integer
  LANGUAGE plpgsql
@@ -9659,6 +9765,13 @@ begin
   from unnest(recipient_ids) id;
   return cardinality(recipient_ids);
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.microseconds(at timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+RETURN ((EXTRACT(epoch FROM at) * (1000000)::numeric))::bigint
 ;
 
 CREATE OR REPLACE FUNCTION public.milliseconds(at timestamp with time zone)
@@ -11006,6 +11119,33 @@ AS $function$
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.queue_earlier_clicks(max_rows integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  s click_sink;
+  last record;
+begin
+  select k.* into s from click_sink k;
+  with next as (
+    select e.program_id, e.click_timestamp, e.id from affiliate_click_events e
+    where (e.program_id, e.is_test, e.click_timestamp, e.id) > (s.copied_program_id, false, s.copied_until, s.copied_id) and not e.is_test
+    order by e.program_id, e.is_test, e.click_timestamp, e.id limit max_rows
+  ),
+  queued as (
+    insert into unsent_clicks (program_id, clicked_at, event_id) select n.program_id, n.click_timestamp, n.id from next n
+  )
+  select n.* into last from next n order by n.program_id desc, n.click_timestamp desc, n.id desc limit 1;
+  insert into unsent_counts (program_id, grouping_name, metric, day, value)
+  select q.program_id, q.grouping_name, q.metric, q.day, q.value from grouped_quarters q
+  where q.program_id > s.copied_program_id and (last.program_id is null or q.program_id <= last.program_id)
+    and q.metric in ('clicks', 'bot_clicks') and q.currency = '';
+  update click_sink set copied_program_id = last.program_id, copied_until = coalesce(last.click_timestamp, copied_until),
+    copied_id = coalesce(last.id, copied_id);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.queue_invitations(of_program_id bigint, partner_ids bigint[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -11065,7 +11205,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, asked_metric text, of_currency text, max_values integer)
+CREATE OR REPLACE FUNCTION public.read_breakdowns(of_program_id bigint, filters jsonb, from_time timestamp with time zone, until timestamp with time zone, asked_metric text, of_currency text, max_values integer, click_cells jsonb)
  RETURNS TABLE(of_metric text, breakdown text, value text, label text, "values" bigint, amount bigint, clicks bigint)
  LANGUAGE plpgsql
  STABLE
@@ -11089,7 +11229,8 @@ begin
   return query
   with amount as (
     select a.name::text, a.value, a.metric, a.amount
-    from amounts_with_rest(of_program_id, names, metrics, of_currency, true, array[from_time], until) a where filters = '{}' and a.name <> 'all'
+    from amounts_with_rest(of_program_id, names, metrics, of_currency, true, array[from_time], until, click_cells) a
+    where filters = '{}' and a.name <> 'all'
     union all
     select f.* from facts_by_value(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, metrics, false) f
     where filters <> '{}'
@@ -11115,7 +11256,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.read_groups(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer, of_currency text, first_day text, last_day text, every text, zone text)
+CREATE OR REPLACE FUNCTION public.read_groups(of_program_id bigint, by_name grouping_name, metrics grouped_metric[], sort_metrics grouped_metric[], is_ascending boolean, max_groups integer, of_currency text, first_day text, last_day text, every text, zone text, click_cells jsonb)
  RETURNS TABLE(place integer, value text, label text, starts timestamp with time zone, starts_local text, clicks bigint, bot_clicks bigint, leads bigint, conversions bigint, sales bigint, revenue_cents bigint, commission_cents bigint, refunded_cents bigint)
  LANGUAGE plpgsql
  STABLE
@@ -11128,7 +11269,7 @@ declare
   money constant text := coalesce(of_currency, (select p.currency from programs p where p.id = of_program_id));
   names constant grouping_name[] := case by_name when 'all' then '{all}' else array[by_name, 'all'] end;
   grouped constant text[] := case when by_name = 'all' then '{}' else coalesce(
-    first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until), '{}') end;
+    first_values(of_program_id, by_name, metrics, sort_metrics, is_ascending, max_groups, money, from_time, until, click_cells), '{}') end;
   -- The row for events without a value requires all values.
   wanted constant text[] := case when array_position(grouped, null) is null then array_append(grouped, '') end;
   interval_starts timestamptz[];
@@ -11140,10 +11281,11 @@ begin
   read_starts := greatest(interval_starts[1], from_time) || interval_starts[2:];
   return query
   with amount as (
-    select a.* from amounts_of_values(of_program_id, names, wanted, metrics, money, false, read_starts, until) a
+    select a.* from amounts_of_values(of_program_id, names, wanted, metrics, money, false, read_starts, until, click_cells) a
     where wanted is not null
     union all
-    select a.* from amounts_with_rest(of_program_id, array[by_name], metrics, money, false, read_starts, until) a where wanted is null
+    select a.* from amounts_with_rest(of_program_id, array[by_name], metrics, money, false, read_starts, until, click_cells) a
+    where wanted is null
     union all
     select n, 'all', '', 'clicks', 0 from generate_subscripts(interval_starts, 1) n
   ),
@@ -11279,7 +11421,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.read_series(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, days_before integer, of_currency text, moment timestamp with time zone)
+CREATE OR REPLACE FUNCTION public.read_series(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, days_before integer, of_currency text, moment timestamp with time zone, click_cells jsonb)
  RETURNS TABLE(n integer, is_before boolean, metric text, amount bigint, read_from timestamp with time zone)
  LANGUAGE plpgsql
  STABLE
@@ -11297,11 +11439,12 @@ declare
 begin
   if (select count(*) < 2 from jsonb_object_keys(filters)) then
     return query
-    select s.n, false, s.metric::text, s.amount, null::timestamptz from series_of_totals(of_program_id, filters, current_starts, read_series.until, of_currency) s
+    select s.n, false, s.metric::text, s.amount, null::timestamptz
+    from series_of_totals(of_program_id, filters, current_starts, read_series.until, of_currency, click_cells) s
     union all
     select s.n, true, s.metric::text, s.amount, null
     from series_of_totals(of_program_id, filters, array(select s from unnest(previous_starts) s where s < previous_until order by s), previous_until,
-      of_currency) s
+      of_currency, click_cells) s
     where is_compared;
     return;
   end if;
@@ -12726,7 +12869,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.series_of_totals(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, of_currency text)
+CREATE OR REPLACE FUNCTION public.series_of_totals(of_program_id bigint, filters jsonb, starts timestamp with time zone[], until timestamp with time zone, of_currency text, click_cells jsonb)
  RETURNS TABLE(n integer, metric grouped_metric, amount bigint)
  LANGUAGE plpgsql
  STABLE
@@ -12739,11 +12882,12 @@ declare
 begin
   if wanted is null then
     return query select a.n, a.metric, a.amount
-    from amounts_with_rest(of_program_id, array[name], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until) a
+    from amounts_with_rest(of_program_id, array[name], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until, click_cells) a
     where a.value is null;
   else
     return query select a.n, a.metric, a.amount
-    from amounts_of_values(of_program_id, array[name], array[wanted], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until) a;
+    from amounts_of_values(of_program_id, array[name], array[wanted], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until,
+      click_cells) a;
   end if;
 end $function$
 ;
@@ -12969,6 +13113,18 @@ begin
   perform write_program_audit(of_program_id, bulk_job_action(of_kind, false), matching || case matching when 1 then ' row' else ' rows' end,
     jsonb_build_object('job', job_id) || of_settings - array['q', 'note']);
   return job_id;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.start_click_sink()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock(hashtext('click_sink'));
+  insert into click_sink default values
+  on conflict (is_only) do update set copied_program_id = default, copied_until = default, copied_id = default, is_complete = default,
+    up_to = default, dropped_before = default;
 end $function$
 ;
 
@@ -13206,6 +13362,52 @@ begin
   from (values (from_hour, least(day_start(first_day), to_hour)), (day_start(greatest(end_day, first_day)), to_hour)) cut (from_hour, to_hour)
   cross join lateral sum_hours(of_program_id, utc_day(cut.from_hour), hour_of_day(cut.from_hour), hour_of_day(cut.to_hour - interval '1 hour')) h
   where cut.from_hour < cut.to_hour;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.take_click_batch(max_rows integer, OUT batch bigint, OUT clicks text, OUT counts text, OUT erased text, OUT drop_before timestamp with time zone, OUT click_ids bigint[], OUT count_ids bigint[], OUT up_to timestamp with time zone, OUT is_complete boolean, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  s click_sink;
+  with_counts boolean;
+begin
+  update click_sink k set taken = k.taken + 1 returning k.* into s;
+  if s.copied_program_id is not null and (select count(*) from (select from unsent_clicks limit max_rows) u) < max_rows / 2 then
+    perform queue_earlier_clicks(max_rows / 2);
+  end if;
+  select k.* into s from click_sink k;
+  batch := s.taken;
+  click_ids := array(select u.id from unsent_clicks u order by u.id limit max_rows);
+  count_ids := array(select u.id from unsent_counts u order by u.id limit max_rows);
+  clicks := (
+    select string_agg(line_of_click(e, batch), E'\n' order by u.program_id, u.clicked_at, u.event_id)
+    from (select distinct q.program_id, q.clicked_at, q.event_id from unsent_clicks q where q.id = any (click_ids)) u
+    cross join lateral (
+      select e.* from click_events e
+      where e.program_id = u.program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id offset 0
+    ) e
+  );
+  counts := (
+    select string_agg(json_build_object('program_id', q.program_id, 'name', q.grouping_name, 'metric', q.metric, 'day', q.day, 'value', q.value,
+      'quarters', q.quarters, 'sums', q.sums, 'version', batch)::text, E'\n' order by q.program_id, q.grouping_name, q.metric, q.day, q.value)
+    from (select distinct c.program_id, c.grouping_name, c.metric, c.day, c.value from unsent_counts c where c.id = any (count_ids)) u
+    join grouped_quarters q using (program_id, grouping_name, metric, day, value) where q.currency = ''
+  );
+  erased := (
+    select json_agg(distinct jsonb_build_array(u.program_id, microseconds(u.clicked_at), u.event_id))::text from unsent_clicks u
+    where u.id = any (click_ids) and u.is_erased
+  );
+  drop_before := (select k.since from clicks_kept k where k.since > s.dropped_before);
+  more := s.copied_program_id is not null or cardinality(click_ids) = max_rows or cardinality(count_ids) = max_rows;
+  is_complete := s.is_complete or not more;
+  -- A count writes clicks and totals at once, and its statement lasts ten seconds at most.
+  up_to := case when cardinality(count_ids) = max_rows then s.up_to else least(
+    now() - interval '10 seconds', (select min(u.clicked_at) from uncounted_clicks u),
+    (select min(u.clicked_at) from unsent_clicks u where u.id > all (click_ids) and not u.is_erased)
+  ) end;
 end $function$
 ;
 

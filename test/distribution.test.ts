@@ -21,6 +21,7 @@ const referenceTables: Record<string, string> = {
   schema_migrations: 'written when the service is deployed',
   schema_functions: 'written when the service is deployed',
   audits: 'one row, written by the nightly audit',
+  click_sink: 'one row, written with each batch for ClickHouse',
   processor_connect_states: 'few and short-lived',
   own_account_codes: 'few and short-lived',
   processor_events: "read by the webhook's account, before the program is known; several programs may share an account",

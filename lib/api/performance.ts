@@ -11,7 +11,7 @@ import { dayMs } from '../tracking/performance-range.ts'
 import { maxRangeDays } from './date-range.ts'
 import { numberIn, oneOf } from './lists.ts'
 import { answered, type Operation } from './operation.ts'
-import { count, currency, day, success, text } from '../response-fields.ts'
+import { count, currency, day, success, text, time } from '../response-fields.ts'
 
 const defaultMetrics: readonly Metric[] = [
   'clicks',
@@ -125,7 +125,11 @@ export function asGroupsQuery(query: Query): GroupsQuery {
 }
 
 /** Renders the response: the query, the total, and the groups. */
-export function asGrouped(query: Query, groupsQuery: GroupsQuery, { currency: ofMoney, total, groups }: Groups) {
+export function asGrouped(
+  query: Query,
+  groupsQuery: GroupsQuery,
+  { currency: ofMoney, total, groups, clicksUntil }: Groups,
+) {
   return {
     success: true,
     group_by: groupsQuery.groupBy ?? null,
@@ -134,6 +138,7 @@ export function asGrouped(query: Query, groupsQuery: GroupsQuery, { currency: of
     time_zone: query.time_zone ?? 'UTC',
     interval: groupsQuery.interval ?? null,
     currency: ofMoney,
+    ...(clicksUntil && { clicks_until: clicksUntil.toISOString() }),
     total,
     data: groups,
   }
@@ -163,6 +168,7 @@ const response = () =>
     time_zone: z.string(),
     interval: z.nullable(z.enum(intervals)),
     currency: currency(),
+    clicks_until: z.optional(time()),
     total: z.object({ ...figures(), intervals: cut() }),
     data: z.array(
       z.object({
@@ -252,6 +258,7 @@ export const groupedPerformance = (): Operation => ({
     schemas: [response()],
     description: 'The requested figures, in total and for each value.',
     fields: {
+      clicks_until: 'Later clicks may be missing, because they are still being counted. Usually absent.',
       value:
         'The id of a partner, link or code as text, a two-letter country code, a device type or a name. Null for events without a value.',
       label: 'The name of the partner, the code of the link, or the code.',

@@ -10,9 +10,9 @@ export type LatestAudit = InferResult<ReturnType<typeof auditStatement>>[number]
 
 /**
  * Audits the whole database and stores the result. Each check reads its own snapshot. Does nothing if the latest audit began within the
- * last 20 hours. Returns the results, or null.
+ * last 20 hours. `compare` checks another database. Returns the results, or null.
  */
-export async function auditNightly(db: Database): Promise<CheckResult[] | null> {
+export async function auditNightly(db: Database, compare?: () => Promise<CheckResult>): Promise<CheckResult[] | null> {
   const [recent] = await db.query(
     kysely
       .selectFrom('audits')
@@ -25,6 +25,7 @@ export async function auditNightly(db: Database): Promise<CheckResult[] | null> 
   const ask = async <Row>({ text, values }: { text: string; values: unknown[] }) =>
     (await db.batch([raw(planSettings), raw<Row>(text, values)]))[1]
   const results = await runChecks([...checks, ...keys], ask)
+  if (compare) results.push(await compare())
   await db.batch(storeStatements(startedAt, results))
   return results
 }

@@ -103,6 +103,8 @@ export const optionalVariables: ReadonlySet<string> = new Set([
   'TURNSTILE_SECRET_KEY',
   'PROGRAM_HOSTS',
   'CLICK_RETENTION_MONTHS',
+  'CLICKHOUSE_URL',
+  'CLICKHOUSE_PASSWORD',
   'DNS_OVER_HTTPS_URL',
   // Only the local stack adds this entry, so it is never deployed.
   'WEBHOOK_LOOPBACK',

@@ -39,6 +39,7 @@ const leastSecretLength = 24
 const stripeNames = ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET'] as const
 /** Variables that require another variable. */
 const beside = {
+  CLICKHOUSE_URL: 'CLICKHOUSE_PASSWORD',
   GITHUB_CLIENT_ID: 'GITHUB_CLIENT_SECRET',
   GOOGLE_CLIENT_ID: 'GOOGLE_CLIENT_SECRET',
   TURNSTILE_SITE_KEY: 'TURNSTILE_SECRET_KEY',

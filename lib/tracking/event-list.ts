@@ -1,10 +1,13 @@
 import { type Expression, type InferResult, type Selectable, sql } from 'kysely'
-import type { Database } from '../database.ts'
+import type { ClickHouse } from '../click-house.ts'
+import { call, type Database } from '../database.ts'
 import { hasWords, kysely, lower } from '../kysely.ts'
 import { countedPart, countStatement, type Part, type Totals, totalsOf } from '../keyset.ts'
 import type { DB, Json } from '../schema.ts'
+import { type ClickChoice, mergedClicks, withClickRows } from './click-reads.ts'
 import { isLeadOrBuyer } from './customer-list.ts'
 import {
+  type ClicksKept,
   clicksKept,
   compare,
   edgeOf,
@@ -12,6 +15,7 @@ import {
   type EventType,
   eventTypes,
   microseconds,
+  placeOf,
   within,
 } from './events.ts'
 
@@ -63,8 +67,9 @@ export async function listedEvents(
   db: Database,
   choice: EventChoice,
   part: Part<EventPosition>,
+  clickHouse?: ClickHouse,
 ): Promise<{ events: ListedEvent[]; clicksSince: Date | undefined }> {
-  return await eventsNamed(db, await withIds(db, choice), part)
+  return await eventsNamed(db, await withIds(db, choice), part, clickHouse)
 }
 
 /** Counts the events that match, clicks and leads up to 10,000 each, and sums the sales. */
@@ -80,9 +85,18 @@ export async function eventTotals(db: Database, choice: EventChoice): Promise<To
 }
 
 /** Reads one page of events for filters with ids, in one request. */
-export async function eventsNamed(db: Database, choice: NamedChoice, part: Part<EventPosition>) {
+export async function eventsNamed(
+  db: Database,
+  choice: NamedChoice,
+  part: Part<EventPosition>,
+  clickHouse?: ClickHouse,
+) {
   const types = choice.eventType ? [choice.eventType] : eventTypes
-  const results = await db.batch([...types.map((type) => statementOf(type, choice, part)), clicksKept()])
+  const named = clickHouse && (await clickChoice(db, choice, part))
+  const results = await withClickRows<ListedEvent | ClicksKept>(db, clickHouse, named, (rows) => [
+    ...types.map((type) => (type === 'click' ? clicks(choice, part, named, rows) : statementOf(type, choice, part))),
+    clicksKept(),
+  ])
   const events: ListedEvent[] = []
   let clicksSince: Date | undefined
   for (const row of results.flat()) {
@@ -173,6 +187,17 @@ async function withIds(db: Database, { partner, code, ...choice }: EventChoice):
   }
 }
 
+/** The clicks of a page, for ClickHouse. Undefined if it has none or if Postgres has an index for them. */
+async function clickChoice(db: Database, choice: NamedChoice, part: Part<EventPosition>) {
+  const { programId, isTest, eventType = 'click', partner_id, link, country, from, to } = choice
+  if (isTest || isOfCustomers(choice) || eventType !== 'click') return undefined
+  const isOfLinks = partner_id !== undefined || link !== undefined
+  const ids = { of_program_id: programId, of_partner_id: partner_id ?? null, of_link_id: link?.id ?? null }
+  const [row] = isOfLinks ? await db.query(call('links_listed', ids)) : []
+  const links = isOfLinks ? (row?.links_listed ?? []) : undefined
+  return { programId, links, country, from, to, place: placeOf('click', part), limit: part.limit }
+}
+
 function clicksRead(choice: NamedChoice, part: Part<EventPosition>) {
   const { programId, isTest, partner_id, link, country, from, to } = choice
   const edge = edgeOf('click', part)
@@ -199,11 +224,12 @@ function clicksRead(choice: NamedChoice, part: Part<EventPosition>) {
   return kysely.selectFrom(rows.as('e')).selectAll()
 }
 
-function clicks(choice: EventChoice, part: Part<EventPosition>) {
+function clicks(choice: EventChoice, part: Part<EventPosition>, named?: ClickChoice, rows?: string) {
   const { isTest } = choice
+  const read = named && rows !== undefined ? mergedClicks(named, rows) : clicksRead(choice, part)
   return (
     kysely
-      .selectFrom(clicksRead(choice, part).as('e'))
+      .selectFrom(read.as('e'))
       .leftJoin('referral_links as l', (join) =>
         join.onRef('l.program_id', '=', 'e.program_id').onRef('l.id', '=', 'e.link_id'),
       )

@@ -1,7 +1,9 @@
 import { type Compilable, type Expression, expressionBuilder, type InferResult, sql } from 'kysely'
+import type { ClickHouse } from '../click-house.ts'
 import type { Database, Statement } from '../database.ts'
 import type { Part } from '../keyset.ts'
 import { kysely } from '../kysely.ts'
+import { type ClickChoice, mergedClicks, withClickRows } from './click-reads.ts'
 
 /** A row in the format of the response, with times in ISO 8601. */
 type Row<Select extends (...args: never[]) => Compilable> = InferResult<ReturnType<Select>>[number]
@@ -52,13 +54,22 @@ const defaultPageSize = 10
 
 /**
  * The statements for `asEventPage`. They read `3 * pageSize` events of each type, so the pages end after these, even
- * if older events exist.
+ * if older events exist. `clickRows` are clicks from ClickHouse.
  */
-export function eventPageStatements(programId: number, query: EventsQuery) {
-  return [...eventsStatements(programId, query, 3 * (query.pageSize ?? defaultPageSize)), clicksKept()]
+export function eventPageStatements(programId: number, query: EventsQuery, clickRows?: string) {
+  return [...eventsStatements(programId, query, rowsOfPage(query), clickRows), clicksKept()]
 }
 
-type ClicksKept = Row<typeof clicksKept>
+const rowsOfPage = ({ pageSize = defaultPageSize }: EventsQuery) => 3 * pageSize
+
+/** Reads a page of events. Its clicks come from ClickHouse. */
+export async function readEventPage(db: Database, programId: number, query: EventsQuery, clickHouse: ClickHouse) {
+  const choice = clickChoice(programId, query, rowsOfPage(query))
+  const results = await withClickRows(db, clickHouse, choice, (rows) => eventPageStatements(programId, query, rows))
+  return asEventPage(results, query)
+}
+
+export type ClicksKept = Row<typeof clicksKept>
 
 /** Selects the start of the kept click events. Returns no row if no month has been dropped. */
 export function clicksKept() {
@@ -105,8 +116,12 @@ export async function listEvents(
   programId: number,
   filter: EventFilter,
   limit: number,
+  clickHouse?: ClickHouse,
 ): Promise<{ event: TrackingEvent; position: EventPosition }[]> {
-  const rows = (await db.batch(eventsStatements(programId, filter, limit))).flat()
+  const results = await withClickRows(db, clickHouse, clickChoice(programId, filter, limit), (clickRows) =>
+    eventsStatements(programId, filter, limit, clickRows),
+  )
+  const rows = results.flat()
   const placed = rows.map((row) => ({ event: asEvent(row), position: positionOf(row) }))
   const inOrder = placed.toSorted(
     ({ position: a }, { position: b }) => b.at_us - a.at_us || compare(a.event_type, b.event_type) || b.id - a.id,
@@ -148,9 +163,17 @@ export function compare(a: string, b: string): number {
  * Selects up to `limit` of the newest events between the dates for each requested type, from the type's own table. Both dates are
  * inclusive, to the millisecond. Skips test events and sales without a customer.
  */
-function eventsStatements(programId: number, filter: EventFilter, limit: number) {
+function eventsStatements(programId: number, filter: EventFilter, limit: number, clickRows?: string) {
   const types = filter.eventType ? [filter.eventType] : eventTypes
-  return types.map((type) => eventsStatement(type, programId, filter, limit))
+  return types.map((type) => eventsStatement(type, programId, filter, limit, clickRows))
+}
+
+/** The clicks of a page, for ClickHouse. Undefined if the page has none. */
+function clickChoice(programId: number, filter: EventFilter, limit: number): ClickChoice | undefined {
+  const { eventType = 'click', dateFrom: from, after } = filter
+  return eventType === 'click'
+    ? { programId, from, to: endOf(filter), place: placeOf('click', { before: after }), limit }
+    : undefined
 }
 
 /** Selects up to `limit` of the newest events of one type between the dates, with details of their customers. */
@@ -159,14 +182,17 @@ export function eventsStatement(
   programId: number,
   filter: EventFilter,
   limit: number,
+  clickRows?: string,
 ): Statement<EventRow> {
-  return statements[type](programId, filter, limit)
+  return statements[type](programId, filter, limit, clickRows)
 }
 
 const statements = { click: clickEvents, lead: leadEvents, conversion: conversionEvents }
 
-function clickEvents(programId: number, filter: EventFilter, limit: number) {
-  const newest = newestClicks(programId, filter, limit)
+function clickEvents(programId: number, filter: EventFilter, limit: number, clickRows?: string) {
+  const choice = clickChoice(programId, filter, limit)
+  const newest =
+    choice && clickRows !== undefined ? mergedClicks(choice, clickRows) : newestClicks(programId, filter, limit)
   return (
     kysely
       .selectFrom(newest.as('e'))
@@ -284,14 +310,21 @@ function newestSales(programId: number, filter: EventFilter, limit: number) {
     .limit(limit)
 }
 
-/** The start of a page for one event type: the time and the id after which it begins, and the direction. */
-export function edgeOf(type: EventType, { before, after }: Omit<Part<EventPosition>, 'limit'>) {
+/** The start of a page for one event type: the time in microseconds and the id after which it begins, and the direction. */
+export function placeOf(type: EventType, { before, after }: Omit<Part<EventPosition>, 'limit'>) {
   const place = after ?? before
   const rises = after !== undefined
-  if (!place) return { rises, at: undefined, id: 0 }
+  if (!place) return { rises, at_us: undefined, id: 0 }
   const order = compare(type, place.event_type)
-  const at = sql<Date>`(timestamptz 'epoch' + ${String(place.at_us)}::bigint * interval '1 microsecond')`
-  return { rises, at, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
+  return { rises, at_us: place.at_us, id: order < 0 ? 0 : order > 0 ? Number.MAX_SAFE_INTEGER : place.id }
+}
+
+/** The same start with the time as an expression. */
+export function edgeOf(type: EventType, part: Omit<Part<EventPosition>, 'limit'>) {
+  const { at_us: us, ...place } = placeOf(type, part)
+  const at =
+    us === undefined ? undefined : sql<Date>`(timestamptz 'epoch' + ${String(us)}::bigint * interval '1 microsecond')`
+  return { ...place, at }
 }
 
 /** Selects the rows of a type after the start of the page and in a range of time that excludes its end. */
@@ -309,15 +342,12 @@ export function within(
   ])
 }
 
+/** The exclusive end of a filter. */
+const endOf = ({ dateTo }: EventFilter) => dateTo && new Date(dateTo.getTime() + 1)
+
 /** Both dates of a filter are inclusive, to the millisecond. `after` is exclusive. */
-function isRequested(
-  { dateFrom, dateTo, after }: EventFilter,
-  type: EventType,
-  time: Expression<Date>,
-  id: Expression<number>,
-) {
-  const to = dateTo && new Date(dateTo.getTime() + 1)
-  return within({ from: dateFrom, to }, time, id, edgeOf(type, { before: after }))
+function isRequested(filter: EventFilter, type: EventType, time: Expression<Date>, id: Expression<number>) {
+  return within({ from: filter.dateFrom, to: endOf(filter) }, time, id, edgeOf(type, { before: filter.after }))
 }
 
 /** Selects a time in microseconds, because a `Date` would cut them off. */

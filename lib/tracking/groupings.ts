@@ -1,8 +1,12 @@
+import type { ClickHouse } from '../click-house.ts'
 import { call, type Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { DatabaseFunctions, GroupedMetric, GroupingName } from '../schema.ts'
 import { campaignNames } from './campaign.ts'
+import { fromClickHouse, readClickCells } from './click-reads.ts'
+import { clicksUntil, sinkStatement } from './click-sink.ts'
 import { ratio } from './performance-answer.ts'
+import { dayMs } from './performance-range.ts'
 
 /** The groupings of performance. Addresses are grouped by referring host, or by page without its query. */
 export const groupings = [
@@ -82,6 +86,8 @@ export type Group = {
 export interface Groups {
   /** The currency of the money. */
   currency: string
+  /** Set if later clicks may be missing. */
+  clicksUntil?: Date
   total: Figures & { intervals?: Interval[] }
   groups: Group[]
 }
@@ -90,21 +96,57 @@ type Row = DatabaseFunctions['read_groups']['row']
 
 /**
  * Reads a program's performance by the values of a grouping: the first values by `sort`, and the total of the program. Both have intervals
- * if the query requests them. Counts clicks, leads and sales up to about a minute ago.
+ * if the query requests them. Counts clicks, leads and sales up to about a minute ago. With `clickHouse`, the clicks come from
+ * there. They are complete up to `clicksUntil`, or as exact as the others if it is undefined.
  */
-export async function readGroups(db: Database, programId: number, query: GroupsQuery): Promise<Groups> {
+export async function readGroups(
+  db: Database,
+  programId: number,
+  query: GroupsQuery,
+  clickHouse?: ClickHouse,
+): Promise<Groups> {
+  const cells = await fromClickHouse(clickHouse, (server) => clickCells(db, programId, query, server))
   const currency = kysely.selectFrom('programs').select('currency').where('id', '=', programId)
-  const [rows, programs] = await db.batch([groupsStatement(programId, query), currency])
+  const groups = groupsStatement(programId, query, cells?.result)
+  const [rows, programs, [sink]] = await db.batch([groups, currency, sinkStatement()])
   const own = programs[0]?.currency
   if (own === undefined) throw new Error('This program does not exist.')
-  return { currency: query.currency ?? own, ...asGroups(rows, query) }
+  const until = cells?.result && clicksUntil(cells.progress, sink)
+  return { currency: query.currency ?? own, ...asGroups(rows, query), ...(until && { clicksUntil: until }) }
 }
 
-export function groupsStatement(programId: number, query: GroupsQuery) {
+/** The totals of a query's metrics. */
+const totalsIn = ({ metrics: names }: GroupsQuery) => [
+  ...new Set(names.flatMap((metric): readonly GroupedMetric[] => totalsOf[metric])),
+]
+
+/** Reads the counted clicks of a query, or returns undefined if it needs none. Postgres knows the starts of days in time zones. */
+async function clickCells(db: Database, programId: number, query: GroupsQuery, clickHouse: ClickHouse) {
+  const { groupBy, from, to, timeZone: zone, interval } = query
+  const clicked = totalsIn(query).filter((name) => name === 'clicks' || name === 'bot_clicks')
+  if (clicked.length === 0) return undefined
+  const whole = (first: string, last: string, every: string | null) =>
+    call('intervals_of_days', { first_day: first, last_day: last, every, zone })
+  const next = new Date(Date.parse(to) + dayMs).toISOString().slice(0, 10)
+  const [cuts, [first], [end]] = await db.batch([
+    whole(from, to, interval ?? null),
+    whole(from, from, null),
+    whole(next, next, null),
+  ])
+  const begins = first?.at
+  if (!begins || !end?.at) throw new Error('The database has no start of these days.')
+  const starts = cuts.flatMap(({ at }) => (at && at > begins ? [at] : []))
+  const names = groupBy ? ([groupBy, 'all'] as const) : (['all'] as const)
+  return await readClickCells(clickHouse, programId, [
+    { names, metrics: clicked, starts: [begins, ...starts.toSorted((a, b) => Number(a) - Number(b))], until: end.at },
+  ])
+}
+
+export function groupsStatement(programId: number, query: GroupsQuery, cells: string | null = null) {
   return call('read_groups', {
     of_program_id: programId,
     by_name: query.groupBy ?? 'all',
-    metrics: [...new Set(query.metrics.flatMap((metric): readonly GroupedMetric[] => totalsOf[metric]))],
+    metrics: totalsIn(query),
     sort_metrics: [...totalsOf[query.sort]],
     is_ascending: query.order === 'asc',
     max_groups: query.limit,
@@ -113,10 +155,11 @@ export function groupsStatement(programId: number, query: GroupsQuery) {
     last_day: query.to,
     every: query.interval ?? null,
     zone: query.timeZone,
+    click_cells: cells,
   })
 }
 
-function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency'> {
+function asGroups(rows: Row[], query: GroupsQuery): Omit<Groups, 'currency' | 'clicksUntil'> {
   const places = Map.groupBy(rows, ({ place }) => place ?? 0)
   const whole = places.get(0) ?? []
   places.delete(0)

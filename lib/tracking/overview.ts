@@ -123,8 +123,43 @@ function intervalOf({ interval }: OverviewQuery, days: number): ChartInterval {
   return intervalNames.find((name) => days <= (name === 'hour' ? 2 : chartIntervals[name])) ?? 'month'
 }
 
-/** Builds the statements for `asOverview` with the same query and `now`. */
-export function overviewStatements(program: { id: number; createdAt: Date }, query: OverviewQuery, now: number) {
+const quarterMs = 15 * 60 * 1000
+
+/**
+ * Returns the counted clicks of an overview, for ClickHouse. Undefined with two filters, because Postgres then reads single clicks. The
+ * previous period ends with the quarter of an hour of `now`, as in `read_series`.
+ */
+export function overviewClicks(program: { createdAt: Date }, query: OverviewQuery, now: number) {
+  const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
+  const [filter, ...more] = breakdowns.filter((name) => query.filters[name] !== undefined)
+  if (more.length > 0) return undefined
+  const shift = days * dayMs
+  const starts = startsOf(intervalOf(query, days), from, until).map((start) => Math.max(start, from))
+  const before = starts.map((start) => start - shift)
+  const beforeUntil = Math.min(from, (Math.floor((now - shift) / quarterMs) + 1) * quarterMs)
+  const all = isCompared ? [...before.filter((start) => start < beforeUntil), beforeUntil, ...starts] : starts
+  const series = { metrics: ['clicks'], starts: [...new Set(all)].map(asDate), until: asDate(until) } as const
+  if (filter) {
+    const value = query.filters[filter] ?? undefined
+    return value === undefined
+      ? [{ ...series, names: [filter, 'all'] as const, isSummed: true }]
+      : [{ ...series, names: [filter], value }]
+  }
+  return [
+    { ...series, names: ['all'] as const },
+    { ...series, names: breakdowns, starts: [asDate(from)] },
+  ]
+}
+
+const asDate = (ms: number) => new Date(ms)
+
+/** Builds the statements for `asOverview` with the same query and `now`. `clickCells` are the counted clicks from ClickHouse. */
+export function overviewStatements(
+  program: { id: number; createdAt: Date },
+  query: OverviewQuery,
+  now: number,
+  clickCells: string | null = null,
+) {
   const { from, until, days, isCompared } = daysOf(query, program.createdAt, now)
   const filters = JSON.stringify(query.filters)
   return [
@@ -136,6 +171,7 @@ export function overviewStatements(program: { id: number; createdAt: Date }, que
       days_before: isCompared ? days : 0,
       of_currency: query.currency,
       moment: new Date(now),
+      click_cells: clickCells,
     }),
     call('read_breakdowns', {
       of_program_id: program.id,
@@ -145,6 +181,7 @@ export function overviewStatements(program: { id: number; createdAt: Date }, que
       asked_metric: query.metric ?? null,
       of_currency: query.currency,
       max_values: rowsOfBreakdown,
+      click_cells: clickCells,
     }),
   ] as const
 }

@@ -15,6 +15,7 @@ import { script } from './script.ts'
 import { serve } from './serve.ts'
 import { review } from './review.ts'
 import { retention } from './retention.ts'
+import { scaling } from './scaling.ts'
 import { worker } from './worker.ts'
 import { isMet, type Options, type Result, round } from './result.ts'
 
@@ -39,6 +40,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   script,
   review,
   abuse,
+  scaling,
 }
 
 const usage = `npm run bench [-- NAME… --json --events 10000000 --call click --source tolt]    runs every benchmark, or the named ones: ${Object.keys(benches).join(', ')}`

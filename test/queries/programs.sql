@@ -12,9 +12,9 @@ where "id" = $1;
 select *
 from read_performance($1, $2, $3, $4, $5);
 select *
-from read_series($1, $2, $3, $4, $5, $6, $7);
+from read_series($1, $2, $3, $4, $5, $6, $7, $8);
 select *
-from read_breakdowns($1, $2, $3, $4, $5, $6, $7);
+from read_breakdowns($1, $2, $3, $4, $5, $6, $7, $8);
 select (
   select count(*) as "n"
   from "payouts_due" as "d"
@@ -71,6 +71,12 @@ where "program_id" = $1 and not "is_test"
 limit $2;
 select "since" as "clicks_since"
 from "clicks_kept";
+select "k"."taken", "k"."sent", "k"."is_complete", "k"."up_to", exists (
+  select
+  from unsent_clicks) or exists (
+  select
+  from unsent_counts) as "is_waiting"
+from "click_sink" as "k";
 
 -- readTestFigures
 select (

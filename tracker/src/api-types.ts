@@ -2502,6 +2502,7 @@ export interface ApiOperations {
       time_zone: string
       interval: 'hour' | 'day' | 'week' | 'month' | null
       currency: string
+      clicks_until?: string | undefined
       total: {
         clicks?: number | undefined
         bot_clicks?: number | undefined

@@ -6,6 +6,7 @@ import type { ProxyEnv } from '../../../lib/access/proxy-keys.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import { findViewer, type Viewer, type ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { RateLimit } from '../../../lib/api/rate-limits.ts'
+import type { ClickHouseEnv } from '../../../lib/click-house.ts'
 import type { TurnstileEnv } from '../../../lib/access/turnstile.ts'
 import type { AuthEnv } from '../../../lib/access/sign-in.ts'
 import type { Database } from '../../../lib/database.ts'
@@ -23,7 +24,16 @@ import type { RefusedVariables } from './form.ts'
 import type { PageTexts } from './text.tsx'
 
 export interface DashboardEnv
-  extends AuthEnv, ConnectEnv, ProxyEnv, RelayEnv, WebhookSecretEnv, AddressEnv, TurnstileEnv, ImportEnv {
+  extends
+    AuthEnv,
+    ConnectEnv,
+    ProxyEnv,
+    RelayEnv,
+    WebhookSecretEnv,
+    AddressEnv,
+    TurnstileEnv,
+    ImportEnv,
+    ClickHouseEnv {
   RATE_LIMIT?: RateLimit
   /** `on` if the service also receives requests to the domains of programs. */
   PROGRAM_HOSTS?: string

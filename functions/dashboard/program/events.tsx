@@ -1,4 +1,5 @@
 import type { Child } from 'hono/jsx'
+import { openClickHouse } from '../../../lib/click-house.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { majorUnits } from '../../../lib/money.ts'
 import { campaignIn, campaignNames } from '../../../lib/tracking/campaign.ts'
@@ -110,7 +111,7 @@ function eventsIn(c: ProgramContext, mode: Mode): ListOf<ListedEvent, EventPosit
     query,
     cursor: { of: (event) => event, parse: positionIn, text: asCursor },
     read: async (page) => {
-      const { events, clicksSince } = await listedEvents(c.get('db'), choice, page)
+      const { events, clicksSince } = await listedEvents(c.get('db'), choice, page, openClickHouse(c.env))
       since ??= clicksSince
       return events
     },

@@ -1,4 +1,5 @@
 import type { ViewerProgram } from '../../../lib/access/viewer.ts'
+import { openClickHouse } from '../../../lib/click-house.ts'
 import { toCsv } from '../../../lib/csv.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { formatMoney } from '../../../lib/money.ts'
@@ -44,7 +45,8 @@ const ofRead = ({ id, currency, createdAt }: ViewerProgram) => ({ id, currency, 
 pages.get('/', requireProgram('performance:read'), async (c) => {
   const program = c.get('program')
   const request = await withCode(c, readOverviewRequest(c, program))
-  const { isBegun, needs, ...figures } = await readOverview(c.get('db'), ofRead(program), request.query)
+  const read = readOverview(c.get('db'), ofRead(program), request.query, Date.now(), openClickHouse(c.env))
+  const { isBegun, needs, ...figures } = await read
   if (!isBegun) return c.redirect(checkOf(program.id), 303)
   const page: PageProps = { ...figures, program, request, parameters: c.req.query() }
   return c.render(
@@ -87,6 +89,8 @@ interface PageProps {
   /** New partners in the previous period. */
   partnersBefore: number
   overview: Overview
+  /** Set if later clicks may be missing. */
+  clicksUntil: Date | undefined
   /** The query as the browser sent it. */
   parameters: Record<string, string>
 }
@@ -161,11 +165,16 @@ function Filters({ program, request: { kept, query }, overview }: PageProps) {
  * Explains the gaps in filtered figures. The service computes filtered figures from individual clicks. So they don't include deleted
  * clicks or, if there are too many clicks, older ones.
  */
-function Excluded({ request, overview: { readFrom, clicksSince } }: PageProps) {
+function Excluded({ request, overview: { readFrom, clicksSince }, clicksUntil }: PageProps) {
   const isCrossed = Object.keys(request.query.filters).length > 1
   const what = isCrossed ? 'The figures, chart and lists below begin' : 'The lists below begin'
   return (
     <>
+      {clicksUntil && (
+        <p class="muted small">
+          Clicks after {formatTime(clicksUntil)} may be missing, because they are still being counted.
+        </p>
+      )}
       {readFrom && (
         <p class="muted small">
           {what} at {formatTime(readFrom)}, because the period has too many clicks to filter. Choose fewer days to see

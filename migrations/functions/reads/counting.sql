@@ -159,6 +159,10 @@ declare
 begin
   perform add_totals(kept);
   perform add_totals_of_quarters(kept);
+  if has_click_sink() then
+    insert into unsent_counts (program_id, grouping_name, metric, day, value)
+    select distinct f.program_id, f.grouping_name, f.metric, f.day, f.value from unnest(kept) f where f.metric in ('clicks', 'bot_clicks');
+  end if;
 end $$;
 
 -- Returns the values of the customer's latest click, at `clicked_at`, or of the first click if the latest
@@ -215,6 +219,7 @@ end $$;
 -- holds, and writes counters in the order of their keys.
 create or replace function count_clicks(max_rows integer) returns bigint language plpgsql as $$
 declare
+  has_sink constant boolean := has_click_sink();
   counted bigint;
   figures grouped_figure[];
 begin
@@ -222,6 +227,9 @@ begin
     delete from uncounted_clicks
     where ctid = any (array(select ctid from uncounted_clicks limit max_rows for update skip locked))
     returning program_id, link_id, clicked_at, event_id, is_bot
+  ),
+  unsent as (
+    insert into unsent_clicks (program_id, clicked_at, event_id) select program_id, clicked_at, event_id from taken where has_sink
   ),
   links as (
     insert into link_clicks as c (program_id, link_id, clicks, bot_clicks, last_clicked_at)

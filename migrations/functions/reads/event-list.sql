@@ -114,3 +114,22 @@ begin
     order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
     limit max_rows;
 end $$;
+
+-- Rows of clicks from ClickHouse, and the current rows of the clicks that it may not have yet.
+create or replace function merged_clicks(of_program_id bigint, clicks jsonb) returns setof click_events language sql stable rows 100 as $$
+  with unsent as materialized (
+    select e.* from (
+      select u.clicked_at, u.event_id from uncounted_clicks u where u.program_id = of_program_id
+      union
+      select u.clicked_at, u.event_id from unsent_clicks u where u.program_id = of_program_id
+    ) u
+    cross join lateral (
+      select e.* from click_events e
+      where e.program_id = of_program_id and not e.is_test and e.click_timestamp = u.clicked_at and e.id = u.event_id offset 0
+    ) e
+  )
+  select * from unsent
+  union all
+  select k.* from jsonb_populate_recordset(null::click_events, clicks) k
+  where not exists (select from unsent u where u.click_timestamp = k.click_timestamp and u.id = k.id)
+$$;

@@ -2,8 +2,9 @@
 -- Totals hold figures with at most one filter. Figures of two filters and breakdowns with a filter come from rows (facts.sql).
 
 -- Figures of consecutive intervals, with one filter or none. A filter without a value selects the events without a value of the grouping.
-create or replace function series_of_totals(of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, of_currency text)
-returns table (n integer, metric grouped_metric, amount bigint) language plpgsql stable as $$
+create or replace function series_of_totals(
+  of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, of_currency text, click_cells jsonb
+) returns table (n integer, metric grouped_metric, amount bigint) language plpgsql stable as $$
 #variable_conflict use_column
 declare
   metrics constant grouped_metric[] := '{clicks,leads,conversions,sales,revenue,commission,refunded}';
@@ -12,11 +13,12 @@ declare
 begin
   if wanted is null then
     return query select a.n, a.metric, a.amount
-    from amounts_with_rest(of_program_id, array[name], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until) a
+    from amounts_with_rest(of_program_id, array[name], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until, click_cells) a
     where a.value is null;
   else
     return query select a.n, a.metric, a.amount
-    from amounts_of_values(of_program_id, array[name], array[wanted], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until) a;
+    from amounts_of_values(of_program_id, array[name], array[wanted], metrics, of_currency, true, series_of_totals.starts, series_of_totals.until,
+      click_cells) a;
   end if;
 end $$;
 
@@ -25,7 +27,8 @@ end $$;
 -- currencies, and money only one. With two filters, a row without `n` contains the time from which rows are read. If the previous period
 -- can't be read completely, it has no rows.
 create or replace function read_series(
-  of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, days_before integer, of_currency text, moment timestamptz
+  of_program_id bigint, filters jsonb, starts timestamptz[], until timestamptz, days_before integer, of_currency text, moment timestamptz,
+  click_cells jsonb
 ) returns table (n integer, is_before boolean, metric text, amount bigint, read_from timestamptz)
 language plpgsql stable as $$
 #variable_conflict use_column
@@ -41,11 +44,12 @@ declare
 begin
   if (select count(*) < 2 from jsonb_object_keys(filters)) then
     return query
-    select s.n, false, s.metric::text, s.amount, null::timestamptz from series_of_totals(of_program_id, filters, current_starts, read_series.until, of_currency) s
+    select s.n, false, s.metric::text, s.amount, null::timestamptz
+    from series_of_totals(of_program_id, filters, current_starts, read_series.until, of_currency, click_cells) s
     union all
     select s.n, true, s.metric::text, s.amount, null
     from series_of_totals(of_program_id, filters, array(select s from unnest(previous_starts) s where s < previous_until order by s), previous_until,
-      of_currency) s
+      of_currency, click_cells) s
     where is_compared;
     return;
   end if;
@@ -102,7 +106,8 @@ $$;
 -- totals. The default metric is revenue if these days have any, or else clicks. The breakdown `label` contains the names of the filters'
 -- partner, link and code, and `read_from` is the time from which rows are read.
 create or replace function read_breakdowns(
-  of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, asked_metric text, of_currency text, max_values integer
+  of_program_id bigint, filters jsonb, from_time timestamptz, until timestamptz, asked_metric text, of_currency text, max_values integer,
+  click_cells jsonb
 ) returns table (of_metric text, breakdown text, value text, label text, "values" bigint, amount bigint, clicks bigint)
 language plpgsql stable set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
@@ -123,7 +128,8 @@ begin
   return query
   with amount as (
     select a.name::text, a.value, a.metric, a.amount
-    from amounts_with_rest(of_program_id, names, metrics, of_currency, true, array[from_time], until) a where filters = '{}' and a.name <> 'all'
+    from amounts_with_rest(of_program_id, names, metrics, of_currency, true, array[from_time], until, click_cells) a
+    where filters = '{}' and a.name <> 'all'
     union all
     select f.* from facts_by_value(of_program_id, filters, part.read_from, until, part.quarters, part.days, of_currency, metrics, false) f
     where filters <> '{}'
@@ -158,7 +164,7 @@ language sql stable as $$
     from amounts_of_values(of_program_id, '{link}', array(
         select k.id::text from referral_links k
         where k.program_id = of_program_id and k.partner_id = of_partner_id and (of_link_id is null or k.id = of_link_id)
-      ), '{clicks,leads,sales,commission}', of_currency, true, array[from_time], until) a
+      ), '{clicks,leads,sales,commission}', of_currency, true, array[from_time], until, null) a
   )
   select l.name, l.value, total(l.amount) filter (where l.metric = 'clicks'), total(l.amount) filter (where l.metric = 'leads'),
     total(l.amount) filter (where l.metric = 'sales'), total(l.amount) filter (where l.metric = 'commission')

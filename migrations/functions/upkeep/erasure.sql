@@ -13,6 +13,7 @@ create or replace function erase_clicks(
   of_program_id bigint, customer_ids bigint[], of_click_id text, since timestamptz, until timestamptz, new_click_id text
 ) returns bigint language plpgsql as $$
 declare
+  has_sink constant boolean := has_click_sink();
   erased bigint;
 begin
   with changed as (
@@ -25,7 +26,11 @@ begin
       and e.click_timestamp between since and coalesce(until, 'infinity')
       and (e.customer_id = any (customer_ids) or customer_ids is null and (e.click_id = of_click_id
         or e.click_id is null and e.click_random = (select c.random from split_click_id(of_program_id, of_click_id) c)))
-    returning e.click_timestamp
+    returning e.click_timestamp, e.id
+  ),
+  unsent as (
+    insert into unsent_clicks (program_id, clicked_at, event_id, is_erased)
+    select of_program_id, c.click_timestamp, c.id, true from changed c where has_sink
   ),
   months as (
     update rewritten_months m set changed_at = now() where m.month in (select month_of(c.click_timestamp) from changed c)
