@@ -89,18 +89,21 @@ interface StateSum {
   payable_cents: number
 }
 
+interface SumsByStateProps {
+  sums: StateSum[]
+  /** Whether the sums are part of a line of text. */
+  isLine?: boolean
+}
+
 /** The payments of a run or of several, counted and summed by state and currency. */
-export function SumsByState({ sums, isLine }: { sums: StateSum[]; isLine?: boolean }) {
-  return (
-    <div class={isLine ? 'row' : 'stack tight'}>
-      {sums.map(({ status, currency, payments, payable_cents: cents }) => (
-        <span>
-          <StateBadge states={payoutStates} status={status} /> <strong>{formatMoney(cents, currency)}</strong>{' '}
-          <span class="muted small">{counted(payments, 'payment', 'payments')}</span>
-        </span>
-      ))}
-    </div>
-  )
+export function SumsByState({ sums, isLine }: SumsByStateProps) {
+  const shown = sums.map(({ status, currency, payments, payable_cents: cents }) => (
+    <span>
+      <StateBadge states={payoutStates} status={status} /> <strong>{formatMoney(cents, currency)}</strong>{' '}
+      <span class="muted small">{counted(payments, 'payment', 'payments')}</span>{' '}
+    </span>
+  ))
+  return isLine ? <>{shown}</> : <div class="stack tight">{shown}</div>
 }
 
 interface DecisionsProps {
