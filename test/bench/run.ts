@@ -9,6 +9,7 @@ import { roundTrips } from './round-trips.ts'
 import { groupings } from './groupings.ts'
 import { growth } from './growth.ts'
 import { hotRow } from './hot-row.ts'
+import { latency } from './latency.ts'
 import { limit } from './limit.ts'
 import { moving } from './moving.ts'
 import { script } from './script.ts'
@@ -35,6 +36,7 @@ const benches: Record<string, (options: Options) => Promise<Result>> = {
   backfill,
   moving,
   cost,
+  latency,
   serve,
   worker,
   script,
