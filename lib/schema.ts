@@ -878,6 +878,19 @@ export interface PayoutItems {
   recipient: string;
 }
 
+export interface PayoutLineEntries {
+  adjustment_id: Int8 | null;
+  amount_cents: Int8 | null;
+  cause: string | null;
+  commission_id: Int8 | null;
+  entry_number: Int8 | null;
+  is_returned: boolean | null;
+  payment_number: number | null;
+  payout_id: Int8 | null;
+  posted_at: Timestamp | null;
+  program_id: Int8 | null;
+}
+
 export interface PayoutLines {
   amount_cents: Int8;
   currency: string;
@@ -1554,6 +1567,7 @@ export interface DB {
   payout_batches: PayoutBatches;
   payout_connections: PayoutConnections;
   payout_items: PayoutItems;
+  payout_line_entries: PayoutLineEntries;
   payout_lines: PayoutLines;
   payout_recipients: PayoutRecipients;
   payout_run_exclusions: PayoutRunExclusions;

@@ -2231,6 +2231,39 @@ create view payable_balances as
           WHERE (w_1.decided_at IS NULL)
           GROUP BY w_1.program_id, w_1.partner_id, w_1.currency) w ON (((w.program_id = b.program_id) AND (w.partner_id = b.partner_id) AND ((w.currency)::text = (b.currency)::text))));
 
+create view payout_line_entries as
+ SELECT l.program_id,
+    l.payout_id,
+    l.payment_number,
+    l.entry_number,
+    l.amount_cents,
+    l.is_returned,
+    e.cause,
+    e.commission_id,
+    e.adjustment_id,
+    e.created_at AS posted_at
+   FROM (payout_lines l
+     CROSS JOIN LATERAL ( SELECT n.program_id,
+            n.partner_id,
+            n.currency,
+            n.entry_number,
+            n.amount_cents,
+            n.balance_before_cents,
+            n.balance_after_cents,
+            n.cause,
+            n.commission_id,
+            n.correction_number,
+            n.refund_id,
+            n.payout_id,
+            n.adjustment_id,
+            n.reference,
+            n.created_at,
+            n.entry_hash,
+            n.previous_entry_number
+           FROM balance_entries n
+          WHERE ((n.program_id = l.program_id) AND (n.partner_id = l.partner_id) AND ((n.currency)::text = (l.currency)::text) AND (n.entry_number = l.entry_number))
+         LIMIT 1) e);
+
 create view payouts_due as
  SELECT p.program_id,
     p.partner_id,
@@ -2269,14 +2302,9 @@ create view unpaid_entries as
     e.adjustment_id,
     (((e.amount_cents)::numeric - COALESCE(l.paid_cents, (0)::numeric)))::bigint AS unpaid_cents
    FROM (balance_entries e
-     LEFT JOIN ( SELECT l_1.program_id,
-            l_1.partner_id,
-            l_1.currency,
-            l_1.entry_number,
-            sum(l_1.amount_cents) AS paid_cents
+     CROSS JOIN LATERAL ( SELECT sum(l_1.amount_cents) AS paid_cents
            FROM payout_lines l_1
-          WHERE (NOT l_1.is_returned)
-          GROUP BY l_1.program_id, l_1.partner_id, l_1.currency, l_1.entry_number) l USING (program_id, partner_id, currency, entry_number))
+          WHERE ((l_1.program_id = e.program_id) AND (l_1.partner_id = e.partner_id) AND ((l_1.currency)::text = (e.currency)::text) AND (l_1.entry_number = e.entry_number) AND (NOT l_1.is_returned))) l)
   WHERE ((e.payout_id IS NULL) AND ((e.amount_cents)::numeric <> COALESCE(l.paid_cents, (0)::numeric)));
 
 create view unsettled_partners as
@@ -3021,6 +3049,7 @@ AS $function$
 declare
   import imports;
   applied import_rows;
+  next_rows import_rows[];
   planned import_rows;
   outcomes_before import_outcome[] := '{}';
   outcomes import_outcome[] := '{}';
@@ -3032,11 +3061,13 @@ begin
   end if;
   perform set_config('svc.importing', 'on', true);
   perform analyze_import_tables();
-  for planned in
-    select r.* from import_rows r
+  next_rows := array(
+    select r from import_rows r
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
     order by r.kind, r.id limit max_rows
-  loop
+  );
+  perform lock_balances_of_rows(next_rows);
+  foreach planned in array next_rows loop
     applied := apply_row(import, planned);
     update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
       partner_row_id = applied.partner_row_id, partner_id = applied.partner_id, replaced = applied.replaced, is_applied = applied.is_applied
@@ -3910,6 +3941,9 @@ AS $function$
 declare
   of_program_id bigint := coalesce(new.program_id, old.program_id);
 begin
+  if new.minimum_payout_cents is not distinct from old.minimum_payout_cents then
+    return null;
+  end if;
   perform write_program_audit(of_program_id, 'program.changed', null, jsonb_build_object(
     'minimum_payout_cents ' || coalesce(new.currency, old.currency),
     jsonb_build_array(coalesce(old.minimum_payout_cents, 0), coalesce(new.minimum_payout_cents, 0))));
@@ -4071,6 +4105,9 @@ CREATE OR REPLACE FUNCTION public.audit_program_billing()
  LANGUAGE plpgsql
 AS $function$
 begin
+  if new is not distinct from old then
+    return null;
+  end if;
   perform write_program_audit(new.program_id, 'program.changed', null, jsonb_build_object('billing_details', jsonb_build_array(
     nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series, 'VAT rate ' || trim_scale(old.vat_bp / 100.0) || '%'), ''),
     concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series, 'VAT rate ' || trim_scale(new.vat_bp / 100.0) || '%'))));
@@ -4138,6 +4175,9 @@ CREATE OR REPLACE FUNCTION public.audit_tax_form_limit()
  LANGUAGE plpgsql
 AS $function$
 begin
+  if new.above_cents is not distinct from old.above_cents then
+    return null;
+  end if;
   perform write_program_audit(coalesce(new.program_id, old.program_id), 'program.changed', null, jsonb_build_object(
     'no_tax_form_above_cents ' || coalesce(new.currency, old.currency), jsonb_build_array(old.above_cents, new.above_cents)));
   return null;
@@ -6671,7 +6711,7 @@ CREATE OR REPLACE FUNCTION public.document_lines(payout payouts, of_payment_numb
  RETURNS jsonb
  LANGUAGE sql
  STABLE
-RETURN (SELECT CASE WHEN (count(*) <= 100) THEN jsonb_agg(jsonb_strip_nulls(jsonb_build_object('cause', e.cause, 'commission_id', e.commission_id, 'adjustment_id', e.adjustment_id, 'posted_on', ((e.created_at AT TIME ZONE 'UTC'::text))::date, 'amount_cents', l.amount_cents)) ORDER BY l.entry_number) ELSE jsonb_build_array(jsonb_build_object('cause', 'entries', 'entries', count(*), 'amount_cents', sum(l.amount_cents))) END AS jsonb_build_array FROM (payout_lines l JOIN balance_entries e USING (program_id, partner_id, currency, entry_number)) WHERE ((l.program_id = (document_lines.payout).program_id) AND (l.payout_id = (document_lines.payout).id) AND (l.payment_number = document_lines.of_payment_number)))
+RETURN (SELECT CASE WHEN (count(*) <= 100) THEN jsonb_agg(jsonb_strip_nulls(jsonb_build_object('cause', l.cause, 'commission_id', l.commission_id, 'adjustment_id', l.adjustment_id, 'posted_on', ((l.posted_at AT TIME ZONE 'UTC'::text))::date, 'amount_cents', l.amount_cents)) ORDER BY l.entry_number) ELSE jsonb_build_array(jsonb_build_object('cause', 'entries', 'entries', count(*), 'amount_cents', sum(l.amount_cents))) END AS jsonb_build_array FROM payout_line_entries l WHERE ((l.program_id = (document_lines.payout).program_id) AND (l.payout_id = (document_lines.payout).id) AND (l.payment_number = document_lines.of_payment_number)))
 ;
 
 CREATE OR REPLACE FUNCTION public.domains_of(host text)
@@ -9348,6 +9388,19 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.lock_balances_of_rows(changed import_rows[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select r.program_id, partner_of_row(r), r.fields->>'currency' from unnest(changed) r where r.kind = 'balance'
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.lock_commissions(of_program_id bigint, sale_ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
@@ -9467,15 +9520,21 @@ CREATE OR REPLACE FUNCTION public.lock_payout_payments(of_program_id bigint, pay
  LANGUAGE plpgsql
 AS $function$
 begin
+  -- With `offset`, Postgres looks up each partner's commissions, even if its statistics don't include a program's many new ones yet.
   perform from commissions c
-  where c.program_id = of_program_id and c.id in (
+  where c.program_id = of_program_id and c.id = any (array(
     select u.id from payouts w
-    join commissions u on u.program_id = w.program_id and u.partner_id = w.partner_id and u.currency = w.currency
-    where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null and u.credited_at is not null and u.paid_at is null
+    cross join lateral (
+      select n.id from commissions n
+      where n.program_id = w.program_id and n.partner_id = w.partner_id and n.currency = w.currency and n.credited_at is not null
+        and n.paid_at is null
+      offset 0
+    ) u
+    where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null
     union all
-    select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+    select l.commission_id from payout_line_entries l
     where l.program_id = of_program_id and l.payout_id = any (payout_ids) and not l.is_returned
-  )
+  ))
   order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
 end $function$
@@ -9638,21 +9697,26 @@ AS $function$
 declare
   paid record;
 begin
-  select array_agg(distinct e.commission_id) as commission_ids, array_agg(distinct e.adjustment_id) as adjustment_ids into paid
-  from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+  select array_agg(distinct l.commission_id) as commission_ids, array_agg(distinct l.adjustment_id) as adjustment_ids into paid
+  from payout_line_entries l
   where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned and l.amount_cents > 0;
+  -- Each statement adds up the unpaid parts once, because a payment can contain thousands of commissions.
+  with unpaid as materialized (
+    select u.commission_id, sum(u.unpaid_cents) as cents from unpaid_entries u
+    where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
+    group by u.commission_id
+  )
   update commissions c set paid_at = now(), payout_id = payout.id
   where c.program_id = payout.program_id and c.id = any (paid.commission_ids) and c.paid_at is null and c.amount_cents > c.reversed_cents
-    and coalesce((
-      select sum(u.unpaid_cents) from unpaid_entries u
-      where u.program_id = c.program_id and u.partner_id = c.partner_id and u.currency = c.currency and u.commission_id = c.id
-    ), 0) <= 0;
+    and not exists (select from unpaid u where u.commission_id = c.id and u.cents > 0);
+  with unpaid as materialized (
+    select u.adjustment_id from unpaid_entries u
+    where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
+      and u.adjustment_id is not null
+  )
   update adjustments a set paid_at = now(), payout_id = payout.id
   where a.program_id = payout.program_id and a.id = any (paid.adjustment_ids) and a.paid_at is null and a.amount_cents > 0
-    and not exists (
-      select from unpaid_entries u
-      where u.program_id = a.program_id and u.partner_id = a.partner_id and u.currency = a.currency and u.adjustment_id = a.id
-    );
+    and not exists (select from unpaid u where u.adjustment_id = a.id);
 end $function$
 ;
 
@@ -12369,12 +12433,10 @@ AS $function$
 declare
   returned record;
 begin
-  with line as (
-    update payout_lines l set is_returned = true where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned
-    returning l.*
-  )
-  select array_agg(distinct e.commission_id) as commission_ids, array_agg(distinct e.adjustment_id) as adjustment_ids into returned
-  from line join balance_entries e using (program_id, partner_id, currency, entry_number) where line.amount_cents > 0;
+  select array_agg(distinct l.commission_id) as commission_ids, array_agg(distinct l.adjustment_id) as adjustment_ids into returned
+  from payout_line_entries l
+  where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned and l.amount_cents > 0;
+  update payout_lines l set is_returned = true where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned;
   update commissions c set paid_at = null, payout_id = null
   where c.program_id = payout.program_id and c.id = any (returned.commission_ids) and c.paid_at is not null;
   update adjustments a set paid_at = null, payout_id = null
@@ -14090,6 +14152,7 @@ CREATE OR REPLACE FUNCTION public.undo_import_rows(of_program_id bigint, of_impo
  LANGUAGE plpgsql
 AS $function$
 declare
+  next_rows import_rows[];
   undone import_rows;
   undone_now integer := 0;
   is_undone boolean;
@@ -14099,10 +14162,12 @@ begin
     return 0;
   end if;
   perform set_config('svc.importing', 'on', true), set_config('svc.undoing_import', 'on', true);
-  for undone in
-    select r.* from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
+  next_rows := array(
+    select r from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
     order by r.kind desc, r.id desc limit max_rows
-  loop
+  );
+  perform lock_balances_of_rows(next_rows);
+  foreach undone in array next_rows loop
     is_undone := undo_row(undone);
     update import_rows r set is_applied = false, reason = case when is_undone then r.reason else 'in_use' end,
       target_id = case when not is_undone or r.outcome = 'update' then r.target_id end
@@ -14929,7 +14994,7 @@ begin
     from unpaid_entries u
     where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
   ),
-  deducted as (
+  deducted as materialized (
     select least(
       coalesce(sum(u.cents) filter (where not u.is_credit), 0),
       greatest(coalesce(sum(u.cents) filter (where u.is_credit), 0) - payout.amount_cents - open_payout_cents(payout), 0)

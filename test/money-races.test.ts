@@ -20,6 +20,7 @@ import {
   payByHand,
   payPayoutRun,
   reopenPayoutRun,
+  setMinimumPayout,
 } from '../lib/money/payout-runs.ts'
 import { askPayout, cancelPayout, payPayout, refusePayout, returnPayout } from '../lib/money/payouts.ts'
 import { createLedgerProgram, type LedgerProgram, transfer } from './support/ledger.ts'
@@ -413,6 +414,41 @@ const races: { name: string; run: () => Promise<LedgerProgram> }[] = [
       )
       const outcomes = await times(10, async () => (await askForPayoutAddress(db, programId)).count)
       expect(outcomes.reduce((sum, one) => sum + (one.status === 'fulfilled' ? one.value : 100), 0)).toBe(1)
+      return program
+    },
+  },
+  {
+    name: 'ten people who save the minimum payout change it once for each new value, and a concurrent run follows the old or the new one',
+    run: async () => {
+      const { program } = await createCredited()
+      const { programId } = program
+      const save = (cents: number) => setMinimumPayout(db, programId, 'usd', cents)
+      const outcomes = await times<unknown>(10, (index) =>
+        index === 5 ? createPayoutRun(db, programId, randomUUID()) : save(1500),
+      )
+      expect(fulfilled(outcomes)).toBe(10)
+      const { rows: payouts } = await sql.query(
+        'select amount_cents::int as cents from payouts where program_id = $1',
+        [programId],
+      )
+      expect([[], [{ cents: 1000 }]]).toContainEqual(payouts)
+      const changes = async () => {
+        const { rows } = await sql.query<{ change: [from: number, to: number] }>(
+          `select details->'minimum_payout_cents usd' as change from audit_log
+          where program_id = $1 and details ? 'minimum_payout_cents usd' order by id`,
+          [programId],
+        )
+        return rows.map(({ change }) => change)
+      }
+      expect(await changes()).toEqual([[0, 1500]])
+      expect(fulfilled(await times(10, (index) => save((index % 3) * 100)))).toBe(10)
+      const { rows: last } = await sql.query<{ cents: number }>(
+        'select minimum_payout_cents::int as cents from minimum_payouts where program_id = $1',
+        [programId],
+      )
+      const log = await changes()
+      expect(log.slice(1).map(([from]) => from)).toEqual(log.slice(0, -1).map(([, to]) => to))
+      expect(log.at(-1)?.[1]).toBe(last[0]?.cents ?? 0)
       return program
     },
   },

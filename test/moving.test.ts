@@ -5,6 +5,7 @@ import imports from '../functions/imports.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { audit } from '../lib/commands/audit.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
+import { createPayoutRun } from '../lib/money/payout-runs.ts'
 import { askPayout, refusePayout } from '../lib/money/payouts.ts'
 import { continueImports, createImport, deleteOldImports, importFiles } from '../lib/moving/imports.ts'
 import { type ImportFile, readFiles } from '../lib/moving/read-files.ts'
@@ -289,6 +290,66 @@ test('an import whose money is in a payout cannot be undone', async () => {
   expect(await call('POST', `/${id}/undo`)).toMatchObject({ status: 409, body: { error: { code: 'conflict' } } })
   await refusePayout(db, of.programId, payout, 'no')
   expect((await call('POST', `/${id}/undo`)).body.state).toBe('undone')
+})
+
+test('if several people undo an import during payout requests and a run, each opening balance is either undone or in a payout', async () => {
+  for (const isUndoFirst of [true, false]) {
+    const { shop, call } = await startCaller()
+    const { programId } = shop
+    const lines = Array.from({ length: 12 }, (_, n) => `${n},Partner ${n},p${n}@example.com,5.00,USD`)
+    const content = ['id,name,email,balance,currency', ...lines].join('\n')
+    const sent = { source: 'csv', files: [{ name: 'partners.csv', content }] }
+    const { import_id: id } = (await call('POST', '', sent)).body
+    await call('POST', `/${id}/apply`)
+    const { rows: imported } = await sql.query<{ id: number }>(
+      'select id::int from partners where program_id = $1 and external_id is not null order by id',
+      [programId],
+    )
+    const ask = async (partnerId: number) =>
+      await askPayout(db, { programId, partnerId, currency: 'usd', amountCents: 500, requestId: crypto.randomUUID() })
+    const undo = async () => expect([200, 409]).toContain((await call('POST', `/${id}/undo`)).status)
+    const steps: (() => Promise<unknown>)[] = [
+      ...Array.from({ length: 4 }, () => undo),
+      ...imported.slice(0, 3).map((partner) => () => ask(partner.id)),
+      () => createPayoutRun(db, programId, crypto.randomUUID()),
+    ]
+    const outcomes = await Promise.allSettled((isUndoFirst ? steps : steps.toReversed()).map((step) => step()))
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'conflict' })
+    await continueImports(db, env, 60)
+    const { rows } = await sql.query(
+      `select i.state, (select coalesce(sum(b.balance_cents), 0)::int from balances b where b.program_id = i.program_id) as left_cents,
+        (select coalesce(sum(w.amount_cents), 0)::int from payouts w where w.program_id = i.program_id) as payout_cents,
+        (select count(*)::int from audit_log l where l.program_id = i.program_id and l.action = 'import.undone') as undone
+      from imports i where i.id = $1`,
+      [id],
+    )
+    const { state, left_cents: left, payout_cents: inPayouts, undone } = rows[0]
+    expect([left, undone]).toEqual(state === 'undone' ? [inPayouts, 1] : [12 * 500, 0])
+    expect(await audits(shop)).toEqual([])
+  }
+})
+
+test('an undo locks balances in the order of the partners, as a run does', async () => {
+  const { shop, call } = await startCaller()
+  const content = 'id,name,email,balance,currency\n1,Ada,ada@example.com,5,USD\n2,Bob,bob@example.com,5,USD'
+  const sent = { source: 'csv', files: [{ name: 'partners.csv', content }] }
+  const { import_id: id } = (await call('POST', '', sent)).body
+  await call('POST', `/${id}/apply`)
+  const lock = async (end: 'min' | 'max') =>
+    await sql.query(
+      `select from balances where program_id = $1 and partner_id = (select ${end}(partner_id) from balances where program_id = $1)
+      for no key update nowait`,
+      [shop.programId],
+    )
+  await sql.query('begin')
+  await lock('min')
+  const undone = call('POST', `/${id}/undo`)
+  const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await expect.poll(async () => (await sql.query(waiting)).rowCount).toBe(1)
+  expect((await lock('max')).rowCount).toBe(1)
+  await sql.query('rollback')
+  expect((await undone).body.state).toBe('undone')
 })
 
 test('an interrupted import is continued by its request or by the schedule', async () => {

@@ -268,6 +268,9 @@ create or replace function audit_minimum_payout() returns trigger language plpgs
 declare
   of_program_id bigint := coalesce(new.program_id, old.program_id);
 begin
+  if new.minimum_payout_cents is not distinct from old.minimum_payout_cents then
+    return null;
+  end if;
   perform write_program_audit(of_program_id, 'program.changed', null, jsonb_build_object(
     'minimum_payout_cents ' || coalesce(new.currency, old.currency),
     jsonb_build_array(coalesce(old.minimum_payout_cents, 0), coalesce(new.minimum_payout_cents, 0))));
@@ -278,6 +281,9 @@ create or replace trigger minimum_payouts_audit after insert or update or delete
 
 create or replace function audit_program_billing() returns trigger language plpgsql as $$
 begin
+  if new is not distinct from old then
+    return null;
+  end if;
   perform write_program_audit(new.program_id, 'program.changed', null, jsonb_build_object('billing_details', jsonb_build_array(
     nullif(concat_ws(', ', old.legal_name, old.country, old.vat_id, old.series, 'VAT rate ' || trim_scale(old.vat_bp / 100.0) || '%'), ''),
     concat_ws(', ', new.legal_name, new.country, new.vat_id, new.series, 'VAT rate ' || trim_scale(new.vat_bp / 100.0) || '%'))));
@@ -288,6 +294,9 @@ create or replace trigger program_billing_audit after insert or update on progra
 
 create or replace function audit_tax_form_limit() returns trigger language plpgsql as $$
 begin
+  if new.above_cents is not distinct from old.above_cents then
+    return null;
+  end if;
   perform write_program_audit(coalesce(new.program_id, old.program_id), 'program.changed', null, jsonb_build_object(
     'no_tax_form_above_cents ' || coalesce(new.currency, old.currency), jsonb_build_array(old.above_cents, new.above_cents)));
   return null;

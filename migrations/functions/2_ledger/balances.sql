@@ -150,3 +150,14 @@ begin
         'reduced_by_cents', cut_cents));
   end loop;
 end $$;
+
+-- The lines of payments with their entries. With `limit`, Postgres looks up one entry by its whole key for each line, even if its
+-- statistics don't include a program's many new rows yet. Otherwise it would read all entries of the program for each line.
+create or replace view payout_line_entries as
+select l.program_id, l.payout_id, l.payment_number, l.entry_number, l.amount_cents, l.is_returned, e.cause, e.commission_id, e.adjustment_id,
+  e.created_at as posted_at
+from payout_lines l
+cross join lateral (
+  select n.* from balance_entries n
+  where n.program_id = l.program_id and n.partner_id = l.partner_id and n.currency = l.currency and n.entry_number = l.entry_number limit 1
+) e;

@@ -30,10 +30,10 @@ $$;
 create or replace function document_lines(payout payouts, of_payment_number integer) returns jsonb language sql stable
 return (
   select case when count(*) <= 100 then jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
-    'cause', e.cause, 'commission_id', e.commission_id, 'adjustment_id', e.adjustment_id,
-    'posted_on', (e.created_at at time zone 'UTC')::date, 'amount_cents', l.amount_cents)) order by l.entry_number)
+    'cause', l.cause, 'commission_id', l.commission_id, 'adjustment_id', l.adjustment_id,
+    'posted_on', (l.posted_at at time zone 'UTC')::date, 'amount_cents', l.amount_cents)) order by l.entry_number)
   else jsonb_build_array(jsonb_build_object('cause', 'entries', 'entries', count(*), 'amount_cents', sum(l.amount_cents))) end
-  from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+  from payout_line_entries l
   where l.program_id = (payout).program_id and l.payout_id = (payout).id and l.payment_number = of_payment_number
 );
 

@@ -1,14 +1,16 @@
 -- Decides which entries a payment pays, and therefore which commissions and manual additions are paid.
 
--- The parts of entries that no payment has paid. Their sum is the balance.
+-- The parts of entries that no payment has paid. Their sum is the balance. Postgres looks up the lines of each entry by their whole key,
+-- even if its statistics don't include a partner's many new entries yet.
 create or replace view unpaid_entries as
 select e.program_id, e.partner_id, e.currency, e.entry_number, e.commission_id, e.adjustment_id,
   (e.amount_cents - coalesce(l.paid_cents, 0))::bigint as unpaid_cents
 from balance_entries e
-left join (
-  select l.program_id, l.partner_id, l.currency, l.entry_number, sum(l.amount_cents) as paid_cents from payout_lines l
-  where not l.is_returned group by 1, 2, 3, 4
-) l using (program_id, partner_id, currency, entry_number)
+cross join lateral (
+  select sum(l.amount_cents) as paid_cents from payout_lines l
+  where l.program_id = e.program_id and l.partner_id = e.partner_id and l.currency = e.currency and l.entry_number = e.entry_number
+    and not l.is_returned
+) l
 where e.payout_id is null and e.amount_cents <> coalesce(l.paid_cents, 0);
 
 -- Writes the lines of a payment, which are the oldest credits and the oldest deductions. A deduction waits if the remaining credits
@@ -23,7 +25,7 @@ begin
     from unpaid_entries u
     where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
   ),
-  deducted as (
+  deducted as materialized (
     select least(
       coalesce(sum(u.cents) filter (where not u.is_credit), 0),
       greatest(coalesce(sum(u.cents) filter (where u.is_credit), 0) - payout.amount_cents - open_payout_cents(payout), 0)
@@ -60,21 +62,26 @@ create or replace function mark_paid(payout payouts) returns void language plpgs
 declare
   paid record;
 begin
-  select array_agg(distinct e.commission_id) as commission_ids, array_agg(distinct e.adjustment_id) as adjustment_ids into paid
-  from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+  select array_agg(distinct l.commission_id) as commission_ids, array_agg(distinct l.adjustment_id) as adjustment_ids into paid
+  from payout_line_entries l
   where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned and l.amount_cents > 0;
+  -- Each statement adds up the unpaid parts once, because a payment can contain thousands of commissions.
+  with unpaid as materialized (
+    select u.commission_id, sum(u.unpaid_cents) as cents from unpaid_entries u
+    where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
+    group by u.commission_id
+  )
   update commissions c set paid_at = now(), payout_id = payout.id
   where c.program_id = payout.program_id and c.id = any (paid.commission_ids) and c.paid_at is null and c.amount_cents > c.reversed_cents
-    and coalesce((
-      select sum(u.unpaid_cents) from unpaid_entries u
-      where u.program_id = c.program_id and u.partner_id = c.partner_id and u.currency = c.currency and u.commission_id = c.id
-    ), 0) <= 0;
+    and not exists (select from unpaid u where u.commission_id = c.id and u.cents > 0);
+  with unpaid as materialized (
+    select u.adjustment_id from unpaid_entries u
+    where u.program_id = payout.program_id and u.partner_id = payout.partner_id and u.currency = payout.currency
+      and u.adjustment_id is not null
+  )
   update adjustments a set paid_at = now(), payout_id = payout.id
   where a.program_id = payout.program_id and a.id = any (paid.adjustment_ids) and a.paid_at is null and a.amount_cents > 0
-    and not exists (
-      select from unpaid_entries u
-      where u.program_id = a.program_id and u.partner_id = a.partner_id and u.currency = a.currency and u.adjustment_id = a.id
-    );
+    and not exists (select from unpaid u where u.adjustment_id = a.id);
 end $$;
 
 -- Releases the lines of a payment that came back. Their commissions and adjustments are no longer paid.
@@ -82,12 +89,10 @@ create or replace function return_payout_lines(payout payouts) returns void lang
 declare
   returned record;
 begin
-  with line as (
-    update payout_lines l set is_returned = true where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned
-    returning l.*
-  )
-  select array_agg(distinct e.commission_id) as commission_ids, array_agg(distinct e.adjustment_id) as adjustment_ids into returned
-  from line join balance_entries e using (program_id, partner_id, currency, entry_number) where line.amount_cents > 0;
+  select array_agg(distinct l.commission_id) as commission_ids, array_agg(distinct l.adjustment_id) as adjustment_ids into returned
+  from payout_line_entries l
+  where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned and l.amount_cents > 0;
+  update payout_lines l set is_returned = true where l.program_id = payout.program_id and l.payout_id = payout.id and not l.is_returned;
   update commissions c set paid_at = null, payout_id = null
   where c.program_id = payout.program_id and c.id = any (returned.commission_ids) and c.paid_at is not null;
   update adjustments a set paid_at = null, payout_id = null

@@ -228,15 +228,21 @@ end $$;
 -- there is a deadlock. Postgres breaks it and the caller retries. This is very rare.
 create or replace function lock_payout_payments(of_program_id bigint, payout_ids bigint[]) returns void language plpgsql as $$
 begin
+  -- With `offset`, Postgres looks up each partner's commissions, even if its statistics don't include a program's many new ones yet.
   perform from commissions c
-  where c.program_id = of_program_id and c.id in (
+  where c.program_id = of_program_id and c.id = any (array(
     select u.id from payouts w
-    join commissions u on u.program_id = w.program_id and u.partner_id = w.partner_id and u.currency = w.currency
-    where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null and u.credited_at is not null and u.paid_at is null
+    cross join lateral (
+      select n.id from commissions n
+      where n.program_id = w.program_id and n.partner_id = w.partner_id and n.currency = w.currency and n.credited_at is not null
+        and n.paid_at is null
+      offset 0
+    ) u
+    where w.program_id = of_program_id and w.id = any (payout_ids) and w.decided_at is null
     union all
-    select e.commission_id from payout_lines l join balance_entries e using (program_id, partner_id, currency, entry_number)
+    select l.commission_id from payout_line_entries l
     where l.program_id = of_program_id and l.payout_id = any (payout_ids) and not l.is_returned
-  )
+  ))
   order by c.id for no key update;
   perform lock_payout_balances(of_program_id, payout_ids);
 end $$;

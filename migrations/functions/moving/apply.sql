@@ -193,12 +193,23 @@ exception when integrity_constraint_violation or data_exception then
   return decided(applied, 'error', 'not_accepted');
 end $$;
 
+-- Locks the existing balances that these rows change, in the order of their keys, as payout runs do.
+create or replace function lock_balances_of_rows(changed import_rows[]) returns void language plpgsql as $$
+begin
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select r.program_id, partner_of_row(r), r.fields->>'currency' from unnest(changed) r where r.kind = 'balance'
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
+end $$;
+
 -- Applies the next rows of an import, in the order of their kinds. Returns their number. After the last row, the import is applied.
 create or replace function apply_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$
 declare
   import imports;
   applied import_rows;
+  next_rows import_rows[];
   planned import_rows;
   outcomes_before import_outcome[] := '{}';
   outcomes import_outcome[] := '{}';
@@ -210,11 +221,13 @@ begin
   end if;
   perform set_config('svc.importing', 'on', true);
   perform analyze_import_tables();
-  for planned in
-    select r.* from import_rows r
+  next_rows := array(
+    select r from import_rows r
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
     order by r.kind, r.id limit max_rows
-  loop
+  );
+  perform lock_balances_of_rows(next_rows);
+  foreach planned in array next_rows loop
     applied := apply_row(import, planned);
     update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
       partner_row_id = applied.partner_row_id, partner_id = applied.partner_id, replaced = applied.replaced, is_applied = applied.is_applied

@@ -180,6 +180,7 @@ end $$;
 create or replace function undo_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$
 declare
+  next_rows import_rows[];
   undone import_rows;
   undone_now integer := 0;
   is_undone boolean;
@@ -189,10 +190,12 @@ begin
     return 0;
   end if;
   perform set_config('svc.importing', 'on', true), set_config('svc.undoing_import', 'on', true);
-  for undone in
-    select r.* from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
+  next_rows := array(
+    select r from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
     order by r.kind desc, r.id desc limit max_rows
-  loop
+  );
+  perform lock_balances_of_rows(next_rows);
+  foreach undone in array next_rows loop
     is_undone := undo_row(undone);
     update import_rows r set is_applied = false, reason = case when is_undone then r.reason else 'in_use' end,
       target_id = case when not is_undone or r.outcome = 'update' then r.target_id end
