@@ -499,7 +499,8 @@ describe('svc partners, links, sales, commissions and payouts', () => {
 
   test('import from files: plan, rows, apply and undo', async () => {
     const files = ['people.csv', 'customers.csv']
-    writeFileSync(inFolder('people.csv'), 'Who;Email;Token\nIda Moss;ida@example.com;ida-moved\n;;bad code')
+    const people = '\uFEFFWho;Email;Token\nIda Moss;ida@example.com;ida-moved\n;;bad code'
+    writeFileSync(inFolder('people.csv'), Buffer.from(people, 'utf16le'))
     writeFileSync(inFolder('customers.csv'), 'customer id,affiliate email\nida-1,ida@example.com')
     const mapping = ['--mapping', '{"partners": {"name": "Who"}}']
     const planned = await svc(['import', 'plan', 'rewardful', ...files, ...mapping])

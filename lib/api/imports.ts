@@ -235,7 +235,7 @@ const exampleRow = {
   origin: 'partners.csv line 2',
   outcome: 'create',
   reason: 'new',
-  reason_text: 'It is new and will be created.',
+  reason_text: 'It is new to the program.',
   target_id: null,
   applied: false,
   fields: { name: 'Ada Lovelace', email: 'ada@example.com' },

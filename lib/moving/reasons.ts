@@ -1,6 +1,6 @@
 /** The reasons for the outcome of a row in the plan of an import. The sentences may change. The codes are stable. */
 export const reasons = {
-  new: 'It is new and will be created.',
+  new: 'It is new to the program.',
   history_only: "It becomes part of the read-only history, which isn't included in balances or figures.",
   history_changed: 'Its amount or its state changed in the source since an earlier import.',
   same_email: 'A partner of the program already has this e-mail address.',

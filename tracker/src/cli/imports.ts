@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -55,10 +56,8 @@ function nextStep({ import_id: id, source, state, counts }: Import): string {
   return state === 'applied' && source !== 'archive' ? `Undo it: svc import undo ${id}` : ''
 }
 
-/** The service responds within 15 seconds and continues the work in the background. */
-const patient = { timeoutSeconds: 60 }
-/** Reading and applying a large archive takes minutes. */
-const patientWithArchive = { timeoutSeconds: 900 }
+/** The service reads all files and applies an archive before it responds. Large ones take minutes on a busy machine. */
+const patient = { timeoutSeconds: 900 }
 const partBytes = 4 * 1024 * 1024
 const pollMilliseconds = 1000
 
@@ -87,8 +86,16 @@ function asMapping(text: string): object {
 }
 
 function readFile(path: string) {
+  const bytes = readBytes(path)
+  const name = basename(path)
+  // Base 64 would add a third to the size of the request, which has a limit. A request can't contain NUL characters.
+  const isText = isUtf8(bytes) && !bytes.includes(0)
+  return isText ? { name, content: bytes.toString() } : { name, content_base64: bytes.toString('base64') }
+}
+
+function readBytes(path: string): Buffer {
   try {
-    return { name: basename(path), content_base64: readFileSync(path).toString('base64') }
+    return readFileSync(path)
   } catch {
     throw noFile(path)
   }
@@ -107,7 +114,7 @@ async function sendArchive(connection: Connection, path: string, headers: Record
       const content = Buffer.alloc(partBytes)
       const bytes = readSync(archive, content, 0, partBytes, (part - 1) * partBytes)
       const body = { part, content_base64: content.toString('base64', 0, bytes) }
-      now = await request(connection, `/api/v1/imports/${now.import_id}/parts`, { body, ...patientWithArchive })
+      now = await request(connection, `/api/v1/imports/${now.import_id}/parts`, { body, ...patient })
     }
     return now
   } finally {
@@ -212,7 +219,7 @@ export function addImports(svc: Command, subcommand: Subcommand, print: Print): 
       .addHelpText('after', `\nExamples:\n  $ svc import ${verb} 3`)
       .action(async (id: number, flags: Flags) => {
         const path = `/api/v1/imports/${id}/${verb}`
-        const begun = await request<Import>(connect(flags), path, { method: 'POST', ...patientWithArchive })
+        const begun = await request<Import>(connect(flags), path, { method: 'POST', ...patient })
         await show(flags, begun)
       })
   }
