@@ -1,13 +1,15 @@
 import { type Goal, type Result, round } from './result.ts'
 
 /**
- * Costs of one click or call, measured by `limit`, `cost` and `serve` (lib/commands/scaling.md).
- * CPU times are of Postgres. A click's includes its count.
+ * Costs of one click or call, measured by `limit`, `cost` and `serve`, or with ClickHouse
+ * 26.7 (lib/commands/scaling.md). CPU times are of Postgres. A click's includes its count.
  */
 const unit = {
   clickMs: 0.7,
   leadMs: 0.46,
   saleMs: 0.74,
+  /** A row that waits for ClickHouse: reading, sending and deleting it. */
+  sinkMs: 0.127,
   /** A batch of sixteen saves this much per click (README.md, decision 9). */
   batchSavesMs: 0.15,
   walBytes: 1700,
@@ -16,6 +18,7 @@ const unit = {
   visitorBytes: 358,
   /** Leads, sales with their commissions, and refunds of a hundred clicks. */
   moneyBytes: 3040,
+  clickHouseBytes: 129,
 }
 
 const baseClicks = 50e6
@@ -37,6 +40,7 @@ interface Load {
   walMegabytes: number
   terabytes: number
   terabytesBeside: number
+  clickHouseTerabytes: number
 }
 
 /** Computes what a load needs of one Postgres: with every row there, and with past clicks only in ClickHouse. */
@@ -50,11 +54,12 @@ function loadOf(factor: number): Load {
   return {
     factor,
     peak,
-    cores: (peak * (unit.clickMs + othersMs)) / 1000,
-    batchedCores: (peak * (unit.clickMs - unit.batchSavesMs + othersMs)) / 1000,
+    cores: (peak * (unit.clickMs + othersMs + unit.sinkMs)) / 1000,
+    batchedCores: (peak * (unit.clickMs - unit.batchSavesMs + othersMs + unit.sinkMs)) / 1000,
     walMegabytes: (peak * unit.walBytes) / 1e6,
     terabytes: (clickBytes(monthsKept) + moneyBytes) / 1e12,
     terabytesBeside: (clickBytes(monthsBeside) + moneyBytes) / 1e12,
+    clickHouseTerabytes: (clicks * unit.clickHouseBytes * monthsKept) / 1e12,
   }
 }
 
@@ -145,6 +150,7 @@ export function scaling(): Promise<Result> {
       'WAL MB/s': round(load.walMegabytes),
       TB: round(load.terabytes),
       'beside ClickHouse': round(load.terabytesBeside),
+      'in ClickHouse': round(load.clickHouseTerabytes),
       'fullest shard by hash': round(shards.byHash),
       'by table': round(shards.byTable),
       'steps due': stepsOf(load),
