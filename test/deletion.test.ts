@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { eraseAccount } from '../lib/access/account.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { erasePayee, readPayee } from '../lib/money/payees.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
@@ -295,7 +296,25 @@ test('only anonymous sums remain of an erased partner, and later purchases of th
     from batch, payouts w where w.program_id = $1 and w.partner_id = $2`,
     [programId, partnerId],
   )
+  await sql.query(
+    `with view as (
+      insert into saved_views (program_id, user_id, list, name, query) values ($1, $3, 'partners', 'Petra', 'q=' || replace($4, '@', '%40'))
+    ),
+    endpoint as (
+      insert into webhook_endpoints (program_id, partner_id, method, url, types)
+      values ($1, $2, 'GET', 'https://petra-payout.example.com/?x={sub1}', '{lead}')
+    ),
+    message as (
+      insert into outbox (program_id, kind, audience, partner_id, cause, payload, delivered_at)
+      values ($1, 'program_message', 'partner', $2, 'message', '{"text": "Dear petra-payout"}', now()) returning *
+    )
+    insert into notifications (program_id, id, kind, audience, partner_id, payload, created_at)
+    select program_id, id, kind, audience, partner_id, payload, created_at from message`,
+    [programId, partnerId, program.owner.userId, partner.email],
+  )
   const { click_id: clickId } = await click(program)
+  // A payment after the identities were read.
+  await expect(eraseAccount(db, partner.userId, '[]')).rejects.toMatchObject({ constraint: 'erased_payees_complete' })
   const wrong = await page('POST', '/account/erase', partner.token, { password: 'a wrong horse' })
   expect(wrong.refusal).toContain('This is not your password.')
   expect(await page('POST', '/account/erase', partner.token, { password })).toMatchObject({

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { eraseAccount } from '../access/account.ts'
-import type { Database } from '../database.ts'
+import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { seal, unseal } from '../processors/seal.ts'
@@ -26,7 +26,12 @@ const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${pa
  * the books, encrypted with `secret` (EMAIL_HASH_KEY).
  */
 export async function erasePayee(db: Database, secret: string, userId: string): Promise<void> {
-  await eraseAccount(db, userId, await sealPayees(db, secret, userId))
+  const erase = async () => await eraseAccount(db, userId, await sealPayees(db, secret, userId))
+  await erase().catch(async (error: unknown) => {
+    // Somebody was paid in the meantime. Nothing was erased.
+    if (violatedConstraint(error) !== 'erased_payees_complete') throw error
+    await erase()
+  })
 }
 
 async function sealPayees(db: Database, secret: string, userId: string): Promise<string> {

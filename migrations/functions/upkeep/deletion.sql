@@ -87,6 +87,41 @@ create or replace function erase_imported_partners(program_ids bigint[], partner
   where a.program_id = any (program_ids) and a.partner_id = any (partner_ids) and a.import_id is not null;
 $$;
 
+-- Erases other texts about partners: the views with which members search for their addresses, messages to them, and the addresses of their
+-- postbacks. The query of a view is URL-encoded.
+create or replace function erase_texts_about_partners(program_ids bigint[], partner_ids bigint[], account_address text) returns void language sql as $$
+  delete from saved_views v
+  using (
+    select r.program_id, unnest(array[r.email, r.payout_email, account_address]) as address from partners r
+    where r.program_id = any (program_ids) and r.id = any (partner_ids)
+  ) a
+  where v.program_id = a.program_id
+    and strpos(replace(replace(lower(concat(v.name, ' ', v.query)), '%40', '@'), '%2b', '+'), lower(a.address)) > 0;
+  update notifications n set payload = n.payload - 'text'
+  where n.program_id = any (program_ids) and n.partner_id = any (partner_ids) and n.kind = 'program_message';
+  update outbox o set payload = o.payload - 'text'
+  where o.program_id = any (program_ids) and o.partner_id = any (partner_ids) and o.kind = 'program_message';
+  update webhook_endpoints e set url = '', description = '', deleted_at = coalesce(e.deleted_at, now())
+  where e.program_id = any (program_ids) and e.partner_id = any (partner_ids);
+$$;
+
+-- Stores the encrypted identities of people in the books. Throws if one is missing, because a payment was made after `payees` was read.
+create or replace function keep_payees(of_user_id text, payees jsonb) returns void language plpgsql as $$
+begin
+  insert into erased_payees (program_id, partner_id, identity)
+  select r.program_id, r.id, p.identity::bytea
+  from jsonb_to_recordset(payees) p (program_id bigint, partner_id bigint, identity text)
+  join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
+  on conflict do nothing;
+  if exists (
+    select from partners r join balance_entries e on e.program_id = r.program_id and e.partner_id = r.id
+    where r.user_id = of_user_id and (e.cause = 'payout_paid' or e.balance_after_cents < 0)
+      and not exists (select from erased_payees k where k.program_id = r.program_id and k.partner_id = r.id)
+  ) then
+    raise exception 'a paid person has no identity' using errcode = 'check_violation', constraint = 'erased_payees_complete';
+  end if;
+end $$;
+
 -- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all programs, and the
 -- invitations to them. Amounts stay, but without the name. If the person has unsettled money, or a workspace would lose its last owner,
 -- changes nothing and returns these programs and workspaces. `payees` are the encrypted identities of people in the books, `[{program_id,
@@ -124,11 +159,7 @@ begin
     where b.program_id = r.program_id and b.partner_id = r.id and b.balance_cents < 0
   ))
   from partners r where r.user_id = of_user_id;
-  insert into erased_payees (program_id, partner_id, identity)
-  select r.program_id, r.id, p.identity::bytea
-  from jsonb_to_recordset(payees) p (program_id bigint, partner_id bigint, identity text)
-  join partners r on r.program_id = p.program_id and r.id = p.partner_id and r.user_id = of_user_id
-  on conflict do nothing;
+  perform keep_payees(of_user_id, payees);
   delete from partner_invitations i
   where i.email = verified_address or i.program_id = any (program_ids) and i.partner_id = any (partner_ids);
   delete from workspace_invitations i where i.email = verified_address;
@@ -156,6 +187,7 @@ begin
   where k.program_id = any (program_ids) and k.answer ? 'email' and (k.answer ->> 'id')::bigint = any (partner_ids)
     or k.answer ->> 'email' = verified_address;
   perform erase_imported_partners(program_ids, partner_ids);
+  perform erase_texts_about_partners(program_ids, partner_ids, address);
   delete from export_rows x where x.program_id = any (program_ids);
   update partners r set user_id = null, name = 'Erased partner', email = null, payout_email = null, note = null, external_id = null,
     metadata = '{}'
