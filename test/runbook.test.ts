@@ -3,9 +3,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import { apiKeyHash, checkApiKey } from '../lib/access/api-keys.ts'
 import { blockNetwork, blockProgram, endBlock } from '../lib/access/blocks.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
-import { findAccess, requireAction } from '../lib/access/program-access.ts'
+import { blockedProgram, findAccess, requireAction } from '../lib/access/program-access.ts'
+import { findViewer } from '../lib/access/viewer.ts'
 import { createPerson } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
+import { readEmbedFrame, saveEmbedding } from '../lib/programs/embedding.ts'
 import { changeJoinPage, findJoinPage } from '../lib/programs/join-page.ts'
 import { watchBlockedNetworks } from '../lib/serve/blocked-networks.ts'
 import { recordClick } from '../lib/tracking/clicks.ts'
@@ -69,6 +71,7 @@ test('a block stops a program and a network until it ends, and the audit log of 
   const { programId } = sandbox
   await changeJoinPage(db, programId, { slug: 'acme' })
   await sql.query('update join_pages set is_open = true')
+  await saveEmbedding(db, programId, { embed_origins: ['https://app.example.com'], embed_hides_money: false })
   const keyHash = await apiKeyHash(`Bearer ${sandbox.apiKey}`)
   const headers = new Headers({ authorization: `Bearer ${sandbox.dashboardToken}` })
   const click = { ...noClick, affiliate_url: 'https://shop.example.com/', partner_code: sandbox.partnerCode }
@@ -78,19 +81,22 @@ test('a block stops a program and a network until it ends, and the audit log of 
       checkApiKey(db, keyHash),
       findAccess(db, people, headers, programId).then(({ access }) => requireAction(access, 'program:read')),
       findJoinPage(db, 'acme').then((page) => page?.slug ?? Promise.reject(new Error('not found'))),
+      readEmbedFrame(db, programId).then(({ origins }) => origins[0] ?? Promise.reject(new Error('no origins'))),
+      findViewer(db, people, headers).then((of) => of?.programs[0]?.isBlocked && Promise.reject(blockedProgram())),
     ])
     return results.map((result) => (result.status === 'rejected' ? String(result.reason.code ?? result.reason) : 'ok'))
   }
-  const refused = ['link_disabled', 'forbidden', 'forbidden', 'Error: not found']
-  expect(await attempts()).toEqual(['ok', 'ok', 'ok', 'ok'])
+  const refused = ['link_disabled', 'forbidden', 'forbidden', 'Error: not found', 'Error: no origins', 'forbidden']
+  const allowed = refused.map(() => 'ok')
+  expect(await attempts()).toEqual(allowed)
   const id = await blockProgram(db, programId, { hours: 1, reason: 'spam' })
   expect(await attempts()).toEqual(refused)
   expect(await endBlock(db, id ?? 0)).toBe(true)
-  expect(await attempts()).toEqual(['ok', 'ok', 'ok', 'ok'])
+  expect(await attempts()).toEqual(allowed)
   await blockProgram(db, programId, { hours: 1, reason: 'again' })
   expect(await attempts()).toEqual(refused)
   await sql.query(`update blocks set created_at = now() - interval '1 hour', ends_at = now() where reason = 'again'`)
-  expect(await attempts()).toEqual(['ok', 'ok', 'ok', 'ok'])
+  expect(await attempts()).toEqual(allowed)
   const log = await sql.query(`select action, subject from audit_log where action like '%blocked' order by id`)
   expect(log.rows).toEqual([
     { action: 'program.blocked', subject: 'spam' },

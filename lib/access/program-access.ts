@@ -79,12 +79,14 @@ function asAccess(row: InferResult<ReturnType<typeof accessStatement>>[number]):
   }
 }
 
+/** The refusal of every action on a program that the operator blocks. */
+export const blockedProgram = () =>
+  new ApiError('forbidden', 'The operator of this service has blocked this program. Ask them for the reason.')
+
 /** Throws `not_found` if the program does not exist, and `forbidden` unless a role of the person allows `action`. */
 export function requireAction(access: Access, action: Action): NonNullable<Access['program']> {
   if (!access.program) throw new ApiError('not_found', 'There is no program with this id. Check the id in the address.')
-  if (access.isBlocked) {
-    throw new ApiError('forbidden', 'The operator of this service has blocked this program. Ask them for the reason.')
-  }
+  if (access.isBlocked) throw blockedProgram()
   if (access.isLocked) {
     throw new ApiError('forbidden', 'This workspace requires two-factor codes. Set them up in your account first.')
   }

@@ -53,6 +53,8 @@ export interface ViewerProgram {
   roles: Role[]
   /** Whether the program computes commissions but credits none of them. */
   inShadowMode: boolean
+  /** Whether the operator blocks the program. */
+  isBlocked: boolean
   /** The number of manual-review notifications that this user has not read. */
   unread: number
   /** This user's views of the program's lists. */
@@ -183,6 +185,7 @@ function programsOf(userId: Expression<string>) {
         .and([eb('p.shadow_since', 'is not', null), eb('p.shadow_ended_at', 'is', null)])
         .$castTo<boolean>()
         .as('inShadowMode'),
+      sql<boolean>`is_blocked(p.id)`.as('isBlocked'),
       unreadBy(userId, 'advertiser').where('n.program_id', '=', eb.ref('p.id')).$asScalar().$notNull().as('unread'),
       jsonArrayFrom(
         eb

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import type { Database } from '../database.ts'
 import { ApiError, notOfProgram } from '../errors.ts'
@@ -31,7 +32,7 @@ export async function saveEmbedding(
   await db.query(kysely.updateTable('programs').set(settings).where('id', '=', programId))
 }
 
-/** Reads the origins and the color of a program. An unknown or deleted program has no origins. */
+/** Reads the origins and the color of a program. An unknown, deleted or blocked program has no origins. */
 export async function readEmbedFrame(
   db: Database,
   programId: number,
@@ -42,7 +43,8 @@ export async function readEmbedFrame(
       .leftJoin('program_brands as b', 'b.program_id', 'g.id')
       .select(['g.embed_origins as origins', 'b.color'])
       .where('g.id', '=', programId)
-      .where('g.deleted_at', 'is', null),
+      .where('g.deleted_at', 'is', null)
+      .where(sql<boolean>`not is_blocked(g.id)`),
   )
   return program ?? { origins: [], color: null }
 }
@@ -124,14 +126,18 @@ export type EmbeddedPortal = NonNullable<Awaited<ReturnType<typeof readEmbeddedP
 
 const commissionsShown = 20
 
-/** Reads the embedded portal of a partner, with the newest commissions or those before an id. Returns undefined for an unknown partner. */
+/**
+ * Reads the embedded portal of a partner, with the newest commissions or those before an id. Returns undefined for an unknown partner, and
+ * for a blocked program.
+ */
 export async function readEmbeddedPortal(db: Database, programId: number, partnerId: number, before?: number) {
   const [[portal], commissions] = await db.batch([
     partnershipsStatement()
       .select(['g.language', 'g.embed_origins', 'g.embed_hides_money'])
       .where('p.program_id', '=', programId)
       .where('p.id', '=', partnerId)
-      .where('g.deleted_at', 'is', null),
+      .where('g.deleted_at', 'is', null)
+      .where(sql<boolean>`not is_blocked(g.id)`),
     commissionsStatement({ programId, partnerId }, { limit: commissionsShown + 1, before }),
   ])
   return (

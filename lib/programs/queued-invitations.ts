@@ -62,8 +62,8 @@ const claimed = 20
 
 /**
  * Sends queued invitations until no more may be sent today, or until `deadline` (ms since 1970) has passed. Returns the number of
- * sent mails. Drops an invitation if its sender may no longer invite people, or if the partner has joined. A failed mail is sent
- * again after ten minutes.
+ * sent mails. Drops an invitation if its sender may no longer invite people, if the program is blocked, or if the partner has joined. A
+ * failed mail is sent again after ten minutes.
  */
 export async function sendQueuedInvitations(
   db: Database,
@@ -109,7 +109,8 @@ async function sendOne(
       .where('m.user_id', '=', senderId)
       .where('m.roles', '&&', sql<string[]>`${rolesWith('partner:manage')}::text[]`)
       .where('u.email_verified', '=', true)
-      .where('g.deleted_at', 'is', null),
+      .where('g.deleted_at', 'is', null)
+      .where(sql<boolean>`not is_blocked(g.id)`),
   )
   if (!found?.email || !found.workspace_id) {
     await db.query(row)

@@ -3,6 +3,7 @@ import { getCookie } from 'hono/cookie'
 import { createMiddleware } from 'hono/factory'
 import { Hono } from 'hono/tiny'
 import type { ProxyEnv } from '../../../lib/access/proxy-keys.ts'
+import { blockedProgram } from '../../../lib/access/program-access.ts'
 import { type Action, may } from '../../../lib/access/roles.ts'
 import { findViewer, type Viewer, type ViewerProgram } from '../../../lib/access/viewer.ts'
 import type { RateLimit } from '../../../lib/api/rate-limits.ts'
@@ -125,6 +126,7 @@ export function requireProgram(action: Action) {
       return leadToTwoFactor(c)
     const program = viewer.programs.find(({ id }) => String(id) === c.req.param('programId'))
     if (!program) throw new ApiError('not_found', "This program doesn't exist, or you don't have access to it.")
+    if (program.isBlocked) throw blockedProgram()
     if (!may(program.roles, action)) throw closedPage()
     c.set('program', program)
     return await next()
