@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
+import { apiKeyHash, checkApiKey } from '../lib/access/api-keys.ts'
 import { findAccess } from '../lib/access/program-access.ts'
 import { delayAfter } from '../lib/access/attempts.ts'
 import { openAuth } from '../lib/access/sign-in.ts'
@@ -453,6 +454,39 @@ test('password guesses in a session count against its account, whatever address 
   const statuses = []
   for (const body of [{}, { email: newEmail() }, {}, { email: newEmail() }]) statuses.push((await guess(body)).status)
   expect(statuses).toEqual([400, 400, 429, 429])
+})
+
+test('a reset of an unconfirmed account also revokes the keys and endpoints that a stranger could have created', async () => {
+  const { email, userId } = await signedInPerson()
+  const { programId, workspaceId, apiKey } = await createSandbox(stack.db, env)
+  await addMember(stack.db, workspaceId, userId, 'owner')
+  await stack.sql.query(
+    `with endpoint as (
+      insert into webhook_endpoints (program_id, url, types) values ($1, 'https://hooks.example.com', '{sale.created}')
+    )
+    insert into processor_connections (account_id, program_id, processor, secret, livemode)
+    values ('conn_' || repeat('x', 43), $1, 'paddle', 'known', true)`,
+    [programId],
+  )
+  const reset = async () => {
+    await call('request-password-reset', { email })
+    const token = await mailedLink(email, 'reset-password')
+    expect((await call('reset-password', { token, newPassword: password })).status).toBe(200)
+    const { rows } = await stack.sql.query(
+      `select (select bool_and(revoked_at is not null) from api_keys where program_id = $1) as is_revoked,
+        (select bool_and(disabled_at is not null) from webhook_endpoints where program_id = $1) as is_disabled,
+        (select secret is null from processor_connections where program_id = $1) as is_forgotten,
+        (select proxy_key_number > 0 from programs where id = $1) as is_rotated`,
+      [programId],
+    )
+    return Object.values(rows[0] ?? {})
+  }
+  const keyHash = await apiKeyHash(`Bearer ${apiKey}`)
+  expect(await reset()).toEqual([false, false, false, false])
+  await checkApiKey(stack.db, keyHash)
+  await stack.sql.query('update users set email_verified = false where id = $1', [userId])
+  expect(await reset()).toEqual([true, true, true, true])
+  await expect(checkApiKey(stack.db, keyHash)).rejects.toMatchObject({ code: 'api_key_retired' })
 })
 
 test('a password reset ends earlier reset links', async () => {

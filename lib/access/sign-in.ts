@@ -135,7 +135,29 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
           .select('id')
           .where('id', '=', user.id)
           .where('email_verified', '=', false)
+        const programs = kysely
+          .selectFrom('programs as p')
+          .innerJoin('workspace_members as m', 'm.workspace_id', 'p.workspace_id')
+          .select('p.id')
+          .where('m.user_id', 'in', unproven)
+          .where('m.role', '=', 'owner')
         await db.batch([
+          // A stranger could have created all of these. Nobody else is in the workspaces, because an unconfirmed owner can't invite anybody.
+          kysely
+            .updateTable('api_keys')
+            .set({ revoked_at: now })
+            .where('program_id', 'in', programs)
+            .where('revoked_at', 'is', null),
+          kysely
+            .updateTable('webhook_endpoints')
+            .set({ disabled_at: now, disabled_because: 'owner' })
+            .where('program_id', 'in', programs)
+            .where('disabled_at', 'is', null),
+          kysely.updateTable('processor_connections').set({ secret: null }).where('program_id', 'in', programs),
+          kysely
+            .updateTable('programs')
+            .set({ proxy_key_number: (eb) => eb('proxy_key_number', '+', 1), previous_proxy_key_until: null })
+            .where('id', 'in', programs),
           kysely.deleteFrom('verifications').where('value', '=', user.id),
           kysely.deleteFrom('accounts').where('user_id', 'in', unproven).where('provider_id', '<>', 'credential'),
           kysely.deleteFrom('two_factors').where('user_id', 'in', unproven),
