@@ -83,6 +83,7 @@ const codes: Record<number, ErrorCode> = {
   403: 'forbidden',
   404: 'not_found',
   405: 'method_not_allowed',
+  409: 'conflict',
   415: 'unsupported_media_type',
   429: 'rate_limited',
   503: 'unavailable',

@@ -165,16 +165,29 @@ test.each([
 
 test('a recovery code works once, in any spelling, and new codes replace the old ones', async () => {
   const { email, recoveryCodes, token } = await personWithCodes()
-  const [first = '', second = ''] = recoveryCodes
+  const [first = '', second = '', third = ''] = recoveryCodes
   expect(recoveryCodes.join('')).toMatch(/^[-0-9a-hjkmnp-tv-z]+$/)
   const misread = first.toUpperCase().replaceAll('0', 'O').replaceAll('1', 'I').replace('-', ' ')
   const used = await giveCode((await beginSignIn(email)).cookie, misread)
   expect([used.refusal, await isSignedIn(used.session)]).toEqual(['', true])
   expect((await giveCode((await beginSignIn(email)).cookie, first)).refusal).toEqual(wrongCode)
+  // Of several sign-ins at once, at most one gets in with a code, and the others can try again.
+  const begun = await Promise.all([0, 1, 2].map(() => beginSignIn(email)))
+  const atOnce = await Promise.all(
+    begun.map(async ({ cookie }) => {
+      const response = await fetch(`${stack.baseUrl}/api/auth/two-factor/verify-backup-code`, {
+        method: 'POST',
+        headers: { origin: stack.baseUrl, cookie, 'content-type': 'application/json' },
+        body: JSON.stringify({ code: second }),
+      })
+      return response.status
+    }),
+  )
+  expect(atOnce.toSorted((a, b) => a - b)).toEqual([200, expect.toBeOneOf([401, 409]), expect.toBeOneOf([401, 409])])
   const refused = await post('/account/two-factor/recovery-codes', token, { recovery_password: 'x' })
   expect(refusalIn(refused.headers)).toContain('This is not your password.')
   expect((await post('/account/two-factor/recovery-codes', token, { recovery_password: password })).status).toBe(200)
-  expect((await giveCode((await beginSignIn(email)).cookie, second)).refusal).toEqual(wrongCode)
+  expect((await giveCode((await beginSignIn(email)).cookie, third)).refusal).toEqual(wrongCode)
 })
 
 test('after five wrong codes people have to sign in again, and after ten in a row no code works for a quarter of an hour', async () => {
