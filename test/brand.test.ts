@@ -50,6 +50,7 @@ test.each([
   ['another file', Buffer.from('%PDF-1.7'), 'not a PNG, JPEG or WebP image'],
   ['a huge image', pngOf(2001, 20), '2001 × 20 pixels'],
   ['a tiny image', jpegOf(40, 15), '40 × 15 pixels'],
+  ['a huge image behind a small header', webpOf(40, 20, 'XMP ', 16_000), 'damaged'],
   ['an animation', webpOf(40, 20, 'ANIM'), 'cannot be animated'],
   ['a large file', Buffer.alloc(maxLogoBytes + 1), '512 KiB at most'],
 ])('a logo that is %s is refused', (_what, file, reason) => {

@@ -84,7 +84,7 @@ function readPng(file: Uint8Array): Parsed {
   while (name !== 'IEND') {
     const end = at + 12 + read(at, 4)
     name = text(file, at + 4, at + 8)
-    if (end > file.length || (at === 8 && name !== 'IHDR')) throw refusal(damaged)
+    if (end > file.length || (at === 8) !== (name === 'IHDR')) throw refusal(damaged)
     if (pngChunks.has(name)) parts.push(file.subarray(at, end))
     at = end
   }
@@ -93,7 +93,12 @@ function readPng(file: Uint8Array): Parsed {
 
 const isJpegData = (next: number) => next === 0 || (next >= 0xd0 && next <= 0xd7)
 /** JFIF and Adobe segments say how to read the colors. All other application segments and comments are metadata. */
-const isJpegMetadata = (marker: number) => (marker >= 0xe1 && marker <= 0xef && marker !== 0xee) || marker === 0xfe
+const isJpegMetadata = (marker: number, segment: Uint8Array) =>
+  marker === 0xfe ||
+  (marker >= 0xe0 &&
+    marker <= 0xef &&
+    !(marker === 0xe0 && segment.length === 18 && text(segment, 4, 9) === 'JFIF\0') &&
+    !(marker === 0xee && segment.length === 16 && text(segment, 4, 9) === 'Adobe'))
 /** The start of a frame, without the tables and extensions in the same range. */
 const isJpegFrame = (marker: number) => marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)
 
@@ -113,13 +118,16 @@ function readJpeg(file: Uint8Array): Parsed {
       return { width, height, parts }
     }
     let end = at + 2 + read(at + 2, 2)
-    if (isJpegFrame(marker)) [height, width] = [read(at + 5, 2), read(at + 7, 2)]
+    if (isJpegFrame(marker)) {
+      if (width > 0) throw refusal(damaged)
+      ;[height, width] = [read(at + 5, 2), read(at + 7, 2)]
+    }
     // The data of a scan follows its header, up to the next marker that isn't a stuffed byte or a restart.
     if (marker === 0xda) {
       while (read(end, 1) !== 0xff || isJpegData(read(end + 1, 1))) end += 1
     }
     if (end > file.length) throw refusal(damaged)
-    if (!isJpegMetadata(marker)) parts.push(file.subarray(at, end))
+    if (!isJpegMetadata(marker, file.subarray(at, end))) parts.push(file.subarray(at, end))
     at = end
   }
 }
@@ -128,6 +136,11 @@ function readWebp(file: Uint8Array): Parsed {
   const read = numbersOf(file)
   const parts: Uint8Array[] = []
   let [width, height, hasPixels] = [0, 0, false]
+  // The size in the header is that of the image behind it. Otherwise, a small header could hide a huge image.
+  const setSize = (size: [width: number, height: number]) => {
+    if (width > 0 && (width !== size[0] || height !== size[1])) throw refusal(damaged)
+    ;[width, height] = size
+  }
   const end = 8 + read(4, 4, true)
   if (end > file.length) throw refusal(damaged)
   for (let at = 12; at + 8 <= end;) {
@@ -136,18 +149,16 @@ function readWebp(file: Uint8Array): Parsed {
     if (at + 8 + bytes > end) throw refusal(damaged)
     if (name === 'ANIM' || name === 'ANMF') throw refusal('A logo cannot be animated. Upload a single image.')
     if (name === 'VP8X') {
-      ;[width, height] = [read(at + 12, 3, true) + 1, read(at + 15, 3, true) + 1]
+      setSize([read(at + 12, 3, true) + 1, read(at + 15, 3, true) + 1])
       const header = file.slice(at, next)
       // Keeps the transparency flag. The other flags announce metadata.
       header[8] = (header[8] ?? 0) & 0x10
       parts.push(header)
     }
-    if (name === 'VP8 ') {
-      if (width === 0) [width, height] = [read(at + 14, 2, true) & 0x3fff, read(at + 16, 2, true) & 0x3fff]
-    }
+    if (name === 'VP8 ') setSize([read(at + 14, 2, true) & 0x3fff, read(at + 16, 2, true) & 0x3fff])
     if (name === 'VP8L') {
       const size = read(at + 9, 4, true)
-      if (width === 0) [width, height] = [(size & 0x3fff) + 1, ((size >>> 14) & 0x3fff) + 1]
+      setSize([(size & 0x3fff) + 1, ((size >>> 14) & 0x3fff) + 1])
     }
     hasPixels ||= name === 'VP8 ' || name === 'VP8L'
     if (name === 'VP8 ' || name === 'VP8L' || name === 'ALPH') parts.push(file.slice(at, next))

@@ -30,7 +30,9 @@ export function jpegOf(width: number, height: number): Buffer {
   const frame = Buffer.concat([Buffer.from([8]), bigEndian(height, 2), bigEndian(width, 2), Buffer.from([1, 1, 17, 0])])
   return Buffer.concat([
     Buffer.from([0xff, 0xd8]),
-    segment(0xe0, ascii('JFIF\0')),
+    segment(0xe0, Buffer.concat([ascii('JFIF\0'), Buffer.from([1, 1, 0, 0, 1, 0, 1, 0, 0])])),
+    segment(0xe0, ascii('JFXX\0secret')),
+    segment(0xee, ascii('Adobe\0\0secret')),
     segment(0xe1, ascii('Exif\0\0secret')),
     segment(0xfe, ascii('secret')),
     segment(0xc0, frame),
@@ -40,15 +42,15 @@ export function jpegOf(width: number, height: number): Buffer {
   ])
 }
 
-/** A WebP image with an Exif chunk. `more` is the name of another chunk. */
-export function webpOf(width: number, height: number, more = 'XMP '): Buffer {
+/** A WebP image with an Exif chunk. `more` is the name of another chunk. `pixels` is the width of the pixels behind the header. */
+export function webpOf(width: number, height: number, more = 'XMP ', pixels = width): Buffer {
   const chunk = (name: string, data: Buffer) =>
     Buffer.concat([ascii(name), littleEndian(data.length, 4), data, Buffer.alloc(data.length % 2)])
   const header = Buffer.concat([Buffer.from([0x3e, 0, 0, 0]), littleEndian(width - 1, 3), littleEndian(height - 1, 3)])
   const body = Buffer.concat([
     ascii('WEBP'),
     chunk('VP8X', header),
-    chunk('VP8L', Buffer.from([0x2f, 1, 2, 3, 4])),
+    chunk('VP8L', Buffer.concat([Buffer.from([0x2f]), littleEndian(pixels - 1 + (height - 1) * 2 ** 14, 4)])),
     chunk('EXIF', ascii('secret')),
     chunk(more, ascii('secret')),
   ])
