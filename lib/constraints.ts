@@ -69,6 +69,12 @@ const refusals: Record<string, () => ApiError> = {
       'slug',
       'must be one of the five addresses of the program',
     ),
+  program_terms_few: () =>
+    conflict(
+      'The terms of a program can change 20 times a day. Change them again tomorrow.',
+      'terms',
+      'must not change again today',
+    ),
   join_pages_self_billing: () =>
     invalid('Self-billing is a part of the terms. Enter terms, too.', {
       field: 'terms',

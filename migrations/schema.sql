@@ -12819,6 +12819,12 @@ begin
   if (new_terms, bills_itself) is distinct from (terms.text, coalesce(terms.self_billing, false)) then
     page.terms_version := null;
     if new_terms is not null then
+      -- Versions are kept forever.
+      if (
+        select count(*) from program_terms t where t.program_id = of_program_id and t.created_at > now() - interval '1 day'
+      ) >= 20 then
+        raise exception 'too many versions' using errcode = 'check_violation', constraint = 'program_terms_few';
+      end if;
       insert into program_terms (program_id, version, text, self_billing)
       select of_program_id, coalesce(max(t.version), 0) + 1, new_terms, bills_itself from program_terms t where t.program_id = of_program_id
       returning version into page.terms_version;

@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { blockProgram, endBlock } from '../lib/access/blocks.ts'
+import { pngOf } from './support/images.ts'
 import { refusalIn } from './support/refusal.ts'
 import { cookieOf, partnerPaths, startDashboard } from './support/dashboard.ts'
 import { routes } from './support/route-access.ts'
@@ -212,4 +214,42 @@ test.each(destinations)('after sign-in, next=%s redirects to %s', async (next, l
   const { status, headers } = await get(`/sign-in?next=${encodeURIComponent(next)}`, sandbox.dashboardToken)
   expect(status).toBe(303)
   expect(headers.get('location')).toBe(location)
+})
+
+test('the pages of a blocked program refuse everything, also to its owner', async () => {
+  const block = await blockProgram(stack.db, programId, { hours: 1, reason: 'spam' })
+  for (const path of programPaths) expect([path, (await get(path, sandbox.dashboardToken)).status]).toEqual([path, 403])
+  for (const path of posts.filter((one) => one.startsWith(`/programs/${programId}/`)))
+    expect([path, (await post(path, {}, sandbox.dashboardToken)).status]).toEqual([path, 403])
+  await endBlock(stack.db, block ?? 0)
+  expect((await get(`/programs/${programId}`, sandbox.dashboardToken)).status).toBe(200)
+})
+
+test('a person can save 50 views in a program, whatever names of lists they send', async () => {
+  await stack.sql.query(
+    `insert into saved_views (program_id, user_id, list, name, query)
+    select $1, u.id, 'list-' || repeat('a', n), 'A view', '' from users u, generate_series(1, 50) n where u.name = 'Owner'`,
+    [programId],
+  )
+  const save = async (list: string) =>
+    await post(`/programs/${programId}/views`, { list, name: 'A view', query: 'q=a' }, sandbox.dashboardToken)
+  expect((await save('another-list')).status).toBe(409)
+  expect((await save('list-a')).status).toBe(303)
+})
+
+test('a program can upload 20 logos a day', async () => {
+  const upload = async () => {
+    const form = new FormData()
+    form.append('logo', new Blob([new Uint8Array(pngOf(40, 20))]), 'logo.png')
+    const response = await fetch(`${stack.baseUrl}/programs/${programId}/settings/logo`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: stack.baseUrl, cookie: cookieOf(sandbox.dashboardToken) },
+      body: form,
+    })
+    return refusalIn(response.headers)
+  }
+  expect(await upload()).toBe('')
+  await stack.sql.query(`update sign_in_attempts set attempts = 20 where key = 'logos of program ' || $1`, [programId])
+  expect(await upload()).toContain('A program can upload 20 logos a day.')
 })

@@ -465,6 +465,15 @@ describe('the page', () => {
       sql.query('delete from program_terms where program_id = $1 and version = 2', [program.programId]),
     ).rejects.toThrow(/applications/)
     expect((await auditOf(program.programId)).map(({ details }) => details)).toContainEqual({ terms_version: [1, 2] })
+    await sql.query(
+      `insert into program_terms (program_id, version, text) select $1, n, 'x' from generate_series(4, 20) n`,
+      [program.programId],
+    )
+    await expect(changeJoinPage(db, program.programId, { terms: 'Again.' })).rejects.toMatchObject({
+      code: 'conflict',
+      details: [{ field: 'terms', message: 'must not change again today' }],
+    })
+    expect((await changeJoinPage(db, program.programId, { intro: 'y' })).intro).toBe('y')
   })
 
   test('asks again if it changed while somebody answered', async () => {

@@ -10,11 +10,12 @@ export interface SavedView {
   query: string
 }
 
-const maxViews = 20
+/** Counts all lists of a program, because each page loads them. */
+const maxViews = 50
 
 /**
- * Saves a person's view. Replaces their view of the list with the same name. Throws `conflict` if they already have 20 other views of this
- * list.
+ * Saves a person's view. Replaces their view of the list with the same name. Throws `conflict` if they already have 50 other views in this
+ * program.
  */
 export async function saveView(db: Database, programId: number, userId: string, view: SavedView): Promise<void> {
   const { list, name, query } = view
@@ -23,8 +24,7 @@ export async function saveView(db: Database, programId: number, userId: string, 
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('program_id', '=', programId)
     .where('user_id', '=', userId)
-    .where('list', '=', list)
-    .where('name', '<>', name)
+    .where((eb) => eb.or([eb('list', '<>', list), eb('name', '<>', name)]))
   const [saved] = await db.query(
     kysely
       .insertInto('saved_views')
@@ -43,7 +43,7 @@ export async function saveView(db: Database, programId: number, userId: string, 
       .onConflict((oc) => oc.columns(['program_id', 'user_id', 'list', 'name']).doUpdateSet({ query }))
       .returning('name'),
   )
-  if (!saved) throw new ApiError('conflict', `You have ${maxViews} views of this list. Delete one first.`)
+  if (!saved) throw new ApiError('conflict', `You have ${maxViews} views in this program. Delete one first.`)
 }
 
 /** Deletes a person's view of a list, if it exists. */

@@ -1,6 +1,8 @@
 import * as z from 'zod/mini'
+import { countAttempts, daySeconds } from '../access/attempts.ts'
 import { logoPath } from '../brand.ts'
 import type { Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { optionalName } from '../names.ts'
 import type { LogoImage } from './logo-image.ts'
@@ -38,6 +40,15 @@ export async function saveBrand(db: Database, programId: number, settings: Brand
       .values({ program_id: programId, ...values })
       .onConflict((conflict) => conflict.column('program_id').doUpdateSet(values)),
   )
+}
+
+const mostLogosPerDay = 20
+
+/** Counts an uploaded logo, because the database writes up to 512 KiB for each one. Throws `rate_limited` after 20 logos in a day. */
+export async function countLogo(db: Database, programId: number): Promise<void> {
+  const key = `logos of program ${programId}`
+  if (((await countAttempts(db, [key], daySeconds)).get(key) ?? 0) <= mostLogosPerDay) return
+  throw new ApiError('rate_limited', `A program can upload ${mostLogosPerDay} logos a day. Upload this one tomorrow.`)
 }
 
 /** Replaces the logo of a program, or removes it. */

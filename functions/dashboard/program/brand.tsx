@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { colorNotes } from '../../../lib/brand-colors.ts'
 import { ApiError } from '../../../lib/errors.ts'
-import { brandSettings, type readBrand, saveBrand, saveLogo } from '../../../lib/programs/brand.ts'
+import { brandSettings, countLogo, type readBrand, saveBrand, saveLogo } from '../../../lib/programs/brand.ts'
 import { maxLogoBytes, readLogo } from '../../../lib/programs/logo-image.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
@@ -113,7 +113,9 @@ pages.post('/settings/logo', requireProgram('program:update'), form(z.object({})
   const { logo } = await c.req.parseBody()
   if (!(logo instanceof File) || logo.size === 0) throw new FormRefusal({ logo: 'Choose an image.' })
   try {
-    await saveLogo(c.get('db'), c.get('program').id, readLogo(new Uint8Array(await logo.arrayBuffer())))
+    const image = readLogo(new Uint8Array(await logo.arrayBuffer()))
+    await countLogo(c.get('db'), c.get('program').id)
+    await saveLogo(c.get('db'), c.get('program').id, image)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     throw new FormRefusal({ logo: error.message })

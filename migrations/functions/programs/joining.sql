@@ -3,7 +3,8 @@
 -- How long a rejected person must wait before they can apply again.
 create or replace function application_rests_after_rejection() returns interval language sql immutable return interval '30 days';
 
--- Changes the given settings of a program's page. A program permanently keeps up to five addresses. A new text of the terms is a new version.
+-- Changes the given settings of a program's page. A program permanently keeps up to five addresses. A new text of the terms is a new version,
+-- up to 20 times a day.
 create or replace function save_join_page(of_program_id bigint, changes jsonb) returns void language plpgsql as $$
 declare
   page join_pages;
@@ -51,6 +52,12 @@ begin
   if (new_terms, bills_itself) is distinct from (terms.text, coalesce(terms.self_billing, false)) then
     page.terms_version := null;
     if new_terms is not null then
+      -- Versions are kept forever.
+      if (
+        select count(*) from program_terms t where t.program_id = of_program_id and t.created_at > now() - interval '1 day'
+      ) >= 20 then
+        raise exception 'too many versions' using errcode = 'check_violation', constraint = 'program_terms_few';
+      end if;
       insert into program_terms (program_id, version, text, self_billing)
       select of_program_id, coalesce(max(t.version), 0) + 1, new_terms, bills_itself from program_terms t where t.program_id = of_program_id
       returning version into page.terms_version;
