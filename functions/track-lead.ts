@@ -7,6 +7,7 @@ import { accept, ignoredFields } from '../lib/api/input.ts'
 import {
   countCaller,
   countVisitor,
+  countsOfSettledLead,
   type RateLimit,
   type VisitorEnv,
   type Visited,
@@ -86,12 +87,6 @@ for (const path of ['/', '/api/v1/track/lead']) {
   )
   app.all(path, onlyMethods('POST', 'OPTIONS'))
 }
-
-/**
- * A settled lead also writes a commission, notifications, webhooks and totals. Together, these rows take as many bytes as this number
- * of other leads.
- */
-const countsOfSettledLead = 5
 
 const isSettled = ({ provisional, duplicate, test_mode: isTest }: RecordedLead) => !provisional && !duplicate && !isTest
 

@@ -55,7 +55,7 @@ describe('public calls are counted per address and program', () => {
     expect((await clickFrom('203.0.113.2', one.partnerCode)).status).toBe(200)
   })
 
-  test('a lead that a browser settles counts five times for its address', async () => {
+  test('a lead that a browser settles counts ten times for its address', async () => {
     const settling = { lead_auth_policy: 'browser_allowed' } as const
     const programs = await Promise.all(Array.from({ length: 5 }, () => api.program(settling)))
     const limited = await exhaust(async (index) => {

@@ -15,6 +15,12 @@ export interface RateLimit {
 export const callsPerMinute = 600
 
 /**
+ * A lead that a browser settles counts as this number of leads for its address. It also writes a commission, notifications, webhooks and
+ * totals, and `npm run bench -- abuse` measures their bytes.
+ */
+export const countsOfSettledLead = 10
+
+/**
  * The calls per minute that each of a function's limiters allows. `id` is the limiter's unique number at Cloudflare. `npm run rate-limits`
  * writes this table into wrangler.toml, and all deployments read it from there.
  */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Client } from 'pg'
 import { generateApiKey } from '../../lib/access/api-keys.ts'
-import { rateLimits } from '../../lib/api/rate-limits.ts'
+import { countsOfSettledLead, rateLimits } from '../../lib/api/rate-limits.ts'
 import { campaignNames } from '../../lib/tracking/campaign.ts'
 import { openPool } from '../../lib/commands/postgres.ts'
 import { Database } from '../../lib/database.ts'
@@ -42,8 +42,7 @@ interface Route {
 
 const perMinuteOf = (name: string, limiter: string) => rateLimits[name]?.[limiter]?.perMinute ?? NaN
 const leadsPerMinute = perMinuteOf('track-lead', 'ADDRESS_RATE_LIMIT')
-/** A settled lead counts as five. */
-const settledLeadsPerMinute = leadsPerMinute / 5
+const settledLeadsPerMinute = leadsPerMinute / countsOfSettledLead
 const nothing = { core: 0, disk: 0, log: 0 }
 /** 100 attempts in 15 minutes (lib/access/sign-in.ts). */
 const attempts = 100 / 15
@@ -249,6 +248,15 @@ export async function abuse(): Promise<Result> {
       await new Promise((resolve) => setTimeout(resolve, 1000))
     }
   }
+  /** Waits until the database has not grown for five seconds, for a minute at most. */
+  async function untilJobsRest(): Promise<void> {
+    for (let waited = 0, last = 0; waited < 12; waited++) {
+      const { bytes } = await read()
+      if (bytes === last) return
+      last = bytes
+      await new Promise((resolve) => setTimeout(resolve, 5000))
+    }
+  }
   /** Sends the requests that one address may send in an hour, and waits for the background jobs. Returns the answers. */
   async function hourOf(
     what: string,
@@ -299,9 +307,10 @@ export async function abuse(): Promise<Result> {
   const unsettledIds = idsOf(true)
   await hourOfLeads('leads', leadsPerMinute, idsOf(false))
   await hourOfLeads('leads that settle', settledLeadsPerMinute, unsettledIds.splice(mostMeasured + 10))
-  // Autovacuum would add disk pages that no route caused.
+  // Autovacuum and waiting jobs would add disk pages that no route caused.
   await sql.query('alter system set autovacuum = off')
   await sql.query('select pg_reload_conf()')
+  await untilJobsRest()
 
   for (const [index, { route, perMinute: own = Infinity, limit = 'budget', send: next }] of routesOf(sandbox, {
     clickIds,
