@@ -107,6 +107,9 @@ export const style = css`
   figure.code {
     position: relative;
   }
+  figure.code:has(> button) > pre {
+    padding-bottom: 3.25rem;
+  }
   figure.code > button {
     position: absolute;
     right: 0.5rem;
