@@ -307,7 +307,7 @@ test('the footer of a list counts and sums all its rows, and its headings sort i
   )
   const count = rows.reduce((all, one) => all + one.rows, 0)
   const sums = rows.map(({ cents, currency }) => formatMoney(cents, currency))
-  const foot = /<p class="muted small">([^]*?)<\/p>/
+  const foot = /<p class="muted small totals">([^]*?)<\/p>/
   const list = mainOf(await get(`${base}/commissions`))
   expect(foot.exec(list)?.[1]).toBe(`${count} commissions<strong> ${sums.join(' + ')}</strong>`)
   expect(list).toMatch(/aria-sort="descending"[^>]*><a href="[^"]+sort=oldest">Created/)
@@ -437,7 +437,7 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     [many.programId],
   )
   for (const job of [approval, rejection]) await finish(`${job}/undo`)
-  expect((await read(approval))[1]).toContain('53 of 55 applications are as they were before. 2 changed since then')
+  expect((await read(approval))[1]).toContain('53 of 55 applications are as they were before. 2 have changed since then')
   expect(await states()).toBe('Ada approved 2, Ada waiting 54, Bob waiting 5')
   expect(await partnersOf('r.name::text')).toBe('Ada 1 Ada 55')
   expect((await send(`${approval}/undo`)).status).toBe(303)

@@ -46,14 +46,24 @@ group by 1
 order by 1;
 
 -- earningsByDay
-select cast("day"."date" as text) as "date", cast(coalesce(sum("c"."amount_cents" - "c"."reversed_cents"), 0) as bigint) as "amount_cents"
+select cast("day"."date" as text) as "date", (
+  select g.currency
+  from partners p join programs g on g.id = p.program_id
+  where p.user_id = $1
+  order by p.id desc
+  limit 1) as "currency", cast(coalesce(sum("c"."amount_cents" - "c"."reversed_cents"), 0) as bigint) as "amount_cents"
 from (
   select utc_day(now()) - n as date
-  from generate_series(0, $1::int) n) as "day"
-left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = $2 and "c"."is_shadow" = false and "c"."created_at" >= now() - make_interval(days => $3) and ("c"."program_id", "c"."partner_id") in (
+  from generate_series(0, $2::int) n) as "day"
+left join "commissions" as "c" on utc_day("c"."created_at") = "day"."date" and "c"."currency" = (
+  select g.currency
+  from partners p join programs g on g.id = p.program_id
+  where p.user_id = $3
+  order by p.id desc
+  limit 1) and "c"."is_shadow" = false and "c"."created_at" >= now() - make_interval(days => $4) and ("c"."program_id", "c"."partner_id") in (
   select "p"."program_id", "p"."id"
   from "partners" as "p"
-  where "p"."user_id" = $4)
+  where "p"."user_id" = $5)
 group by "day"."date"
 order by "day"."date";
 
