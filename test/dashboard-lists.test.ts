@@ -437,7 +437,9 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     [many.programId],
   )
   for (const job of [approval, rejection]) await finish(`${job}/undo`)
-  expect((await read(approval))[1]).toContain('53 of 55 applications are as they were before. 2 have changed since then')
+  expect((await read(approval))[1]).toContain(
+    '53 of 55 applications are as they were before. 2 have changed since then',
+  )
   expect(await states()).toBe('Ada approved 2, Ada waiting 54, Bob waiting 5')
   expect(await partnersOf('r.name::text')).toBe('Ada 1 Ada 55')
   expect((await send(`${approval}/undo`)).status).toBe(303)
