@@ -4,7 +4,7 @@ import type { ClickHouse } from '../click-house.ts'
 import type { Database, Statement } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import type { DB, GroupedMetric, GroupingName } from '../schema.ts'
-import { type Progress, readProgress, type SinkState, sinkStatement } from './click-sink.ts'
+import { isUnchanged, type Progress, readProgress, type SinkState, sinkStatement } from './click-sink.ts'
 
 /**
  * Reads from ClickHouse if it is configured, complete and reachable, with the progress before the read. Otherwise returns undefined, and
@@ -161,7 +161,7 @@ export async function withClickRows<Row>(
     // oxlint-disable-next-line no-unsafe-type-assertion -- the last statement reads the state
     const [sink] = results.pop() as SinkState[]
     // oxlint-disable-next-line no-unsafe-type-assertion -- the other statements read rows
-    if (sink && sink.sent <= found.progress.batch && found.progress.batch <= sink.taken) return results as Row[][]
+    if (sink && isUnchanged(found.progress, sink)) return results as Row[][]
   }
   return await db.batch(statementsOf(undefined))
 }

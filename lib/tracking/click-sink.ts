@@ -48,13 +48,16 @@ export const sinkStatement = () =>
 
 export type SinkState = InferResult<ReturnType<typeof sinkStatement>>[number]
 
+/** Returns whether no batch arrived in ClickHouse between the read of `progress` and the later read of `sink`. */
+export const isUnchanged = ({ batch }: Progress, sink: SinkState) => sink.sent <= batch && batch <= sink.taken
+
 /**
  * Returns the time up to which figures from ClickHouse are complete, or undefined if they are exact. `progress` was read before them, and
  * `sink` after them.
  */
-export function clicksUntil({ batch, up_to_us: us }: Progress, sink: SinkState | undefined): Date | undefined {
-  const isExact = sink !== undefined && sink.sent <= batch && batch <= sink.taken && !sink.is_waiting
-  return isExact ? undefined : new Date(us / 1000)
+export function clicksUntil(progress: Progress, sink: SinkState | undefined): Date | undefined {
+  const isExact = sink !== undefined && isUnchanged(progress, sink) && !sink.is_waiting
+  return isExact ? undefined : new Date(progress.up_to_us / 1000)
 }
 
 const erasedClicks = z.array(z.tuple([z.int(), z.int(), z.int()]))
