@@ -27,7 +27,7 @@ const month = {
   sale: 1 / 100,
   refund: 1 / 2000,
   performance: 1 / 100,
-  /** Half a CU has 2 GB of memory. Click ids begin with the time, so the pages of the indexes to which new clicks go stay in it. */
+  /** Half a CU has 2 GB of memory. Click ids begin with the time, so the index pages for new clicks stay in memory. */
   computeUnits: 0.5,
   /** The busiest minutes have this multiple of the average traffic. */
   peak: 10,
@@ -79,7 +79,7 @@ async function measure(stack: BenchStack, endpoint: Endpoint, count: number): Pr
   const before = await read(stack)
   await drive(carriers, take(endpoint, count))
   if (endpoint.name === 'click') await stack.scheduled('count-clicks')
-  // Its own partners get notifications.
+  // A refund notifies partners.
   if (endpoint.name === 'refund') await stack.scheduled('deliver-notifications')
   const after = await read(stack)
   for (const carrier of carriers) carrier.close()
