@@ -5433,8 +5433,9 @@ AS $function$
 begin
   delete from unsent_clicks u where u.id = any (click_ids);
   delete from unsent_counts u where u.id = any (count_ids);
-  update click_sink k set sent = greatest(k.sent, batch), up_to = greatest(k.up_to, up_to), is_complete = k.is_complete or is_complete,
-    dropped_before = greatest(k.dropped_before, dropped_before);
+  update click_sink k set sent = batch, up_to = greatest(k.up_to, up_to), is_complete = k.is_complete or is_complete,
+    dropped_before = greatest(k.dropped_before, dropped_before)
+  where batch > k.sent;
 end $function$
 ;
 
@@ -13229,7 +13230,7 @@ begin
   perform pg_advisory_xact_lock(hashtext('click_sink'));
   insert into click_sink default values
   on conflict (is_only) do update set copied_program_id = default, copied_until = default, copied_id = default, is_complete = default,
-    up_to = default, dropped_before = default;
+    up_to = default, dropped_before = default, sent = click_sink.taken;
 end $function$
 ;
 
@@ -13477,7 +13478,6 @@ AS $function$
 #variable_conflict use_column
 declare
   s click_sink;
-  with_counts boolean;
 begin
   update click_sink k set taken = k.taken + 1 returning k.* into s;
   if s.copied_program_id is not null and (select count(*) from (select from unsent_clicks limit max_rows) u) < max_rows / 2 then
@@ -13511,7 +13511,7 @@ begin
   -- A count writes clicks and totals at once, and its statement lasts ten seconds at most.
   up_to := case when cardinality(count_ids) = max_rows then s.up_to else least(
     now() - interval '10 seconds', (select min(u.clicked_at) from uncounted_clicks u),
-    (select min(u.clicked_at) from unsent_clicks u where u.id > all (click_ids) and not u.is_erased)
+    (select min(u.clicked_at) from unsent_clicks u where not u.is_erased and not exists (select from unnest(click_ids) t (id) where t.id = u.id))
   ) end;
 end $function$
 ;

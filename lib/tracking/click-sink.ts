@@ -48,8 +48,9 @@ export const sinkStatement = () =>
 
 export type SinkState = InferResult<ReturnType<typeof sinkStatement>>[number]
 
-/** Returns whether no batch arrived in ClickHouse between the read of `progress` and the later read of `sink`. */
-export const isUnchanged = ({ batch }: Progress, sink: SinkState) => sink.sent <= batch && batch <= sink.taken
+/** Returns whether no batch arrived in ClickHouse, and no new copy began, between the read of `progress` and the later read of `sink`. */
+export const isUnchanged = ({ batch }: Progress, sink: SinkState) =>
+  sink.is_complete && sink.sent <= batch && batch <= sink.taken
 
 /**
  * Returns the time up to which figures from ClickHouse are complete, or undefined if they are exact. `progress` was read before them, and
@@ -61,6 +62,8 @@ export function clicksUntil(progress: Progress, sink: SinkState | undefined): Da
 }
 
 const erasedClicks = z.array(z.tuple([z.int(), z.int(), z.int()]))
+/** A query of ClickHouse can have 256 KiB, and a key has up to 50 bytes. */
+const keysOfQuery = 2000
 
 /**
  * Sends up to `limit` changed clicks and as many changed totals to ClickHouse. Returns their number, and whether more are waiting. The first
@@ -91,7 +94,10 @@ export async function sendClicks(
   // FINAL hides the earlier versions, but erased details must also leave the disk.
   if (erased) {
     const keys = erasedClicks.parse(JSON.parse(erased)).map((key) => `(${key.join()})`)
-    await deleteClicks(clickHouse, `(program_id, at_us, id) IN (${keys.join()}) AND version < ${batch}`)
+    for (let at = 0; at < keys.length; at += keysOfQuery) {
+      const some = keys.slice(at, at + keysOfQuery)
+      await deleteClicks(clickHouse, `(program_id, at_us, id) IN (${some.join()}) AND version < ${batch}`)
+    }
   }
   if (drop_before) await deleteClicks(clickHouse, `at_us < ${drop_before.getTime() * 1000}`)
   const row = { batch, up_to_us: up_to.getTime() * 1000, is_complete: is_complete ?? false }

@@ -1,13 +1,13 @@
 -- Sends clicks and their totals to ClickHouse, for lib/tracking/click-sink.ts. A batch contains current rows, and its number is their version.
 -- Takes are in order because each updates `click_sink` first. So a higher version is never older, and repeats change nothing.
 
--- Starts the sink, or copies everything again.
+-- Starts the sink, or copies everything again. Batches up to `sent` were taken before, so their confirmation does not change the state.
 create or replace function start_click_sink() returns void language plpgsql as $$
 begin
   perform pg_advisory_xact_lock(hashtext('click_sink'));
   insert into click_sink default values
   on conflict (is_only) do update set copied_program_id = default, copied_until = default, copied_id = default, is_complete = default,
-    up_to = default, dropped_before = default;
+    up_to = default, dropped_before = default, sent = click_sink.taken;
 end $$;
 
 -- Queues up to `max_rows` earlier clicks, and the totals of the programs up to there.
@@ -54,7 +54,6 @@ create or replace function take_click_batch(
 #variable_conflict use_column
 declare
   s click_sink;
-  with_counts boolean;
 begin
   update click_sink k set taken = k.taken + 1 returning k.* into s;
   if s.copied_program_id is not null and (select count(*) from (select from unsent_clicks limit max_rows) u) < max_rows / 2 then
@@ -88,11 +87,11 @@ begin
   -- A count writes clicks and totals at once, and its statement lasts ten seconds at most.
   up_to := case when cardinality(count_ids) = max_rows then s.up_to else least(
     now() - interval '10 seconds', (select min(u.clicked_at) from uncounted_clicks u),
-    (select min(u.clicked_at) from unsent_clicks u where u.id > all (click_ids) and not u.is_erased)
+    (select min(u.clicked_at) from unsent_clicks u where not u.is_erased and not exists (select from unnest(click_ids) t (id) where t.id = u.id))
   ) end;
 end $$;
 
--- Confirms that a batch arrived.
+-- Confirms that a batch arrived. Batches up to `sent` only remove their own rows.
 create or replace function confirm_click_batch(
   batch bigint, click_ids bigint[], count_ids bigint[], up_to timestamptz, is_complete boolean, dropped_before timestamptz
 ) returns void language plpgsql as $$
@@ -100,6 +99,7 @@ create or replace function confirm_click_batch(
 begin
   delete from unsent_clicks u where u.id = any (click_ids);
   delete from unsent_counts u where u.id = any (count_ids);
-  update click_sink k set sent = greatest(k.sent, batch), up_to = greatest(k.up_to, up_to), is_complete = k.is_complete or is_complete,
-    dropped_before = greatest(k.dropped_before, dropped_before);
+  update click_sink k set sent = batch, up_to = greatest(k.up_to, up_to), is_complete = k.is_complete or is_complete,
+    dropped_before = greatest(k.dropped_before, dropped_before)
+  where batch > k.sent;
 end $$;
