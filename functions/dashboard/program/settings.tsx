@@ -87,7 +87,7 @@ async function renderSettings(c: ProgramContext, tabName: string | undefined, cr
           path={await proxyPath(program)}
         />
       )}
-      {brand && <BrandForms program={program} brand={brand} />}
+      {tab === 'brand' && <BrandForms program={program} brand={brand} />}
       {tab === 'embed' && <EmbeddedPortal action={`${address}/embed`} settings={settings} />}
       {tab === 'keys' && (
         <ApiKeys
