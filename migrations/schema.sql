@@ -3066,7 +3066,7 @@ begin
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
     order by r.kind, r.id limit max_rows
   );
-  perform lock_balances_of_rows(next_rows);
+  perform lock_objects_of_rows(next_rows);
   foreach planned in array next_rows loop
     applied := apply_row(import, planned);
     update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,
@@ -9426,19 +9426,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.lock_balances_of_rows(changed import_rows[])
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform from balances b
-  where (b.program_id, b.partner_id, b.currency) in (
-    select r.program_id, partner_of_row(r), r.fields->>'currency' from unnest(changed) r where r.kind = 'balance'
-  )
-  order by b.program_id, b.partner_id, b.currency for no key update;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.lock_commissions(of_program_id bigint, sale_ids bigint[])
  RETURNS void
  LANGUAGE plpgsql
@@ -9500,6 +9487,22 @@ begin
     select min(lock_place(id)) as place, hashtextextended(of_account_id || ' ' || id, 0) as key
     from unnest(ids) id where id is not null group by 2 order by 1, 2
   ) keys;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.lock_objects_of_rows(changed import_rows[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from customers c
+  where (c.program_id, c.id) in (select r.program_id, r.target_id from unnest(changed) r where r.kind = 'customer')
+  order by c.id for update;
+  perform from balances b
+  where (b.program_id, b.partner_id, b.currency) in (
+    select r.program_id, partner_of_row(r), r.fields->>'currency' from unnest(changed) r where r.kind = 'balance'
+  )
+  order by b.program_id, b.partner_id, b.currency for no key update;
 end $function$
 ;
 
@@ -14209,7 +14212,7 @@ begin
     select r from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
     order by r.kind desc, r.id desc limit max_rows
   );
-  perform lock_balances_of_rows(next_rows);
+  perform lock_objects_of_rows(next_rows);
   foreach undone in array next_rows loop
     is_undone := undo_row(undone);
     update import_rows r set is_applied = false, reason = case when is_undone then r.reason else 'in_use' end,

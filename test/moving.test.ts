@@ -352,6 +352,22 @@ test('an undo locks balances in the order of the partners, as a run does', async
   expect((await undone).body.state).toBe('undone')
 })
 
+test('an undo locks customers before balances, as a sale does', async () => {
+  const { shop, call } = await startCaller()
+  const { import_id: id } = (await call('POST', '', { source: 'rewardful', files })).body
+  await call('POST', `/${id}/apply`)
+  await sql.query('begin')
+  const customer = `select from customers where program_id = $1 and customer_key = 'user-1' for no key update`
+  expect((await sql.query(customer, [shop.programId])).rowCount).toBe(1)
+  const undone = call('POST', `/${id}/undo`)
+  const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await expect.poll(async () => (await sql.query(waiting)).rowCount).toBe(1)
+  const balances = 'select from balances where program_id = $1 for no key update nowait'
+  expect((await sql.query(balances, [shop.programId])).rowCount).toBeGreaterThan(0)
+  await sql.query('rollback')
+  expect((await undone).body.state).toBe('undone')
+})
+
 test('an interrupted import is continued by its request or by the schedule', async () => {
   const { shop, call } = await startCaller()
   const twice = { 'idempotency-key': 'move' }

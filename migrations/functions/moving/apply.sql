@@ -193,9 +193,12 @@ exception when integrity_constraint_violation or data_exception then
   return decided(applied, 'error', 'not_accepted');
 end $$;
 
--- Locks the existing balances that these rows change, in the order of their keys, as payout runs do.
-create or replace function lock_balances_of_rows(changed import_rows[]) returns void language plpgsql as $$
+-- Locks the existing customers and balances that these rows change, in the lock order of sales and payout runs.
+create or replace function lock_objects_of_rows(changed import_rows[]) returns void language plpgsql as $$
 begin
+  perform from customers c
+  where (c.program_id, c.id) in (select r.program_id, r.target_id from unnest(changed) r where r.kind = 'customer')
+  order by c.id for update;
   perform from balances b
   where (b.program_id, b.partner_id, b.currency) in (
     select r.program_id, partner_of_row(r), r.fields->>'currency' from unnest(changed) r where r.kind = 'balance'
@@ -226,7 +229,7 @@ begin
     where r.program_id = of_program_id and r.import_id = of_import_id and not r.is_applied and r.outcome in ('create', 'update')
     order by r.kind, r.id limit max_rows
   );
-  perform lock_balances_of_rows(next_rows);
+  perform lock_objects_of_rows(next_rows);
   foreach planned in array next_rows loop
     applied := apply_row(import, planned);
     update import_rows r set outcome = applied.outcome, reason = applied.reason, target_id = applied.target_id,

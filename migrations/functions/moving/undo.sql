@@ -194,7 +194,7 @@ begin
     select r from import_rows r where r.program_id = of_program_id and r.import_id = of_import_id and r.is_applied
     order by r.kind desc, r.id desc limit max_rows
   );
-  perform lock_balances_of_rows(next_rows);
+  perform lock_objects_of_rows(next_rows);
   foreach undone in array next_rows loop
     is_undone := undo_row(undone);
     update import_rows r set is_applied = false, reason = case when is_undone then r.reason else 'in_use' end,
