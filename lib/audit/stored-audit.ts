@@ -10,7 +10,7 @@ export type LatestAudit = InferResult<ReturnType<typeof auditStatement>>[number]
 
 /**
  * Audits the whole database and stores the result. Each check reads its own snapshot. Does nothing if the latest audit began within the
- * last 20 hours. `compare` checks another database. Returns the results, or null.
+ * last 20 hours. `compare` checks another database. If it fails, the result has only the other checks. Returns the results, or null.
  */
 export async function auditNightly(db: Database, compare?: () => Promise<CheckResult>): Promise<CheckResult[] | null> {
   const [recent] = await db.query(
@@ -25,9 +25,15 @@ export async function auditNightly(db: Database, compare?: () => Promise<CheckRe
   const ask = async <Row>({ text, values }: { text: string; values: unknown[] }) =>
     (await db.batch([raw(planSettings), raw<Row>(text, values)]))[1]
   const results = await runChecks([...checks, ...keys], ask)
-  if (compare) results.push(await compare())
+  const compared = await compare?.().catch(logFailure)
+  if (compared) results.push(compared)
   await db.batch(storeStatements(startedAt, results))
   return results
+}
+
+function logFailure(error: unknown): undefined {
+  const { name, message } = error instanceof Error ? error : { name: typeof error, message: '' }
+  console.error(JSON.stringify({ function: 'audit-books', error: 'comparison', name, message }))
 }
 
 const raw = <Row>(text: string, values: unknown[] = []): Statement<Row> => ({
