@@ -226,6 +226,8 @@ describe('the join page', () => {
     const owner = { token: program.owner.token }
     const settings = `/programs/${program.programId}/settings`
     const brand = { portal_name: 'Engine partners', sender_name: 'Engine team', color: '#FFCC00' }
+    const tab = await visit(`${settings}?tab=brand`, { headers: sessionCookieOf(program.owner.token) })
+    expect(tab.text).toContain('Name of the partner pages')
     expect((await submit(`${settings}/brand`, brand, owner)).status).toBe(303)
     await saveLogo(db, program.programId, readLogo(pngOf(20, 20)))
     const { text } = await visit(`/join/${program.slug}`)
