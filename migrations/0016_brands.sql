@@ -14,7 +14,7 @@ create table program_brands (
   constraint program_brands_logo check ((logo is null) = (logo_type is null))
 );
 
--- Mails about payouts to partners without an account. A row is deleted after its mail has been sent, or after two days.
+-- Mails about payouts to partners without an account. A row is deleted after its mail has been sent, or after ten failed attempts.
 create table payee_mails (
   program_id bigint not null,
   notification_id bigint not null,

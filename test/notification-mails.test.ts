@@ -2,6 +2,7 @@ import { Webhook } from 'standardwebhooks'
 import { beforeEach, expect, test } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import mailEvents from '../functions/mail-events.ts'
+import { blockProgram } from '../lib/access/blocks.ts'
 import type { Role } from '../lib/access/roles.ts'
 import { call } from '../lib/database.ts'
 import { decideReviews } from '../lib/money/reviews.ts'
@@ -123,6 +124,26 @@ test('mails about payouts above the daily limit of a workspace wait for the next
     { waits: true, attempts: 0 },
     { waits: true, attempts: 1 },
   ])
+})
+
+test('mails above the limit of a workspace do not delay those of another, and a blocked program sends none', async () => {
+  const [busy, quiet, blocked] = [
+    await createLedgerProgram(sql, db),
+    await createLedgerProgram(sql, db),
+    await createLedgerProgram(sql, db),
+  ]
+  for (const one of [busy, quiet, blocked]) {
+    await sql.query(`update partners set email = $2 where id = $1`, [one.partnerIds[0], newEmail()])
+    await member('owner', one)
+  }
+  await blockProgram(db, blocked.programId, { hours: 1, reason: 'phishing' })
+  for (const kind of ['payout_paid', 'payout_returned', 'payout_unclaimed']) await report(kind, 'partner', busy)
+  for (const one of [blocked, quiet]) await report('payout_paid', 'partner', one)
+  const bounds = JSON.stringify({ per_recipient: 3, per_workspace: 1 })
+  const claimed = await db.query(call('claim_payee_mails', { max_mails: 2, bounds }))
+  expect(claimed.map(({ program_id: id }) => id)).toEqual([busy.programId, quiet.programId])
+  const { rows } = await sql.query('select 1 from payee_mails where program_id = $1', [blocked.programId])
+  expect(rows).toEqual([])
 })
 
 test('each kind of notification has a topic that its recipients can choose', async () => {

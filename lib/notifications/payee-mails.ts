@@ -31,7 +31,12 @@ export async function sendPayeeMails(db: Database, env: NotificationMailEnv, dea
       )
       if (!isSent) continue
       taken += 1
-      await db.query(kysely.deleteFrom('payee_mails').where('mail_id', '=', row.mail_id ?? ''))
+      await db.query(
+        kysely
+          .deleteFrom('payee_mails')
+          .where('program_id', '=', row.program_id ?? 0)
+          .where('notification_id', '=', row.notification_id ?? 0),
+      )
     }
     sent += taken
     if (taken * 2 < claimed.length || claimed.length < mailsOfRound) break

@@ -68,7 +68,8 @@ end $$;
 
 -- Claims up to `max_mails` due mails to partners without an account, including those of failed attempts. The wait grows with each attempt,
 -- and the tenth attempt is the last. Above a workspace's daily limit, its mails wait for the next day. Above a recipient's limit, mails are
--- dropped. Calls run one at a time, so that the limits hold.
+-- dropped, and so are those of blocked programs. Reads more rows than it claims, so that the waiting mails of one workspace don't delay the
+-- others. Calls run one at a time, so that the limits hold.
 create or replace function claim_payee_mails(max_mails integer, bounds jsonb) returns table (
   mail_id uuid, program_id bigint, notification_id bigint, email text, partner_name text, language text, notification jsonb
 ) language plpgsql as $$
@@ -76,19 +77,21 @@ create or replace function claim_payee_mails(max_mails integer, bounds jsonb) re
 declare
   one record;
   over text;
+  claimed integer := 0;
 begin
   perform pg_advisory_xact_lock(hashtextextended('claim_payee_mails', 0));
   for one in
     select m.*, p.workspace_id, r.email, r.name::text as partner_name, p.language::text, n.kind, n.payload, p.name as program_name, b.sender_name, b.color,
-      m.attempts < 10 and r.user_id is null and r.email is not null and r.closed_at is null and p.deleted_at is null
+      m.attempts < 10 and r.user_id is null and r.email is not null and r.closed_at is null and p.deleted_at is null and not is_blocked(p.id)
         and has_verified_owner(p.workspace_id) and not exists (select from refused_addresses a where a.email = lower(r.email)) as may_get
     from payee_mails m
     join notifications n on n.program_id = m.program_id and n.id = m.notification_id
     join programs p on p.id = m.program_id
     join partners r on r.program_id = n.program_id and r.id = n.partner_id
     left join program_brands b on b.program_id = m.program_id
-    where m.due_at <= now() order by m.due_at, m.program_id, m.notification_id limit max_mails
+    where m.due_at <= now() order by m.due_at, m.program_id, m.notification_id limit 50 * max_mails
   loop
+    exit when claimed = max_mails;
     over := case when one.may_get and one.attempts = 0 then count_payee_mail(one.workspace_id, one.email, bounds) end;
     if not one.may_get or over = 'recipient' then
       delete from payee_mails m where m.program_id = one.program_id and m.notification_id = one.notification_id;
@@ -98,6 +101,7 @@ begin
       where m.program_id = one.program_id and m.notification_id = one.notification_id;
     end if;
     continue when not one.may_get or over is not null;
+    claimed := claimed + 1;
     return query select one.mail_id, one.program_id, one.notification_id, one.email, one.partner_name, one.language,
       jsonb_build_object('program_id', one.program_id, 'program_name', one.program_name, 'sender', coalesce(one.sender_name, one.program_name),
         'color', one.color, 'audience', 'partner', 'partner_name', one.partner_name, 'kind', one.kind, 'payload', one.payload);
