@@ -379,7 +379,7 @@ test("the account page saves a partner's mail choices and doesn't show other top
     reversed: 'never',
     paid: 'daily',
     statement: 'daily',
-    message: 'at_once',
+    message: 'never',
     postback: 'never',
   }
   expect((await page('/account/mail', { as: partner, fields: chosen })).status).toBe(303)

@@ -32,6 +32,12 @@ const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[fr
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
 
+const refusals = {
+  bounced: 'E-mail to your address was returned',
+  complained: 'An e-mail was reported as spam',
+  unsubscribed: 'You stopped e-mail to your address',
+} as const
+
 /** The roles in which a person gets mail. A person without a role sees both, because they may get either later. */
 function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
   if (!partner && workspaces.length === 0) return ['partner', 'advertiser']
@@ -49,8 +55,7 @@ pages.get(address, requireViewer, async (c) => {
       {refused && (
         <section class="message bad row apart" aria-label="Your address refused e-mail">
           <p>
-            {refused.reason === 'bounced' ? 'E-mail to your address was returned' : 'An e-mail was reported as spam'} on{' '}
-            <Day at={refused.refused_at} />, so we no longer send notifications there.
+            {refusals[refused.reason]} on <Day at={refused.refused_at} />, so we no longer send notifications there.
           </p>
           <PostButton action={`${address}/retry`} text="Send me e-mail again" />
         </section>
@@ -89,12 +94,13 @@ const choicesForm = z.object({
   reversed: frequencyField,
   paid: frequencyField,
   statement: frequencyField,
+  message: frequencyField,
   application: frequencyField,
   payout_due: frequencyField,
   review: frequencyField,
   trouble: frequencyField,
   postback: frequencyField,
-})
+} satisfies Record<MailTopic, typeof frequencyField>)
 
 pages.post(address, requireViewer, form(choicesForm, address), async (c) => {
   await saveMailChoices(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
