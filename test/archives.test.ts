@@ -10,7 +10,7 @@ import { returnPayout } from '../lib/money/payouts.ts'
 import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
 import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
-import { saveBrand, saveLogo } from '../lib/programs/brand.ts'
+import { readBrand, saveBrand, saveLogo } from '../lib/programs/brand.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { readLogo } from '../lib/programs/logo-image.ts'
 import { addPartner } from '../lib/programs/partners.ts'
@@ -512,4 +512,11 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   expect(
     (await sql.query([...left, 'select from archive_rows where program_id = $1'].join(' union all '), [victim])).rows,
   ).toEqual([])
+})
+
+test('an archive without a brand keeps the brand of the new program', async () => {
+  const [from, to] = [await newProgram(), await newProgram()]
+  await saveBrand(db, to, { portal_name: 'Partners of Eve', sender_name: '', color: '' })
+  expect((await importedInto(to, await exported(from))).state).toBe('applied')
+  expect(await readBrand(db, to)).toMatchObject({ portal_name: 'Partners of Eve' })
 })

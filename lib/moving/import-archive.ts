@@ -144,7 +144,7 @@ export async function applyArchive(db: Database, programId: number, importId: nu
     await patient.batch([
       call('begin_archive', ids),
       settingsStatement(programId, importId),
-      ...kindNames.filter((name) => kindOf(name).replaces).map((name) => deleteStatement(programId, name)),
+      ...kindNames.filter((name) => kindOf(name).replaces).map((name) => deleteStatement(programId, importId, name)),
       ...kindNames.filter((name) => name !== 'program').map((name) => insertStatement(programId, importId, name)),
       // There are no statistics for the new rows yet, and nested loops over all of them would take hours.
       statementOf(planSettings, []),
@@ -176,8 +176,13 @@ function settingsStatement(programId: number, importId: number) {
   )
 }
 
-const deleteStatement = (programId: number, name: KindName) =>
-  statementOf(`delete from ${kindOf(name).table} where program_id = $1`, [programId])
+/** Deletes the program's own rows of a kind, if the archive has such rows. */
+const deleteStatement = (programId: number, importId: number, name: KindName) =>
+  statementOf(
+    `delete from ${kindOf(name).table} t where t.program_id = $1
+    and exists (select from archive_rows r where r.program_id = $1 and r.import_id = $2 and r.kind = '${name}')`,
+    [programId, importId],
+  )
 
 function insertStatement(programId: number, importId: number, name: KindName) {
   const { table, fields, extra, write } = kindOf(name)
