@@ -9,6 +9,8 @@ export const terms = {
   used_forms: '1 day',
   sign_in_attempts: '1 day',
   idempotency_keys: '1 day',
+  /** Counters of mails about payouts. Until then, bounces and complaints about these mails are stored. */
+  payee_mail_counts: '30 days',
   /** Mails of the local stack. */
   mails: '7 days',
   /** Counted from their expiry. */

@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import mailEvents from '../functions/mail-events.ts'
 import { blockProgram } from '../lib/access/blocks.ts'
+import { deleteExpired } from '../lib/access/delete-expired.ts'
 import type { Role } from '../lib/access/roles.ts'
 import { call } from '../lib/database.ts'
 import { decideReviews } from '../lib/money/reviews.ts'
@@ -49,7 +50,7 @@ let partner: Person
 beforeEach(async () => {
   partner = await newPerson()
   await tiePartner(db, partnerId, partner.userId)
-  await sql.query('delete from notification_mails')
+  await sql.query('delete from notification_mails; delete from payee_mails')
   mailApi.mails.length = mailApi.keys.length = 0
   mailApi.status = 200
 })
@@ -465,6 +466,21 @@ test.each([
   await report('payout_paid', 'partner')
   await send()
   expect(recipients()).toEqual([partner.email])
+})
+
+test('a late complaint about a mail to a partner without an account stops further ones', async () => {
+  const unjoined = await createLedgerProgram(sql, db)
+  const email = newEmail()
+  await sql.query(`update partners set email = $2 where id = $1`, [unjoined.partnerIds[0], email])
+  await member('owner', unjoined)
+  await report('payout_paid', 'partner', unjoined)
+  const sendToPayees = () => sendPayeeMails(db, env, Date.now() + 20_000)
+  expect(await sendToPayees()).toBe(1)
+  await sql.query(`update mail_counts set day = day - 3`)
+  await deleteExpired(db)
+  expect((await mailEvent('email.complained', { to: [email] })).status).toBe(200)
+  await report('payout_paid', 'partner', unjoined)
+  expect(await sendToPayees()).toBe(0)
 })
 
 test('a mail event with a wrong signature is refused and unsubscribes nobody', async () => {

@@ -28,7 +28,15 @@ export async function deleteExpired(db: Database): Promise<void> {
     kysely.deleteFrom('used_forms').where('used_at', '<', keptSince('used_forms')),
     kysely.deleteFrom('sign_in_attempts').where('window_started_at', '<', keptSince('sign_in_attempts')),
     kysely.deleteFrom('public_test_events').where('day', '<', sql<Date>`utc_day(now())`),
-    kysely.deleteFrom('mail_counts').where('day', '<', sql<Date>`utc_day(now())`),
+    kysely
+      .deleteFrom('mail_counts')
+      .where('day', '<', sql<Date>`utc_day(now())`)
+      .where((eb) =>
+        eb.or([
+          eb('counted', 'not like', 'payouts to %'),
+          eb('day', '<', sql<Date>`utc_day(${keptSince('payee_mail_counts')})`),
+        ]),
+      ),
     kysely.deleteFrom('workspace_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('partner_invitations').where('expires_at', '<', keptSince('invitations')),
     kysely.deleteFrom('idempotency_keys').where('created_at', '<', keptSince('idempotency_keys')),
