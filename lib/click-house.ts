@@ -1,4 +1,4 @@
-import { withTimeout } from './database.ts'
+import { NoAnswerError, withTimeout } from './database.ts'
 
 /** The variables of an optional ClickHouse server. */
 export interface ClickHouseEnv {
@@ -10,7 +10,7 @@ export interface ClickHouseEnv {
 /** Parameters of a query, for its placeholders `{name:Type}`. */
 type Parameters = Record<string, string | number | boolean | readonly (string | number)[]>
 
-/** An error that the server answered, with ClickHouse's own code. */
+/** An error that the server answered, with ClickHouse's own code, or 0 if it did not answer. */
 export class ClickHouseError extends Error {
   readonly code: number
 
@@ -31,6 +31,8 @@ const settings = { output_format_json_quote_64bit_integers: '0', wait_end_of_que
 export class ClickHouse {
   readonly #url: URL
   readonly #headers: Record<string, string>
+  /** Until then, reads fail at once, because the server let an earlier one wait. In milliseconds of `Date.now()`. */
+  #silentUntil = 0
 
   constructor(url: string, password: string) {
     const { origin, pathname, username } = new URL(url)
@@ -53,8 +55,9 @@ export class ClickHouse {
     await this.#send(lines, { query: `INSERT INTO ${table} FORMAT JSONEachRow` }, slowMilliseconds)
   }
 
-  /** Runs a query and returns its rows, unchecked. */
+  /** Runs a query and returns its rows, unchecked. If the server hangs, later reads fail at once for half a minute. */
   async read(sql: string, parameters: Parameters): Promise<unknown[]> {
+    if (Date.now() < this.#silentUntil) throw new ClickHouseError(0, 'ClickHouse did not answer an earlier read')
     const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, asText(value)])
     const text = await this.#send(`${sql} FORMAT JSONEachRow`, Object.fromEntries(named), readMilliseconds)
     return text
@@ -63,7 +66,7 @@ export class ClickHouse {
       .map((line): unknown => JSON.parse(line))
   }
 
-  /** @throws ClickHouseError if the server refuses the query, and another error if it doesn't respond in time. */
+  /** @throws ClickHouseError if the server refuses the query, is unreachable, or doesn't respond in time. */
   async #send(body: string, parameters: Record<string, string>, within_ms: number): Promise<string> {
     const url = new URL(this.#url)
     for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
@@ -75,11 +78,23 @@ export class ClickHouse {
       const code = Number(response.headers.get('x-clickhouse-exception-code') ?? 0)
       throw new ClickHouseError(code, `ClickHouse answered ${response.status}: ${text.slice(0, 500)}`)
     }
-    return await withTimeout(within_ms, answer()).finally(() => abort.abort())
+    try {
+      return await withTimeout(within_ms, answer())
+    } catch (error) {
+      if (error instanceof ClickHouseError) throw error
+      if (error instanceof NoAnswerError) this.#silentUntil = Date.now() + silentMilliseconds
+      throw new ClickHouseError(
+        0,
+        `ClickHouse did not answer: ${error instanceof Error ? error.message : String(error)}`,
+      )
+    } finally {
+      abort.abort()
+    }
   }
 }
 
-const readMilliseconds = 5000
+const readMilliseconds = 2000
+const silentMilliseconds = 30_000
 const slowMilliseconds = 30_000
 
 /** Writes a parameter as ClickHouse reads it: text with escapes, and an array as a literal. */
@@ -91,7 +106,12 @@ function asText(value: Parameters[string]): string {
 
 const quoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", String.raw`\'`)}'`
 
-/** Returns the configured server, or undefined. */
-export function openClickHouse({ CLICKHOUSE_URL: url, CLICKHOUSE_PASSWORD: password }: ClickHouseEnv) {
-  return url ? new ClickHouse(url, password ?? '') : undefined
+let opened: { url: string; password: string; server: ClickHouse } | undefined
+
+/** Returns the isolate's server, or undefined if none is configured. */
+export function openClickHouse({ CLICKHOUSE_URL: url, CLICKHOUSE_PASSWORD: password = '' }: ClickHouseEnv) {
+  if (!url) return undefined
+  if (opened?.url !== url || opened.password !== password)
+    opened = { url, password, server: new ClickHouse(url, password) }
+  return opened.server
 }

@@ -229,14 +229,17 @@ export function connect(env: DatabaseEnv, timeout_ms = answerWithinMilliseconds)
   }
 }
 
+/** Nothing was answered in the given time. */
+export class NoAnswerError extends Error {}
+
 /**
- * Returns the result of `promise`, or throws after that many milliseconds. Clears the timer, because workerd
+ * Returns the result of `promise`, or throws NoAnswerError after that many milliseconds. Clears the timer, because workerd
  * keeps everything of the request in memory until a timer fires, as with `AbortSignal.timeout`.
  */
 export async function withTimeout<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${milliseconds} ms`)), milliseconds)
+    timer = setTimeout(() => reject(new NoAnswerError(`no answer within ${milliseconds} ms`)), milliseconds)
   })
   try {
     return await Promise.race([promise, late])

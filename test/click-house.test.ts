@@ -1,5 +1,9 @@
-import { describe, expect, test } from 'vitest'
+import { createServer } from 'node:http'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import * as z from 'zod'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
+import { ClickHouse } from '../lib/click-house.ts'
+import { explain } from '../lib/commands/command.ts'
 import { call } from '../lib/database.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { recordSale } from '../lib/money/sales.ts'
@@ -222,7 +226,10 @@ describe('clicks in ClickHouse', () => {
     clickHouse.fault = { of: /./, how: 'refuse' }
     await click(41, new Date(now + hourMs))
     await count()
-    await expect(send()).rejects.toThrow()
+    const error: unknown = await send().catch((thrown: unknown) => thrown)
+    expect(explain(error)).toBe(
+      'ClickHouse did not answer: fetch failed. Check CLICKHOUSE_URL and CLICKHOUSE_PASSWORD.',
+    )
     await expectTheSame()
     // This batch arrives, but its answer is lost. Then it is sent again.
     for (const of of [/INTO svc_clicks/, /INTO svc_counts/, /INTO svc_progress/]) {
@@ -233,6 +240,17 @@ describe('clicks in ClickHouse', () => {
     await send()
     await expectTheSame()
     expect(await compare()).toEqual([])
+  })
+
+  test('if the server hangs, only one read waits for it', async () => {
+    let requests = 0
+    const silent = createServer(() => (requests += 1))
+    onTestFinished(() => void silent.close())
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const { port } = z.object({ port: z.number() }).parse(silent.address())
+    const hanging = new ClickHouse(`http://svc@127.0.0.1:${port}/svc`, '')
+    expect(await readSome(hanging)).toEqual(await readSome())
+    expect(requests).toBe(1)
   })
 
   test('an erasure removes the details there, and the earlier rows', async () => {

@@ -1,5 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { DatabaseError } from 'pg'
+import { ClickHouseError } from '../click-house.ts'
 import { Database, type DatabaseEnv } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { OperatorError } from './operator-error.ts'
@@ -118,6 +119,7 @@ const withoutCode: Record<string, string> = {
 /** Describes an error in one or two sentences: the problem and its remedy. */
 export function explain(error: unknown, usage = ''): string {
   if (error instanceof OperatorError || error instanceof ApiError) return error.message
+  if (error instanceof ClickHouseError) return `${error.message}. Check CLICKHOUSE_URL and CLICKHOUSE_PASSWORD.`
   if (error instanceof AggregateError && error.errors.length > 0) return explain(error.errors[0], usage)
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error ? String(error.code) : ''
