@@ -21,13 +21,13 @@ const costs: [path: RegExp, milliseconds: number][] = [
   [/^\/(js|packages)\//, 0.4],
   [/^\/api\/v1\/webhooks\//, 0.4],
   [/^\/docs/, 0.8],
-  [/^\/api\/v1\/(reference|openapi)/, 3.5],
+  [/^\/api\/v1\/(reference|openapi)/, 6],
   [/^\//, 1.3],
 ]
 /** A posted password is hashed with a deliberately slow function. */
 const hashesPassword = /^\/(api\/auth\/|sign-in|sign-up|reset-password)/
 const hashing_ms = 150
-const millisecondsOfMegabyte = 14
+const millisecondsOfMegabyte = 22
 
 /** Clicks and leads have separate limits, because many honest visitors can share an address. */
 const tracking = /^\/api\/v1\/track\/(click|lead)$/
