@@ -10751,7 +10751,6 @@ AS $function$
 declare
   is_first_plan constant boolean := planned.outcome is null;
   of_currency constant text := planned.fields->>'currency';
-  first_id bigint;
 begin
   planned := with_partner_of_row(import, planned);
   if num_nonnulls(planned.partner_row_id, planned.partner_id) = 0 then
@@ -10771,8 +10770,7 @@ begin
       || jsonb_build_object('amount_cents', (r.fields->>'amount_cents')::bigint + (planned.fields->>'amount_cents')::bigint)
     where r.program_id = import.program_id and r.import_id = import.id and r.kind = 'balance' and r.outcome not in ('skip', 'error')
       and coalesce(r.partner_row_id, -r.partner_id) = coalesce(planned.partner_row_id, -planned.partner_id)
-      and r.fields->>'currency' = of_currency
-    returning r.id into first_id;
+      and r.fields->>'currency' = of_currency;
     if found then
       return decided(planned, 'skip', 'added_to_another_row');
     end if;

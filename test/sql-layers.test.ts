@@ -200,6 +200,21 @@ test(`no database function has more than ${mostLines} lines of ${mostColumns} ch
   expect(long.map(({ name }) => name)).toEqual([])
 })
 
+test('database functions read each of their variables', () => {
+  const unread = rebuilt.flatMap(({ name, text }) => {
+    const body = text.slice(text.search(/\bdeclare\b/))
+    const times = (pattern: string) => Array.from(body.matchAll(new RegExp(pattern, 'g'))).length
+    const [declared = ''] = /^declare\b[^]*?\bbegin\b/.exec(body) ?? []
+    return Array.from(declared.matchAll(/^ {2}(\w+) /gm), ([, variable = '']) => variable)
+      .filter((variable) => {
+        const uses = times(`\\b${variable}\\b(?!\\s*:=)`) - 1
+        return uses === times(`\\binto (?:strict )?(?:[\\w.]+, )*${variable}\\b`)
+      })
+      .map((variable) => `${name}: ${variable}`)
+  })
+  expect(unread).toEqual([])
+})
+
 test('views and triggers are in files that each migration rebuilds, not in numbered migrations', () => {
   expect(numbered).not.toEqual([])
   expect(numbered.filter(({ kind }) => /\b(view|trigger|rule)$/.test(kind)).map(({ name }) => name)).toEqual([])
