@@ -99,7 +99,7 @@ create table workspaces (
   deleted_at timestamptz
 );
 
--- Fingerprints of the secrets that a single-server service uses with this database (lib/serve/secrets.ts). An HMAC
+-- Fingerprints of the secrets that a single-server service uses with this database (lib/commands/secrets.ts). An HMAC
 -- doesn't reveal its secret. Stored data depends on these secrets.
 create table secret_fingerprints (
   name text primary key,

@@ -1,7 +1,7 @@
 -- Self-billing documents about payments, the billing details of both parties, and tax forms.
 
 create domain country_code as text check (value ~ '^[A-Z]{2}$');
--- Without spaces and punctuation. lib/money/vat-numbers.ts checks the format of each country.
+-- Without spaces and punctuation. lib/money/document-parties.ts checks the format of each country.
 create domain vat_number as text check (value ~ '^[A-Z0-9]{4,20}$');
 create domain legal_name as text check (length(value) between 1 and 200);
 -- Lines separated by line feeds.

@@ -14,6 +14,18 @@ test('every file in lib/README.md exists', () => {
   expect(files.filter((file) => !existsSync(file))).toEqual([])
 })
 
+test('migrations, lib and functions only name files that exist', () => {
+  const sources = globSync(['migrations/**/*.sql', 'lib/**/*.{ts,tsx}', 'functions/**/*.{ts,tsx}'])
+  const named = sources.flatMap((source) =>
+    Array.from(
+      readFileSync(source, 'utf8').matchAll(/\b(?:lib|functions|test|tracker)\/[\w./-]+\.(?:tsx?|sql|md)\b/g),
+      ([file]) => ({ source, file }),
+    ),
+  )
+  expect(named.length).toBeGreaterThan(100)
+  expect(named.filter(({ file }) => !existsSync(file) && !existsSync(`migrations/${file}`))).toEqual([])
+})
+
 /** Returns the anchors of a text's headings. */
 function anchorsOf(text: string): string[] {
   return Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = '']) =>

@@ -1,6 +1,6 @@
 -- Self-billing documents. A document is issued in the transaction of its payment, under the lock of the partner's balance.
 
--- The member states of the European Union. lib/money/vat-numbers.ts has the formats of their VAT numbers.
+-- The member states of the European Union. lib/money/document-parties.ts has the formats of their VAT numbers.
 create or replace function is_in_eu(country text) returns boolean language sql immutable
 return country = any (
   '{AT,BE,BG,CY,CZ,DE,DK,EE,ES,FI,FR,GR,HR,HU,IE,IT,LT,LU,LV,MT,NL,PL,PT,RO,SE,SI,SK}'
