@@ -204,6 +204,13 @@ const corruptions: Record<string, string[]> = {
     "update commissions set reversed_cents = reversed_cents - 1 where reversal = 'partial' and program_id = $1",
     "update commissions set reversal = 'partial' where reversal = 'none' and program_id = $1",
   ],
+  "a commission's status follows": [
+    "update commissions set status = 'pending' where status <> 'pending' and program_id = $1",
+  ],
+  'the terms of the first matching rules': [
+    'update sales set commission_rule_id = 0 where partner_id is not null and program_id = $1',
+    "update commissions set lead_rule_id = 0 where kind = 'lead' and program_id = $1",
+  ],
   'the refunded amount of a sale': [
     'update sales set refunded_cents = refunded_cents + 1 where refunded_cents > 0 and refunded_cents < amount_cents and program_id = $1',
     'update refunds set returned_at = null where program_id = $1',
@@ -406,6 +413,11 @@ test.for(planted)('the check "%s" finds: %s', async ([check, statement]) => {
   } finally {
     await sql.query('rollback')
   }
+})
+
+test('each check has a corruption that it finds', () => {
+  const known = Object.keys(corruptions)
+  expect(checks.filter(({ name }) => !known.some((part) => name.includes(part))).map(({ name }) => name)).toEqual([])
 })
 
 test('nobody can change entries or paid payouts', async () => {
