@@ -14,6 +14,7 @@ import type { Generation, StripeEvent } from '../lib/local/stripe-events.ts'
 import { priceOf, StripeAccount } from './cash/account.ts'
 import { currencies, minorUnits } from './cash/currencies.ts'
 import type { Buyer, Charge, Payment } from './cash/objects.ts'
+import { commissionOf } from './support/commission-oracle.ts'
 import { asRequest } from './support/shop.ts'
 import { createShop, type TestShop } from './support/shops.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -296,6 +297,7 @@ test(
     const { account, buyer } = accountOf(byWebhook, 'new', 'renewed')
     const subscription = { id: 'sub_1', buyer, metadata: buyer.metadata }
 
+    const terms = { bp: 2000, fixed: 0, cap: null }
     const expected = new Map<string, string>()
     const renewals: { event: StripeEvent; invoice: PaidInvoice & { id: string } }[] = []
     for (const { code, largest, step } of currencies) {
@@ -306,8 +308,7 @@ test(
         const invoice = event.data.object as unknown as PaidInvoice & { id: string }
         renewals.push({ event, invoice })
         const cents = minorUnits(BigInt(amount), code)
-        // Commissions are 20%, rounded half up.
-        const is = `${cents} ${code} recurring, commission ${(cents * 2000n + 5000n) / 10_000n}`
+        const is = `${cents} ${code} recurring, commission ${commissionOf(cents, terms, 0n)}`
         expected.set(invoice.id, is)
       }
     }
