@@ -947,7 +947,7 @@ test("a customer's timeline runs from the first click to the payout, and only th
   await stack.sql.query(
     `with payout as (
       insert into payouts (program_id, partner_id, currency, requested_cents, amount_cents, status, decided_at, reference, paid_on)
-      select program_id, partner_id, 'eur', 2, 2, 'paid', now(), 'transfer 77', '2026-11-20' from sales where program_id = $1 and id = $2
+      select program_id, partner_id, 'eur', 2, 2, 'paid', now(), 'transfer 77', now() from sales where program_id = $1 and id = $2
       returning id)
     insert into commissions (program_id, kind, partner_id, customer_id, sale_id, currency, amount_cents, hold_until, credited_at, paid_at, payout_id)
     select program_id, 'sale', partner_id, customer_id, s.id, 'eur', 2, '2026-11-10', '2026-11-10', now(), payout.id

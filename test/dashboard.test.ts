@@ -4,6 +4,7 @@ import { createImport, importFiles } from '../lib/moving/imports.ts'
 import { createEndpoint, testEndpoint, programOwner } from '../lib/notifications/webhook-endpoints.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
+import { today } from './support/ledger.ts'
 import { refusalIn } from './support/refusal.ts'
 import { cookieOf, partnerPaths, startDashboard } from './support/dashboard.ts'
 
@@ -447,7 +448,7 @@ test('a payout without an amount pays the whole available balance', async () => 
   ])
   const messages: string[] = []
   for (const reference of ['transfer-1', 'transfer-2', 'transfer-1']) {
-    const transfer = { amount_cents: '1050', reference, paid_on: '2026-11-20' }
+    const transfer = { amount_cents: '1050', reference, paid_on: today }
     const path = `/programs/${yen.programId}/payouts/${rows[0]?.id}/pay`
     const paid = await post(path, transfer, yen.dashboardToken)
     messages.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
@@ -464,7 +465,7 @@ test('a payout without an amount pays the whole available balance', async () => 
   )
   const runMessages: string[] = []
   for (const reference of ['transfer-3', 'transfer-4', 'transfer-3']) {
-    const transfer = { amount_cents: '1050', reference, paid_on: '2026-11-20' }
+    const transfer = { amount_cents: '1050', reference, paid_on: today }
     const paid = await post(`${created.headers.get('location')}/pay`, transfer, yen.dashboardToken)
     runMessages.push(decodeURIComponent(paid.headers.get('set-cookie') ?? ''))
   }

@@ -84,7 +84,7 @@ async function ask({ programId, partnerId }: Sandbox, amountCents = 2000) {
   return await askPayout(db, { programId, partnerId, currency: 'usd', amountCents, requestId: crypto.randomUUID() })
 }
 
-const transfer = { reference: 'T1', paid_on: new Date('2026-11-20') }
+const transfer = { reference: 'T1', paid_on: new Date() }
 
 async function pay(program: Sandbox, amountCents = 2000) {
   await payPayout(db, program.programId, await ask(program, amountCents), amountCents, transfer)

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { confirmApplication, findApplication } from '../lib/programs/applications.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { clickPath, refundPath, salePath, times } from './support/api.ts'
+import { today } from './support/ledger.ts'
 import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
 const { api, program, other, key, get, post, patch, mailing, sell } = await startProgramApi()
@@ -552,7 +553,7 @@ test("a payout that doesn't arrive is marked as returned or failed, and its mone
     const payout = `/api/v1/payouts/${id}`
     const { created_at, updated_at } = (await get(payout)).body.payout
     expect(updated_at).toBe(created_at)
-    const transfer = { amount_cents, reference: 'transfer 9', paid_on: new Date().toISOString().slice(0, 10) }
+    const transfer = { amount_cents, reference: 'transfer 9', paid_on: today }
     expect((await patch(payout, { status, reason: 'Account closed' })).status).toBe(409)
     await patch(payout, { status: 'paid', ...transfer })
     const since = new Date(Date.parse(updated_at) + 1).toISOString()
@@ -584,7 +585,7 @@ test("decisions about money follow the dashboard's rules, and repeats change not
   expect(whole).toMatchObject({ status: 'open', payouts: 1, payout_list: [{ status: 'in_run' }], excluded: [] })
   const [{ id, amount_cents }] = whole.payout_list
   const payout = `/api/v1/payouts/${id}`
-  const transfer = { status: 'paid', amount_cents, reference: 'transfer 1', paid_on: '2026-11-20' }
+  const transfer = { status: 'paid', amount_cents, reference: 'transfer 1', paid_on: today }
   expect((await patch(payout, { ...transfer, amount_cents: amount_cents + 1 })).status).toBe(409)
   expect((await patch(payout, { ...transfer, reason: 'x' }, { databaseRequests: 1 })).status).toBe(400)
   for (const day of ['9999-12-31', '0026-11-20'])
@@ -597,7 +598,7 @@ test("decisions about money follow the dashboard's rules, and repeats change not
     expect((await patch(payout, transfer)).body.payout).toMatchObject({
       status: 'paid',
       reference: 'transfer 1',
-      paid_on: '2026-11-20',
+      paid_on: today,
     })
   }
   expect((await patch(payout, { status: 'refused', reason: 'late' })).status).toBe(409)

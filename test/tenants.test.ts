@@ -5,6 +5,7 @@ import { type Action, may, roles } from '../lib/access/roles.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { checkoutSession, stripeEvent } from '../lib/local/stripe-events.ts'
 import { readRoutes } from './chaos/routes.ts'
+import { today } from './support/ledger.ts'
 import { mailing, routes } from './support/route-access.ts'
 import { runOn } from './support/stack.ts'
 import { startTenants } from './support/tenants.ts'
@@ -35,7 +36,7 @@ const fields = {
   reason: 'no',
   amount_cents: '500',
   reference: 'evil-transfer',
-  paid_on: '2026-11-20',
+  paid_on: today,
   minimum: '1',
   currency: 'usd',
   partner_id: own[':partnerId'],

@@ -49,6 +49,7 @@ import { openChannels as openOwnChannels } from '../lib/serve/channels.ts'
 import { emailHash } from '../lib/tracking/customers.ts'
 import type { ReviewRule } from '../lib/review-rules.ts'
 import { startTrackingApi, times } from './support/api.ts'
+import { today } from './support/ledger.ts'
 import { checkerOf, webhookBodyPlace } from './support/openapi.ts'
 import { type ReceivedWebhook, startReceiver } from './support/receiver.ts'
 
@@ -220,7 +221,7 @@ test('a program gets one webhook for each event, and the library verifies it', a
   const ask = { programId: program.programId, partnerId: program.partnerId, currency: 'usd', amountCents: 3000 }
   const payout = await askPayout(db, { ...ask, requestId: crypto.randomUUID() })
   await rejectCommission(db, program.programId, second.commission_id, 'It was ann@example.com herself.')
-  await payPayout(db, program.programId, payout, 1500, { reference: 'T1', paid_on: new Date('2026-11-20') })
+  await payPayout(db, program.programId, payout, 1500, { reference: 'T1', paid_on: new Date(today) })
   await expect.poll(() => stack.queue.webhookMessages().length).toBeGreaterThan(0)
   await deliverAsDeployed()
   await deliver()
@@ -253,7 +254,7 @@ test('a program gets one webhook for each event, and the library verifies it', a
       amount_cents: 1500,
       status: 'paid',
       reference: 'T1',
-      paid_on: '2026-11-20',
+      paid_on: today,
     },
   ])
   expect(new Set(webhooks.map(({ id }) => id)).size).toBe(webhooks.length)
@@ -279,7 +280,7 @@ async function wokenBy(program: Sandbox): Promise<Record<string, boolean>> {
   const { token = '' } = (await invitePartner(db, { programId, partnerId: invited, invitedBy: owner[0].user_id })) ?? {}
   const joins = await createPerson(db, { AUTH_SECRET: stack.environment.AUTH_SECRET }, { name: 'J', email })
   const money = { programId, partnerId, currency: 'usd' }
-  const transfer = { reference: 'T', paid_on: new Date('2026-11-20') }
+  const transfer = { reference: 'T', paid_on: new Date(today) }
   let payout = 0
   let run = 0
   const acts: Record<string, (outbox: RelayMessage[]) => Promise<RelayMessage[] | void>> = {
@@ -788,7 +789,7 @@ test("a partner's targets receive every placeholder despite an outage, and no da
   await api.call('/api/v1/track/refund', { transaction_id: 'order-77', refund_amount_cents: 2500 }, key)
   const ask = { programId, partnerId: owner.partnerId, currency: 'usd', amountCents: 1550 }
   const payout = await askPayout(db, { ...ask, requestId: crypto.randomUUID() })
-  await payPayout(db, programId, payout, 1550, { reference: 'T1', paid_on: new Date('2026-11-20') })
+  await payPayout(db, programId, payout, 1550, { reference: 'T1', paid_on: new Date(today) })
   await deliver()
   expect((await listDeliveries(db, owner, get.endpointId, { limit: 9 })).map(({ status }) => status)).toContain(
     'pending',

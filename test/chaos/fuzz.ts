@@ -334,7 +334,7 @@ function likelyField(name: string, offered: string[], stage: Stage, random: Rand
   if (name === 'partner_id') return stage.ids[':partnerId'] ?? ''
   if (name === 'group_id' || name === 'to') return random.pick([stage.ids[':groupId'] ?? '', '']) ?? ''
   if (/_on$|date|From|To$/.test(name))
-    return random.pick(['2026-11-20', '2026-02-30', '0001-01-01', '9999-12-31']) ?? ''
+    return random.pick([new Date().toISOString().slice(0, 10), '2026-02-30', '0001-01-01', '9999-12-31']) ?? ''
   return random.chance(0.8) && offered.length > 0 ? (random.pick(offered) ?? '') : `${name} ${random.integer(1, 500)}`
 }
 

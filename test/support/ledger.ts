@@ -175,8 +175,11 @@ export async function keepWebhooks(client: Pick<pg.Pool, 'query'>, programId: nu
 /** A refund's id at the processor is unique, but tests number the refunds of each sale from the start. */
 const refundIdOf = (saleId: string, refundId: string) => `${refundId} of ${saleId}`
 
+/** The current day (UTC). A payout can't have been paid before the month in which it was created. */
+export const today = new Date().toISOString().slice(0, 10)
+
 /** The transfer that the tests use for payouts. */
-export const transfer = { reference: 'transfer-1', paid_on: new Date('2026-11-20T00:00:00Z') }
+export const transfer = { reference: 'transfer-1', paid_on: new Date(today) }
 
 /** Defaults for the tests' clicks, leads and sales. */
 export const noClick = {
