@@ -3,6 +3,7 @@ import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { formatMoney } from '../lib/money.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
+import { createPayoutRun, payPayoutRun } from '../lib/money/payout-runs.ts'
 import { createCode } from '../lib/programs/codes.ts'
 import { createConnection } from '../lib/processors/connections.ts'
 import { addPartner } from '../lib/programs/partners.ts'
@@ -10,7 +11,9 @@ import type { ProcessorName } from '../lib/processors/processors.ts'
 import { sendQueuedInvitations } from '../lib/programs/queued-invitations.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { countClicks } from '../lib/tracking/clicks.ts'
+import { parseCsv } from './support/csv.ts'
 import { fillEvents } from './support/events.ts'
+import { today } from './support/ledger.ts'
 import { startStack } from './support/stack.ts'
 
 const stack = await startStack({ functions: ['dashboard', 'tracking-events', 'tracking-performance'] })
@@ -1007,6 +1010,34 @@ test('exports contain every row, no matter how many exist', async () => {
   const newestFirst = rows.map(({ id }) => String(id)).toReversed()
   expect(await idsIn(`/programs/${large.programId}/payouts.csv`, large.dashboardToken)).toEqual(newestFirst)
   expect(await idsIn('/partner/payouts.csv', large.partnerToken)).toEqual(newestFirst)
+})
+
+test('the files of payouts, runs and statements name the run and the payout of each amount', async () => {
+  const paying = await createSandbox(stack.db, env)
+  const { programId, partnerId } = paying
+  const adjustment = { partnerId, currency: 'jpy', amountCents: 1500, note: 'Bonus' }
+  await createAdjustment(stack.db, programId, adjustment, crypto.randomUUID(), [])
+  const runId = (await createPayoutRun(stack.db, programId, crypto.randomUUID())) ?? 0
+  await payPayoutRun(stack.db, programId, runId, { reference: 'SEPA 9', paid_on: new Date(today) })
+  const rowsOf = async (path: string, token = paying.dashboardToken) => {
+    const cookie = `${sessionCookie}=${encodeURIComponent(token)}`
+    return parseCsv(await (await fetch(stack.baseUrl + path, { headers: { cookie } })).text())
+  }
+  const [payout] = await rowsOf(`/programs/${programId}/payouts.csv`)
+  const inRun = { payout_run_id: String(runId), partner_id: String(partnerId), currency: 'jpy' }
+  const at = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  expect(payout).toMatchObject({ ...inRun, created: at, decided: at, amount: '1500', paid_on: today })
+  expect(await rowsOf(`/programs/${programId}/payout-runs/${runId}/lines.csv`)).toMatchObject([
+    { ...inRun, payout_id: payout?.['id'], cause: 'adjusted', note: 'Bonus', amount: '1500', posted: at },
+  ])
+  const entries = [
+    { cause: 'payout_paid', payout_id: payout?.['id'], amount: '-1500', balance: '0', posted: at },
+    { cause: 'adjusted', payout_id: '', amount: '1500', balance: '1500', posted: at },
+  ]
+  const ofPartner = `/programs/${programId}/partners/${partnerId}/statement.csv?currency=jpy`
+  expect(await rowsOf(ofPartner)).toMatchObject(entries)
+  const ofSelf = `/partner/payouts/${programId}/statement.csv?currency=jpy`
+  expect(await rowsOf(ofSelf, paying.partnerToken)).toMatchObject(entries)
 })
 
 /** The partners of a list in order. */
