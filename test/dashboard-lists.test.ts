@@ -696,6 +696,9 @@ test('the search finds payout runs and due payouts by partner name', async () =>
   expect(await runsOn('?sort=oldest')).toEqual([first, second])
   expect(await runsOn('?sort=payments')).toEqual([first, second])
   expect(await runsOn('?q=zo')).toEqual([first])
+  // The list shows the sums of each run, and the sums of all runs that it finds.
+  const sums = (await get(`${base}/payout-runs?q=zo`)).match(/<strong>\$0\.01<\/strong> <span [^>]*>1 payment</g)
+  expect(sums?.length).toBeGreaterThan(1)
 })
 
 const eventsPage = `/programs/${listing.programId}/events`
