@@ -26,6 +26,18 @@ test('migrations, lib and functions only name files that exist', () => {
   expect(named.filter(({ file }) => !existsSync(file) && !existsSync(`migrations/${file}`))).toEqual([])
 })
 
+test('comments only name database functions that exist in the named file', () => {
+  const named = globSync(['lib/**/*.ts', 'functions/**/*.{ts,tsx}']).flatMap((source) =>
+    Array.from(
+      readFileSync(source, 'utf8').matchAll(/\b(\w+_\w+) in[\s*]+(migrations\/functions\/[\w./-]+\.sql)/g),
+      ([, name = '', file = '']) => ({ source, name, file }),
+    ),
+  )
+  expect(named.length).toBeGreaterThan(1)
+  const missing = named.filter(({ name, file }) => !readFileSync(file, 'utf8').includes(`function ${name}(`))
+  expect(missing).toEqual([])
+})
+
 /** Returns the anchors of a text's headings. */
 function anchorsOf(text: string): string[] {
   return Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = '']) =>

@@ -119,8 +119,8 @@ export async function cancelPayout(
 }
 
 /**
- * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays (mark_paid_commissions in
- * migrations/functions/2_ledger/payouts.sql) and notifies the partner.
+ * Marks an open payout as paid, deducts it from the balance, marks the commissions that it pays (mark_paid in
+ * migrations/functions/2_ledger/payout-lines.sql) and notifies the partner.
  *
  * `amountCents` is the transferred amount. Throws `conflict` if a reversal has reduced the payout since then, or if the payout is
  * refused or canceled. Throws `invalid_request` if the day is in a month before the payout's, and `not_found` if the program has

@@ -169,7 +169,7 @@ function rulesStatement(programId: number) {
 
 /**
  * Selects the rules that may apply to a partner now, in order of precedence. See terms_of in
- * migrations/functions/3_commissions/commission-rules.sql.
+ * migrations/functions/3_commissions/terms.sql.
  */
 export function rulesForPartner(
   programId: Expression<number>,
