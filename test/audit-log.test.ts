@@ -4,8 +4,10 @@ import { deleteOldAuditEntries, listAuditEntries, noteExport } from '../lib/acce
 import { createApiKey, listApiKeys, revokeApiKey } from '../lib/access/program-keys.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
+import { connectProvider } from '../lib/money/payout-connections.ts'
 import { createPayoutRun, payPayoutRun, setMinimumPayout } from '../lib/money/payout-runs.ts'
 import { askPayout, payPayout, refusePayout } from '../lib/money/payouts.ts'
+import { listRunBatches, readSendable, sendRunToProvider, stopBatch } from '../lib/money/provider-batches.ts'
 import { acceptInvitation, inviteMember, revokeInvitation } from '../lib/programs/invitations.ts'
 import { changeMember, openProgram } from '../lib/programs/members.ts'
 import { addPartner, updatePartner } from '../lib/programs/partners.ts'
@@ -268,6 +270,26 @@ const acts: [what: string, prepare: () => Promise<() => Promise<unknown>>, left:
     [
       ['payout_run.created', expect.stringMatching(/^\d+$/)],
       ['payout_run.paid', expect.stringMatching(/^\d+$/), { reference: transfer.reference }],
+    ],
+  ],
+  [
+    'a payout run is sent to a provider and stopped',
+    async () => {
+      await credited()
+      const runId = (await createPayoutRun(service, programId, requestId())) ?? 0
+      const keys = { client_id: 'id', client_secret: 'secret' }
+      const paypal = { provider: 'paypal', livemode: false, keys } as const
+      const id = await connectProvider(service, { EMAIL_HASH_KEY: 'x'.repeat(32) }, programId, paypal)
+      const [due] = await readSendable(service, programId, runId, 'paypal')
+      return async () => {
+        await sendRunToProvider(db, programId, runId, { id, provider: 'paypal' }, due?.payable_cents ?? 0)
+        const [batch] = await listRunBatches(service, programId, runId)
+        await stopBatch(db, programId, batch?.id ?? 0)
+      }
+    },
+    [
+      ['payout_run.sent', expect.stringMatching(/^\d+$/), { provider: 'paypal', payments: 1, currency: 'usd' }],
+      ['payout_run.stopped', expect.stringMatching(/^\d+$/), { payments: 1 }],
     ],
   ],
   [

@@ -38,7 +38,7 @@ begin
     return;
   end if;
   for part in
-    select p.currency, array_agg(p.payout_id) as ids from (
+    select p.currency, array_agg(p.payout_id) as ids, sum(p.amount_cents)::bigint as amount_cents from (
       select p.*, (row_number() over (partition by p.currency order by p.payout_id) - 1) / most as number
       from payments_for_provider(of_program_id, run_id, of_provider, currencies) p
     ) p
@@ -50,6 +50,8 @@ begin
     select of_program_id, p.payout_id, batch_id, p.recipient from payments_for_provider(of_program_id, run_id, of_provider, currencies) p
     where p.payout_id = any (part.ids) order by p.payout_id;
     update payouts w set status = 'sent', sent_at = now() where w.program_id = of_program_id and w.id = any (part.ids);
+    perform write_program_audit(of_program_id, 'payout_run.sent', run_id::text, jsonb_build_object('provider', of_provider,
+      'payments', cardinality(part.ids), 'amount_cents', part.amount_cents, 'currency', part.currency));
   end loop;
 end $$;
 
@@ -57,8 +59,9 @@ end $$;
 create or replace function stop_payout_batch(of_program_id bigint, of_batch_id bigint) returns integer language plpgsql as $$
 declare
   stopped_ids bigint[];
+  run_id bigint;
 begin
-  perform from payout_batches b where b.program_id = of_program_id and b.id = of_batch_id for no key update;
+  select b.payout_run_id into run_id from payout_batches b where b.program_id = of_program_id and b.id = of_batch_id for no key update;
   perform lock_payout_balances(of_program_id, array(
     select i.payout_id from payout_items i where i.program_id = of_program_id and i.batch_id = of_batch_id and i.attempted_at is null
   ));
@@ -77,6 +80,9 @@ begin
   where b.program_id = of_program_id and b.id = of_batch_id and not exists (
     select from payout_items i where i.program_id = b.program_id and i.batch_id = b.id
   );
+  if cardinality(stopped_ids) > 0 then
+    perform write_program_audit(of_program_id, 'payout_run.stopped', run_id::text, jsonb_build_object('payments', cardinality(stopped_ids)));
+  end if;
   return cardinality(stopped_ids);
 end $$;
 
