@@ -2330,9 +2330,13 @@ create view unsettled_partners as
 
 CREATE OR REPLACE FUNCTION public.accounts_of(program programs)
  RETURNS text[]
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
-RETURN (array_remove(ARRAY[(program).processor_account_id, (program).processor_former_account_id], NULL::text) || ARRAY(SELECT c.account_id FROM processor_connections c WHERE (c.program_id = (accounts_of.program).id) ORDER BY c.account_id))
+AS $function$
+begin
+  return array_remove(array[program.processor_account_id, program.processor_former_account_id], null)
+    || array(select c.account_id from processor_connections c where c.program_id = program.id order by 1);
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.act_as(of_user_id text, form uuid, request uuid)
@@ -6082,7 +6086,7 @@ group by c.currency
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.count_sale(sale sales, commission_cents bigint)
+CREATE OR REPLACE FUNCTION public.count_sale(sale sales, commission_cents bigint, converts boolean)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -6090,9 +6094,15 @@ declare
   is_paid boolean := sale.payment_status = 'paid';
   is_of_this_hour boolean := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
 begin
+  if converts and not is_paid then
+    perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+  elsif converts then
+    perform add_customers(sale.program_id, sale.sale_date, 0, 1);
+  end if;
   if is_paid then
     perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_of_this_hour then commission_cents else 0 end, sale.refunded_cents, of_code_id => sale.code_id);
+      case when is_of_this_hour then commission_cents else 0 end, sale.refunded_cents, more_conversions => converts::integer,
+      of_code_id => sale.code_id);
   end if;
   if commission_cents > 0 and not (is_paid and is_of_this_hour) then
     perform count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
@@ -8607,9 +8617,12 @@ $function$
 
 CREATE OR REPLACE FUNCTION public.is_blocked(of_program_id bigint)
  RETURNS boolean
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
-RETURN (EXISTS (SELECT FROM blocks b WHERE ((b.program_id = is_blocked.of_program_id) AND (b.ends_at > now()))))
+AS $function$
+begin
+  return exists (select from blocks b where b.program_id = of_program_id and b.ends_at > now());
+end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.is_decided(n notifications)
@@ -10222,8 +10235,8 @@ begin
     update customers c set updated_at = now(), customer_status = 'conversion', first_purchase_date = sale.sale_date,
       code_id = case when was_date is not null then c.code_id else coalesce(sale.code_id, case when c.link_id is null then c.code_id end) end
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     if was_date is not null then
+      perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
       perform count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
       perform correct_customer(sale, false, true);
     end if;
@@ -10438,11 +10451,13 @@ CREATE OR REPLACE FUNCTION public.notify_sale(sale sales, commission_id bigint)
  LANGUAGE plpgsql
 AS $function$
 declare
-  wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
+  wanted text[];
+  of_user_id text;
 begin
-  if commission_id is not null then
-    perform notify_earned(r.program_id, r.user_id, commission_id) from partners r
-    where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
+  select p.webhook_types, r.user_id into wanted, of_user_id from programs p join partners r on r.program_id = p.id
+  where p.id = sale.program_id and r.id = sale.partner_id;
+  if commission_id is not null and of_user_id is not null then
+    perform notify_earned(sale.program_id, of_user_id, commission_id);
   end if;
   if 'sale.created' = any (wanted) then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));
@@ -11584,7 +11599,9 @@ declare
   recorded record;
   corrected sales;
 begin
-  perform lock_customers_of_payment(of_account_id, array[given.transaction_id], given.customer_id) from unnest(account_ids) of_account_id;
+  if account_ids <> '{}' then
+    perform lock_customers_of_payment(of_account_id, array[given.transaction_id], given.customer_id) from unnest(account_ids) of_account_id;
+  end if;
   recorded := record_sale(given, false);
   sale := recorded.sale;
   inserted := recorded.inserted;
@@ -11729,7 +11746,8 @@ begin
     commission_id := commission.id;
   end if;
   perform note_purchase(sale, customer);
-  perform count_sale(sale, case when commission.is_shadow then 0 else commission_cents end);
+  perform count_sale(sale, case when commission.is_shadow then 0 else commission_cents end,
+    customer.first_purchase_date is null and sale.amount_cents > 0);
   perform notify_sale(sale, commission_id);
   if sale.sale_date <= customer.first_purchase_date then
     perform follow_first_code(sale.program_id, sale.customer_id);
@@ -13846,7 +13864,7 @@ AS $function$
 declare
   given sales;
   account_ids text[];
-  payment_account_ids text[];
+  payment_account_ids text[] := '{}';
   is_bound boolean := false;
   recorded record;
   stored sales;
@@ -13877,7 +13895,9 @@ begin
     and (c.key_unverified_since is null or of_click_id is null);
   given.is_test := is_test or given.customer_id is null and of_click_id is null
     and signed_up_as_test(program_id, customer_key, coupon is not null);
-  payment_account_ids := array(select id from unnest(account_ids) id where can_have_payment(id, track_sale.transaction_id));
+  if account_ids <> '{}' then
+    payment_account_ids := array(select id from unnest(account_ids) id where can_have_payment(id, track_sale.transaction_id));
+  end if;
   if payment_account_ids <> '{}' then
     given.transaction_id := known_transaction(given, payment_account_ids);
   end if;

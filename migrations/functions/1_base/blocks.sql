@@ -1,8 +1,9 @@
 -- Returns whether the operator is blocking a program. While it is blocked, its links, keys, join page and dashboard refuse
 -- everything.
-create or replace function is_blocked(of_program_id bigint) returns boolean language sql stable return exists (
-  select from blocks b where b.program_id = of_program_id and b.ends_at > now()
-);
+create or replace function is_blocked(of_program_id bigint) returns boolean language plpgsql stable as $$
+begin
+  return exists (select from blocks b where b.program_id = of_program_id and b.ends_at > now());
+end $$;
 
 -- Blocks a program or a network, and returns the block's id, or null if there is no such program. The program's audit log contains the
 -- reason.

@@ -28,9 +28,11 @@ return array_remove(array[(program).processor_account_id], null)
   || array(select c.account_id from processor_connections c where c.program_id = (program).id and c.disconnected_at is null order by 1);
 
 -- Returns the program's current and former accounts, in the same order. Payments of a former account stay known.
-create or replace function accounts_of(program programs) returns text[] language sql stable
-return array_remove(array[(program).processor_account_id, (program).processor_former_account_id], null)
-  || array(select c.account_id from processor_connections c where c.program_id = (program).id order by 1);
+create or replace function accounts_of(program programs) returns text[] language plpgsql stable as $$
+begin
+  return array_remove(array[program.processor_account_id, program.processor_former_account_id], null)
+    || array(select c.account_id from processor_connections c where c.program_id = program.id order by 1);
+end $$;
 
 -- Returns the last connected Stripe account, even if the program has disconnected it.
 create or replace function last_account_of(program programs) returns text language sql immutable

@@ -72,7 +72,8 @@ begin
     commission_id := commission.id;
   end if;
   perform note_purchase(sale, customer);
-  perform count_sale(sale, case when commission.is_shadow then 0 else commission_cents end);
+  perform count_sale(sale, case when commission.is_shadow then 0 else commission_cents end,
+    customer.first_purchase_date is null and sale.amount_cents > 0);
   perform notify_sale(sale, commission_id);
   if sale.sale_date <= customer.first_purchase_date then
     perform follow_first_code(sale.program_id, sale.customer_id);
@@ -152,7 +153,8 @@ return case when (customer).first_purchase_date is null and ((customer).key_unve
   or (customer).email_unverified_since is not null and (customer).customer_key is distinct from named_key) then 'unverified_customer' end;
 
 -- Moves a customer's first purchase to an earlier sale. Corrects the commissions that depend on it: commissions whose months count from
--- the first purchase, and commissions of later sales under a cap. `customer` is the row before the sale.
+-- the first purchase, and commissions of later sales under a cap. `customer` is the row before the sale. The caller counts the conversion if
+-- the customer had none.
 create or replace function note_purchase(sale sales, customer customers) returns void language plpgsql as $$
 declare
   was_date constant timestamptz := customer.first_purchase_date;
@@ -161,8 +163,8 @@ begin
     update customers c set updated_at = now(), customer_status = 'conversion', first_purchase_date = sale.sale_date,
       code_id = case when was_date is not null then c.code_id else coalesce(sale.code_id, case when c.link_id is null then c.code_id end) end
     where c.program_id = sale.program_id and c.id = sale.customer_id;
-    perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
     if was_date is not null then
+      perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
       perform count_customers(sale.program_id, sale.customer_id, was_date, 0, -1);
       perform correct_customer(sale, false, true);
     end if;
@@ -175,15 +177,22 @@ begin
   end if;
 end $$;
 
--- Counts a sale on its own day, and its commission on the current day. If both are in the same hour, as usual, one row counts both.
-create or replace function count_sale(sale sales, commission_cents bigint) returns void language plpgsql as $$
+-- Counts a sale on its own day, and its commission on the current day. If both are in the same hour, as usual, one row counts both, and the
+-- customer's conversion if `converts`.
+create or replace function count_sale(sale sales, commission_cents bigint, converts boolean) returns void language plpgsql as $$
 declare
   is_paid boolean := sale.payment_status = 'paid';
   is_of_this_hour boolean := date_trunc('hour', sale.sale_date, 'UTC') = date_trunc('hour', now(), 'UTC');
 begin
+  if converts and not is_paid then
+    perform count_customers(sale.program_id, sale.customer_id, sale.sale_date, 0, 1);
+  elsif converts then
+    perform add_customers(sale.program_id, sale.sale_date, 0, 1);
+  end if;
   if is_paid then
     perform count_money(sale.program_id, sale.customer_id, sale.partner_id, sale.sale_date, sale.currency, 1, sale.amount_cents,
-      case when is_of_this_hour then commission_cents else 0 end, sale.refunded_cents, of_code_id => sale.code_id);
+      case when is_of_this_hour then commission_cents else 0 end, sale.refunded_cents, more_conversions => converts::integer,
+      of_code_id => sale.code_id);
   end if;
   if commission_cents > 0 and not (is_paid and is_of_this_hour) then
     perform count_money(sale.program_id, sale.customer_id, sale.partner_id, now(), sale.currency, 0, 0, commission_cents,
@@ -194,11 +203,13 @@ end $$;
 -- Notifies the partner of a new commission, and webhook endpoints of the sale and the commission.
 create or replace function notify_sale(sale sales, commission_id bigint) returns void language plpgsql as $$
 declare
-  wanted text[] := (select p.webhook_types from programs p where p.id = sale.program_id);
+  wanted text[];
+  of_user_id text;
 begin
-  if commission_id is not null then
-    perform notify_earned(r.program_id, r.user_id, commission_id) from partners r
-    where r.program_id = sale.program_id and r.id = sale.partner_id and r.user_id is not null;
+  select p.webhook_types, r.user_id into wanted, of_user_id from programs p join partners r on r.program_id = p.id
+  where p.id = sale.program_id and r.id = sale.partner_id;
+  if commission_id is not null and of_user_id is not null then
+    perform notify_earned(sale.program_id, of_user_id, commission_id);
   end if;
   if 'sale.created' = any (wanted) then
     perform write_webhook(sale.program_id, 'sale.created', webhook_sale(sale));

@@ -12,7 +12,7 @@ create or replace function track_sale(
 declare
   given sales;
   account_ids text[];
-  payment_account_ids text[];
+  payment_account_ids text[] := '{}';
   is_bound boolean := false;
   recorded record;
   stored sales;
@@ -43,7 +43,9 @@ begin
     and (c.key_unverified_since is null or of_click_id is null);
   given.is_test := is_test or given.customer_id is null and of_click_id is null
     and signed_up_as_test(program_id, customer_key, coupon is not null);
-  payment_account_ids := array(select id from unnest(account_ids) id where can_have_payment(id, track_sale.transaction_id));
+  if account_ids <> '{}' then
+    payment_account_ids := array(select id from unnest(account_ids) id where can_have_payment(id, track_sale.transaction_id));
+  end if;
   if payment_account_ids <> '{}' then
     given.transaction_id := known_transaction(given, payment_account_ids);
   end if;
@@ -89,7 +91,9 @@ declare
   recorded record;
   corrected sales;
 begin
-  perform lock_customers_of_payment(of_account_id, array[given.transaction_id], given.customer_id) from unnest(account_ids) of_account_id;
+  if account_ids <> '{}' then
+    perform lock_customers_of_payment(of_account_id, array[given.transaction_id], given.customer_id) from unnest(account_ids) of_account_id;
+  end if;
   recorded := record_sale(given, false);
   sale := recorded.sale;
   inserted := recorded.inserted;
