@@ -22,6 +22,8 @@ export interface Seeded {
   runId: string
   payoutId: string
   endpointId: string
+  postbackId: string
+  postbackMessageId: string
   applicationId: string
   /** A bulk action and its kind. */
   jobId: string
@@ -78,16 +80,29 @@ export async function seedPages({ sql, db, sandbox }: BenchDatabase): Promise<Se
   }
   await seedPayouts(sql, programId)
   await seedNotices(sql, programId)
+  await sql.query(
+    `with postback as (
+      insert into webhook_endpoints (program_id, partner_id, url, types) values ($1, $2, 'https://partner.example.com/svc', '{sale}') returning *
+    ),
+    message as (
+      insert into webhook_messages (program_id, type, data) values ($1, 'sale', '{"event": "sale", "amount": "9.80", "currency": "usd"}') returning *
+    )
+    insert into webhook_deliveries (program_id, endpoint_id, message_id, status, attempt_count, finished_at)
+    select $1, p.id, m.id, 'delivered', 1, now() from postback p, message m`,
+    [programId, firstPartner],
+  )
   await startBulkJob(db, programId, { kind: 'move', settings: {}, rows: partners, newestId: firstPartner + partners })
   await sql.query('vacuum analyze')
   const { rows } = await sql.query<Omit<Seeded, 'rarePartner' | 'longCustomer'>>(
     `select s.customer_id as "customerId", s.partner_id as "partnerId", g.id as "groupId", s.transaction_id as "transactionId", r.id as "runId", w.id as "payoutId",
-      d.endpoint_id as "endpointId", d.message_id as "messageId", a.id as "applicationId", j.id as "jobId", j.kind
+      d.endpoint_id as "endpointId", d.message_id as "messageId", b.id as "postbackId", b.message_id as "postbackMessageId", a.id as "applicationId", j.id as "jobId", j.kind
     from (select * from sales where program_id = $1 and partner_id = $2 order by sale_date desc limit 1 offset 100) s,
       (select min(id) as id from payout_runs where program_id = $1) r,
       (select min(id) as id from payouts where program_id = $1 and partner_id = $2) w,
       (select min(id) as id from partner_groups where program_id = $1) g,
-      (select * from webhook_deliveries where program_id = $1 order by message_id desc limit 1) d,
+      (select d.* from webhook_deliveries d join webhook_endpoints e on e.id = d.endpoint_id
+        where e.program_id = $1 and e.partner_id is null order by d.message_id desc limit 1) d,
+      (select d.endpoint_id as id, d.message_id from webhook_deliveries d join webhook_endpoints e on e.id = d.endpoint_id where e.partner_id = $2) b,
       (select min(id) as id from applications where program_id = $1) a,
       (select id, kind from bulk_jobs where program_id = $1) j`,
     [programId, firstPartner],
