@@ -49,12 +49,12 @@ export interface Totals {
 }
 
 /** Counting more rows takes too long for lists that grow with the traffic, such as clicks. */
-const maxCounted = 10_000
+const maxCounted = 1000
 
 /** A part of a list with enough rows for `countStatement`. */
 export const countedPart = { limit: maxCounted + 1 } as const satisfies Part
 
-/** Counts the rows of a list up to 10,000. The list must be limited to `countedPart`. */
+/** Counts the rows of a list up to 1,000. The list must be limited to `countedPart`. */
 export function countStatement<DB, TB extends keyof DB, Row>(list: SelectQueryBuilder<DB, TB, Row>): Statement<Totals> {
   return kysely
     .selectFrom(list.clearOrderBy().as('row'))

@@ -72,7 +72,7 @@ export async function listedEvents(
   return await eventsNamed(db, await withIds(db, choice), part, clickHouse)
 }
 
-/** Counts the events that match, clicks and leads up to 10,000 each, and sums the sales. */
+/** Counts the events that match, clicks and leads up to 1,000 each, and sums the sales. */
 export async function eventTotals(db: Database, choice: EventChoice): Promise<Totals[]> {
   const named = await withIds(db, choice)
   const totals = {

@@ -26,7 +26,8 @@ export async function pages(): Promise<Result> {
     result.figures.push({ page, ms: round(ms), 'KB gzip': round(bytes / 1000), requests })
     result.goals.push({ what: `${page}, ms`, measured: ms, most: 100 })
     result.goals.push({ what: `${page}, KB`, measured: bytes / 1000, most: 50 })
-    result.goals.push({ what: `${page}, database requests`, measured: requests, most: 3 })
+    // Most are sent at once. `latency` measures how many of them wait for each other.
+    result.goals.push({ what: `${page}, database requests`, measured: requests, most: 5 })
   })
   await stack.close()
   return result
