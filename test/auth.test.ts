@@ -76,7 +76,13 @@ test("sign-up from an invitation doesn't send a confirmation, because accepting 
   const [email, stranger] = [newEmail(), newEmail()]
   const { partnerId } = await addPartner(stack.db, { programId, name: 'Invited', email, code: null })
   const invitation = await invitePartner(stack.db, { programId, partnerId, invitedBy: owner.userId })
-  const page = `/sign-up?next=${encodeURIComponent(`/partner-invitation?token=${encodeURIComponent(invitation?.token ?? '')}`)}`
+  const invited = await fetch(
+    `${stack.baseUrl}/partner-invitation?token=${encodeURIComponent(invitation?.token ?? '')}`,
+  )
+  const [, link = ''] = /href="(\/sign-up[^"]*)"/.exec(await invited.text()) ?? []
+  const page = link.replaceAll('&amp;', '&')
+  const filled = await (await fetch(stack.baseUrl + page)).text()
+  expect([filled.includes(`value="${email}"`), filled.includes('value="Invited"')]).toEqual([true, true])
   const signedUp = await post(page, undefined, { name: 'Ada', email: email.toUpperCase(), password })
   expect([signedUp.headers.get('location'), reported(signedUp)]).toEqual([
     expect.stringContaining('/partner-invitation?token='),

@@ -127,7 +127,10 @@ export async function findPartnerInvitation(db: Database, token: string) {
     kysely
       .selectFrom('partner_invitations as i')
       .innerJoin('programs as g', 'g.id', 'i.program_id')
-      .select(['g.name as program_name', 'g.language', 'i.email'])
+      .innerJoin('partners as p', (join) =>
+        join.onRef('p.program_id', '=', 'i.program_id').onRef('p.id', '=', 'i.partner_id'),
+      )
+      .select(['g.name as program_name', 'g.language', 'i.email', 'p.name as partner_name'])
       .select((eb) =>
         jsonObjectFrom(brandOf(eb.ref('g.id')))
           .$notNull()

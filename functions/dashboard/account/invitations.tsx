@@ -20,6 +20,8 @@ interface Shown {
   accept: string
   /** The address that the invitation was mailed to. */
   email: string
+  /** The invited person, if known. */
+  name?: string
 }
 
 /** Renders an invitation that the reader can accept, possibly after signing in. If it is undefined, the link no longer works. */
@@ -40,7 +42,7 @@ function renderInvitation(c: PageContext, invitation: Shown | undefined) {
 }
 
 /** The button to accept, or links to sign in first and come back. */
-function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitation: Shown }) {
+function Accept({ c, invitation: { accept, email, name } }: { c: PageContext; invitation: Shown }) {
   const viewer = c.get('viewer')
   const { t } = useTexts()
   const { pathname, search } = new URL(c.req.url)
@@ -52,13 +54,10 @@ function Accept({ c, invitation: { accept, email } }: { c: PageContext; invitati
     )
   }
   const next = encodeURIComponent(pathname + search)
+  const known = new URLSearchParams({ email, ...(name !== undefined && { name }) })
   return (
     <div class="row">
-      <LinkButton
-        class="primary"
-        href={`/sign-up?next=${next}&email=${encodeURIComponent(email)}`}
-        text={t('Create an account')}
-      />
+      <LinkButton class="primary" href={`/sign-up?next=${next}&${known}`} text={t('Create an account')} />
       <LinkButton href={`/sign-in?next=${next}`} text={t('Sign in')} />
     </div>
   )
@@ -103,6 +102,7 @@ pages.get('/partner-invitation', async (c) => {
       ),
       accept: t('Accept the invitation'),
       email: invitation.email,
+      name: invitation.partner_name,
     },
   )
 })

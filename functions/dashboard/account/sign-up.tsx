@@ -39,7 +39,7 @@ pages.get('/sign-up', async (c) => {
       }
     >
       <Form action={withNext('/sign-up', next)} submit={t('Create account')} layout="wide">
-        <Field name="name" label={t('Your name')} autocomplete="name" required />
+        <Field name="name" label={t('Your name')} autocomplete="name" value={c.req.query('name')} required />
         <Field
           name="email"
           label={t('E-mail')}
