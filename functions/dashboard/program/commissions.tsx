@@ -114,7 +114,10 @@ programList(pages, '/commissions', 'commission:list', (c) => {
             cell: (row) => (
               <div class="row">
                 {cause.cell(row)}
-                {seesCustomers && <TimelineLink programId={programId} of={row} commissionId={row.id} />}
+                {/* A sale's page links to the timeline. */}
+                {seesCustomers && row.transaction_id === null && (
+                  <TimelineLink programId={programId} of={row} commissionId={row.id} />
+                )}
               </div>
             ),
           },
