@@ -955,10 +955,18 @@ test('a page sends the archive of a program in parts, repeats a part that failed
   await page.getByRole('link', { name: 'Download' }).click()
   const archive = await (await download).path()
 
+  const [form, sent] = [page.locator('form[data-part-bytes]'), [] as string[]]
+  await page.goto(`/programs/${moved}/imports`)
+  await page.getByLabel('Service', { exact: true }).selectOption('Another one, with CSV files')
+  const partners = { name: 'partners.csv', mimeType: 'text/csv', buffer: Buffer.from('name\nAda\n') }
+  await page.getByLabel('Files', { exact: true }).setInputFiles(partners)
+  // Chromium can't look at a page that is being left.
+  await page.evaluate(() => addEventListener('submit', (event) => event.preventDefault(), { once: true }))
+  await form.getByRole('button', { name: 'Plan' }).click()
+  await form.getByRole('progressbar').waitFor()
   await page.goto(`/programs/${moved}/imports`)
   await page.getByLabel('Service', { exact: true }).selectOption('Program archive')
   await page.getByLabel('Files', { exact: true }).setInputFiles(archive)
-  const [form, sent] = [page.locator('form[data-part-bytes]'), [] as string[]]
   expect(await form.getByRole('progressbar').isVisible()).toBe(false)
   await form.evaluate((element) => element.setAttribute('data-part-bytes', '6000'))
   await page.route('**/parts', async (route) => {

@@ -78,6 +78,7 @@ export async function moving({ source: only }: Options): Promise<Result> {
       if (error > 0 || rows < 40) differences.push(`${source} ${by}: ${error} of ${rows} rows are errors`)
       perRow[by] ??= (planned + applied) / rows
       slowest = Math.max(slowest, planned + applied)
+      console.error(`${source}, ${by}: planned and applied in ${round(planned + applied)} s`)
       figures.push({
         source,
         by,

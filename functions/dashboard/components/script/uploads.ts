@@ -1,4 +1,4 @@
-/** Sends large archives in parts. */
+/** Sends large archives in parts, and shows that files are being sent. */
 export const uploads = String.raw`
 // A request cannot contain a large archive, so its parts follow one by one. Each part can be sent again.
 async function send(address, fields, attempts) {
@@ -42,8 +42,14 @@ document.addEventListener('submit', (event) => {
   const form = event.target
   const [archive, ...others] = form.querySelector('input[type=file]')?.files ?? []
   const isLarge = archive?.size > form.dataset.partBytes && form.source.value === 'archive'
-  if (event.defaultPrevented || !isLarge || others.length > 0) return
-  event.preventDefault()
-  sendInParts(form, archive)
+  if (event.defaultPrevented || !archive) return
+  if (isLarge && others.length === 0) {
+    event.preventDefault()
+    return sendInParts(form, archive)
+  }
+  const upload = form.querySelector('[data-upload]')
+  if (!upload) return
+  upload.hidden = false
+  upload.querySelector('[role=status]').textContent = 'Your files are being sent and read. This can take a minute.'
 })
 `
