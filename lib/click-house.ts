@@ -55,11 +55,14 @@ export class ClickHouse {
     await this.#send(lines, { query: `INSERT INTO ${table} FORMAT JSONEachRow` }, slowMilliseconds)
   }
 
-  /** Runs a query and returns its rows, unchecked. If the server hangs, later reads fail at once for half a minute. */
-  async read(sql: string, parameters: Parameters): Promise<unknown[]> {
+  /**
+   * Runs a query and returns its rows, unchecked. A read for a page uses the short default timeout. If the server hangs, later reads fail at
+   * once for half a minute.
+   */
+  async read(sql: string, parameters: Parameters, within_ms = readMilliseconds): Promise<unknown[]> {
     if (Date.now() < this.#silentUntil) throw new ClickHouseError(0, 'ClickHouse did not answer an earlier read')
     const named = Object.entries(parameters).map(([name, value]) => [`param_${name}`, asText(value)])
-    const text = await this.#send(`${sql} FORMAT JSONEachRow`, Object.fromEntries(named), readMilliseconds)
+    const text = await this.#send(`${sql} FORMAT JSONEachRow`, Object.fromEntries(named), within_ms)
     return text
       .split('\n')
       .filter(Boolean)
@@ -95,7 +98,8 @@ export class ClickHouse {
 
 const readMilliseconds = 2000
 const silentMilliseconds = 30_000
-const slowMilliseconds = 30_000
+/** The timeout of writes, and of reads of whole tables. */
+export const slowMilliseconds = 30_000
 
 /** Writes a parameter as ClickHouse reads it: text with escapes, and an array as a literal. */
 function asText(value: Parameters[string]): string {

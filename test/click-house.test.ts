@@ -289,6 +289,16 @@ describe('clicks in ClickHouse', () => {
     expect(await compare()).toEqual([])
   })
 
+  test('the comparison waits longer for the server than a page does', async () => {
+    const slow = createServer((_, response) => void setTimeout(() => response.end(), 2200))
+    onTestFinished(() => void slow.close())
+    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve))
+    const { port } = z.object({ port: z.number() }).parse(slow.address())
+    const later = Date.parse('2026-05-01')
+    const { findings } = await compareClicks(db, new ClickHouse(`http://svc@127.0.0.1:${port}/svc`, ''), later)
+    expect(findings).toContainEqual(expect.objectContaining({ subject: 'clicks of 2026-03', found: '0 rows, sum 0' }))
+  })
+
   test('a month that Postgres drops is deleted there too', async () => {
     await setTime(new Date('2026-07-01'))
     await sql.query('select make_event_partitions(0)')

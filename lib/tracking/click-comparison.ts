@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
 import type { CheckResult } from '../audit/run-checks.ts'
-import type { ClickHouse } from '../click-house.ts'
+import { type ClickHouse, slowMilliseconds } from '../click-house.ts'
 import type { Database } from '../database.ts'
 import { kysely } from '../kysely.ts'
 import { sinkStatement } from './click-sink.ts'
@@ -42,7 +42,7 @@ const textOf = (row: Counted | undefined) => `${row?.rows ?? 0} rows, sum ${row?
 
 async function differences(db: Database, clickHouse: ClickHouse, until: number) {
   const [clicks, totals] = await db.batch([clicksStatement(until), totalsStatement(until)])
-  const rows = await clickHouse.read(inClickHouse, { modulus, until: until * 1000 })
+  const rows = await clickHouse.read(inClickHouse, { modulus, until: until * 1000 }, slowMilliseconds)
   const found = new Map(
     z
       .array(counted)
