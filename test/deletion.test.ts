@@ -436,20 +436,22 @@ test.each(races)('if a sale arrives while %s, one of the two is refused', async 
   }
 })
 
+const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+
+/** Starts `waiter` while the first transaction is open, and commits that transaction once `waiter` is waiting. */
+async function meet(first: string, values: unknown[], waiter: () => Promise<unknown>): Promise<string> {
+  await sql.query('begin')
+  await sql.query(first, values)
+  const done = waiter().then(
+    () => 'done',
+    (error: Error) => error.message,
+  )
+  await expect.poll(async () => (await sql.query(waiting)).rowCount, { interval: 5 }).toBe(1)
+  await sql.query('commit')
+  return await done
+}
+
 test('an erasure waits for a running export and deletes its copy, and an export waits for a running erasure', async () => {
-  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  /** Starts `waiter` while the first transaction is open, and commits that transaction once `waiter` is waiting. */
-  const meet = async (first: string, values: unknown[], waiter: () => Promise<unknown>) => {
-    await sql.query('begin')
-    await sql.query(first, values)
-    const done = waiter().then(
-      () => 'done',
-      (error: Error) => error.message,
-    )
-    await expect.poll(async () => (await sql.query(waiting)).rowCount, { interval: 5 }).toBe(1)
-    await sql.query('commit')
-    return await done
-  }
   const running = `with begun as (select begin_export($1) as id)
     insert into export_rows select $1, id, 'partners', 1, '{"name": "Petra"}' from begun`
   const [sold, left, closed] = [await newProgram({}, false), await newProgram({}, false), await newProgram({}, false)]
@@ -470,6 +472,21 @@ test('an erasure waits for a running export and deletes its copy, and an export 
   expect(await copied(later.programId)).toContain('Erased partner')
   const closing = 'select close_workspace($1)'
   expect(await meet(closing, [gone.workspaceId], () => createExport(db, gone.programId))).toContain('deleted')
+})
+
+test('an erasure locks the programs of a person before their partners', async () => {
+  const { programId, partnerId, partner } = await newProgram({}, false)
+  await sql.query(
+    `insert into webhook_endpoints (program_id, partner_id, url, types) values ($1, $2, 'https://hooks.example.com', '{sale}')`,
+    [programId, partnerId],
+  )
+  await sql.query('begin')
+  await sql.query('select from programs where id = $1 for no key update', [programId])
+  const erased = erasePayee(db, 'key', partner.userId)
+  await expect.poll(async () => (await sql.query(waiting)).rowCount, { interval: 5 }).toBe(1)
+  await sql.query('select from partners where program_id = $1 and id = $2 for no key update', [programId, partnerId])
+  await sql.query('commit')
+  await erased
 })
 
 test('if the last two owners erase themselves at once, one stays', async () => {

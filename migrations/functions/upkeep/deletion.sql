@@ -137,6 +137,8 @@ begin
   perform from workspaces w where w.id in (
     select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
   ) order by w.id for update;
+  -- Erasing an endpoint updates its program. All calls lock programs before partners.
+  perform from programs p where p.id in (select r.program_id from partners r where r.user_id = of_user_id) order by p.id for no key update;
   perform from users u where u.id = of_user_id for update;
   program_ids := array(select r.program_id from partners r where r.user_id = of_user_id);
   perform lock_exports(program_ids);
