@@ -27,6 +27,7 @@ create table unsent_clicks (
   is_erased boolean not null default false
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create index unsent_clicks_idx on unsent_clicks (id);
+create index unsent_clicks_program_idx on unsent_clicks (program_id);
 
 -- Changed rows of `grouped_quarters` with clicks.
 create table unsent_counts (

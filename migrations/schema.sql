@@ -1948,6 +1948,7 @@ create table unsent_clicks (
   is_erased boolean not null default false
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=10000);
 CREATE INDEX unsent_clicks_idx ON public.unsent_clicks USING btree (id);
+CREATE INDEX unsent_clicks_program_idx ON public.unsent_clicks USING btree (program_id);
 
 create table unsent_counts (
   id bigint not null generated always as identity,

@@ -89,6 +89,16 @@ test('a page of events reads at most its cap and a few events with equal times',
   }
 })
 
+test('a page with clicks from ClickHouse reads no waiting clicks of other programs', async () => {
+  await sql.query(
+    'insert into unsent_clicks (program_id, clicked_at, event_id) select $1::bigint + 1, now(), n from generate_series(1, 5000) n',
+    [programId],
+  )
+  await sql.query('analyze unsent_clicks')
+  expect(await rowsOf(`select from merged_clicks($1, '[]')`, [programId])).toBeLessThan(10)
+  await sql.query('truncate unsent_clicks')
+})
+
 const listed = (await createSandbox(db, { AUTH_SECRET: 'secret' })).programId
 const partners = 100
 const people = 20_000
