@@ -332,6 +332,11 @@ export interface ClickSink {
   copied_id: Generated<Int8>;
   copied_program_id: Generated<Int8 | null>;
   copied_until: Generated<Timestamp>;
+  counted_day: Generated<Timestamp>;
+  counted_metric: Generated<GroupedMetric>;
+  counted_name: Generated<GroupingName>;
+  counted_program_id: Generated<Int8 | null>;
+  counted_value: Generated<string>;
   dropped_before: Generated<Timestamp>;
   is_complete: Generated<boolean>;
   is_only: Generated<boolean>;

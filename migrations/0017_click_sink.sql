@@ -10,6 +10,12 @@ create table click_sink (
   copied_program_id bigint default 0,
   copied_until timestamptz not null default '-infinity',
   copied_id bigint not null default 0,
+  -- The position of the copy of earlier totals, in the order of their key. Null after all of them are in `unsent_counts`.
+  counted_program_id bigint default 0,
+  counted_name grouping_name not null default 'all',
+  counted_metric grouped_metric not null default 'clicks',
+  counted_day date not null default '-infinity',
+  counted_value text not null default '',
   -- Whether ClickHouse has everything up to the latest batch. Reads use Postgres until then.
   is_complete boolean not null default false,
   -- ClickHouse has all clicks before this time.

@@ -449,6 +449,11 @@ create table click_sink (
   copied_program_id bigint default 0,
   copied_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   copied_id bigint not null default 0,
+  counted_program_id bigint default 0,
+  counted_name grouping_name not null default 'all'::grouping_name,
+  counted_metric grouped_metric not null default 'clicks'::grouped_metric,
+  counted_day date not null default '-infinity'::date,
+  counted_value text not null default ''::text,
   is_complete boolean not null default false,
   up_to timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
   dropped_before timestamp with time zone not null default '-infinity'::timestamp with time zone,
@@ -11263,12 +11268,37 @@ begin
     insert into unsent_clicks (program_id, clicked_at, event_id) select n.program_id, n.click_timestamp, n.id from next n
   )
   select n.* into last from next n order by n.program_id desc, n.click_timestamp desc, n.id desc limit 1;
-  insert into unsent_counts (program_id, grouping_name, metric, day, value)
-  select q.program_id, q.grouping_name, q.metric, q.day, q.value from grouped_quarters q
-  where q.program_id > s.copied_program_id and (last.program_id is null or q.program_id <= last.program_id)
-    and q.metric in ('clicks', 'bot_clicks') and q.currency = '';
   update click_sink set copied_program_id = last.program_id, copied_until = coalesce(last.click_timestamp, copied_until),
     copied_id = coalesce(last.id, copied_id);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.queue_earlier_counts(max_rows integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_custom_plan'
+AS $function$
+declare
+  s click_sink;
+  last record;
+begin
+  select k.* into s from click_sink k;
+  with next as (
+    select q.program_id, q.grouping_name, q.metric, q.day, q.value from grouped_quarters q
+    where (q.program_id, q.grouping_name, q.metric, q.currency, q.day, q.value)
+        > (s.counted_program_id, s.counted_name, s.counted_metric, '', s.counted_day, s.counted_value)
+      and q.metric in ('clicks', 'bot_clicks') and q.currency = ''
+    order by q.program_id, q.grouping_name, q.metric, q.currency, q.day, q.value limit max_rows
+  ),
+  queued as (
+    insert into unsent_counts (program_id, grouping_name, metric, day, value) select n.* from next n
+  )
+  select n.*, count(*) over () as row_count into last from next n
+  order by n.program_id desc, n.grouping_name desc, n.metric desc, n.day desc, n.value desc limit 1;
+  update click_sink set counted_program_id = case when last.row_count = max_rows then last.program_id end,
+    counted_name = coalesce(last.grouping_name, counted_name),
+    counted_metric = coalesce(last.metric, counted_metric), counted_day = coalesce(last.day, counted_day),
+    counted_value = coalesce(last.value, counted_value);
 end $function$
 ;
 
@@ -13256,8 +13286,9 @@ AS $function$
 begin
   perform pg_advisory_xact_lock(hashtext('click_sink'));
   insert into click_sink default values
-  on conflict (is_only) do update set copied_program_id = default, copied_until = default, copied_id = default, is_complete = default,
-    up_to = default, dropped_before = default, sent = click_sink.taken;
+  on conflict (is_only) do update set copied_program_id = default, copied_until = default, copied_id = default,
+    counted_program_id = default, counted_name = default, counted_metric = default, counted_day = default, counted_value = default,
+    is_complete = default, up_to = default, dropped_before = default, sent = click_sink.taken;
 end $function$
 ;
 
@@ -13514,6 +13545,9 @@ begin
   if s.copied_program_id is not null and (select count(*) from (select from unsent_clicks limit max_rows) u) < max_rows / 2 then
     perform queue_earlier_clicks(max_rows / 2);
   end if;
+  if s.counted_program_id is not null and (select count(*) from (select from unsent_counts limit max_rows) u) < max_rows then
+    perform queue_earlier_counts(max_rows);
+  end if;
   select k.* into s from click_sink k;
   batch := s.taken;
   click_ids := array(select u.id from unsent_clicks u order by u.id limit max_rows);
@@ -13537,7 +13571,8 @@ begin
     where u.id = any (click_ids) and u.is_erased
   );
   drop_before := (select k.since from clicks_kept k where k.since > s.dropped_before);
-  more := s.copied_program_id is not null or cardinality(click_ids) = max_rows or cardinality(count_ids) = max_rows;
+  more := s.copied_program_id is not null or s.counted_program_id is not null
+    or cardinality(click_ids) = max_rows or cardinality(count_ids) = max_rows;
   is_complete := s.is_complete or not more;
   -- A count writes clicks and totals at once, and its statement lasts ten seconds at most.
   up_to := case when cardinality(count_ids) = max_rows then s.up_to else least(
