@@ -211,6 +211,29 @@ test('invitations to 1,121 programs cost a page three database requests, are lis
   }
 })
 
+test('a partner of 250 programs finds each balance and each program, with three database requests per page', async () => {
+  const joined = await person('joined')
+  await stack.sql.query(
+    `with created as (
+      insert into programs (workspace_id, name, domain) select $1, 'Paying ' || n, 'x.example' from generate_series(1, 250) n returning id
+    )
+    insert into partners (program_id, name, email, user_id) select id, 'Joined', $2, $3 from created`,
+    [workspaceId, joined.email, joined.userId],
+  )
+  await stack.sql.query(
+    `select create_adjustment(program_id, id, 'usd', 1250, 'Bonus', null, null, gen_random_uuid()) from partners where user_id = $1`,
+    [joined.userId],
+  )
+  for (const [path, option] of [
+    ['/partner/payouts', /<option[^>]*>\W*Paying \d+\W*: \$12\.50 available/g],
+    ['/partner/campaigns', /<option[^>]*>Paying \d+<\/option>/g],
+  ] as const) {
+    const before = stack.neon.requests
+    const { text } = await get(path, joined.token)
+    expect([path, text.match(option)?.length, stack.neon.requests - before <= 3]).toEqual([path, 250, true])
+  }
+})
+
 test('an address gets at most three invitation mails a day, and a workspace sends at most a hundred', async () => {
   const { workspaceId: ours, programId: theirs, dashboardToken } = await createSandbox(stack.db, env)
   const invite = (email: string) => post(`/workspaces/${ours}/members`, { email, role: 'member' }, dashboardToken)

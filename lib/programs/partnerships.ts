@@ -57,18 +57,29 @@ export function partnershipsStatement() {
     ])
 }
 
-/** Lists the names of the current and former programs of a partner, last joined first. */
+/** Lists the names of all current and former programs of a partner, last joined first. */
 export async function listProgramNames(db: Database, userId: string) {
+  return await db.query(programNames(userId))
+}
+
+export type ProgramBalances = Awaited<ReturnType<typeof listProgramBalances>>[number]
+
+/** Lists all current and former programs of a partner with the balances in each, last joined first. */
+export async function listProgramBalances(db: Database, userId: string) {
   return await db.query(
-    kysely
-      .selectFrom('partners as p')
-      .innerJoin('programs as g', 'g.id', 'p.program_id')
-      .select(['g.id', 'g.name', 'g.currency', 'p.id as partner_id'])
-      .where('p.user_id', '=', userId)
-      .orderBy('p.id', 'desc')
-      .limit(100),
+    programNames(userId).select((eb) =>
+      jsonArrayFrom(balancesOf(eb.ref('p.program_id'), eb.ref('p.id'))).as('balances'),
+    ),
   )
 }
+
+const programNames = (userId: string) =>
+  kysely
+    .selectFrom('partners as p')
+    .innerJoin('programs as g', 'g.id', 'p.program_id')
+    .select(['g.id', 'g.name', 'g.currency', 'p.id as partner_id'])
+    .where('p.user_id', '=', userId)
+    .orderBy('p.id', 'desc')
 
 /**
  * Ends a partnership for the program or for the person. Disables the links, and revokes the codes (in Stripe through `disableRevoked`)

@@ -23,22 +23,6 @@ export async function readMoney(c: PartnerContext): Promise<Page<ProgramMoney>> 
   return { ...page, rows: page.rows.map(moneyIn) }
 }
 
-/** Reads all of the person's programs with their money. */
-export async function readAllMoney(c: PartnerContext): Promise<ProgramMoney[]> {
-  const programs: ProgramOfPartner[] = []
-  let part: ProgramOfPartner[]
-  do {
-    part = await listProgramsOfPartner(c.get('db'), c.get('viewer').user.id, {
-      limit: partSize,
-      before: programs.at(-1)?.partner_id,
-    })
-    programs.push(...part)
-  } while (part.length === partSize)
-  return programs.map(moneyIn)
-}
-
-const partSize = 100
-
 export function moneyIn(program: ProgramOfPartner): ProgramMoney {
   const none = {
     currency: program.currency,

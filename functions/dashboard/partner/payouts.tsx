@@ -4,7 +4,7 @@ import { listPayoutLines, payoutLineTotals } from '../../../lib/money/payout-lin
 import { askPayout, cancelPayout, type Payout, payoutTotals, payoutsStatement } from '../../../lib/money/payouts.ts'
 import { type RelayMessage, sendSoon } from '../../../lib/notifications/outbox.ts'
 import { mayChangePayoutAddress, mailPayoutAddress } from '../../../lib/programs/payout-address-mails.ts'
-import { setPayoutAddress } from '../../../lib/programs/partnerships.ts'
+import { listProgramBalances, type ProgramBalances, setPayoutAddress } from '../../../lib/programs/partnerships.ts'
 import { checkPassword, OwnPassword } from '../account/credentials.tsx'
 import { idInPath } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
@@ -21,14 +21,14 @@ import { statementList } from '../components/statement.tsx'
 import { payoutLineList } from '../components/payout-lines.tsx'
 import { type PageTexts, Text, useTexts } from '../components/text.tsx'
 import { partnerSaleAddress } from './sale.tsx'
-import { moneyIn, type ProgramMoney, programNamed, readAllMoney } from './money.ts'
+import { moneyIn, programNamed } from './money.ts'
 
 /** The page on which partners request payouts, set their payout address, and see all payouts. */
 export const pages = createPages()
 
 const address = '/partner/payouts'
 
-partnerList<Payout, number, ProgramMoney[]>(pages, address, (c) => {
+partnerList<Payout, number, ProgramBalances[]>(pages, address, (c) => {
   const of = { userId: c.get('viewer').user.id }
   const { created, state, amount } = payoutColumns
   const { t } = c.get('texts')
@@ -39,12 +39,12 @@ partnerList<Payout, number, ProgramMoney[]>(pages, address, (c) => {
     cursor: byId,
     read: (part) => payoutsStatement(of, part),
     totals: () => payoutTotals(of, {}),
-    more: () => readAllMoney(c),
+    more: () => listProgramBalances(c.get('db'), of.userId),
     show: (_, programs = []) => ({
       lead: t('Request a payout of your available balance. The advertiser transfers it and marks it as paid.'),
       above: (
         <>
-          <AskForPayout held={programs} />
+          <AskForPayout programs={programs} />
           <PayoutAddress payoutEmail={c.get('partner').payoutEmail ?? c.get('viewer').user.email} />
         </>
       ),
@@ -109,17 +109,17 @@ function CancelPayout({ payout }: { payout: Payout }) {
   )
 }
 
-function AskForPayout({ held }: { held: ProgramMoney[] }) {
+function AskForPayout({ programs }: { programs: ProgramBalances[] }) {
   const { t, money } = useTexts()
-  const available = held.flatMap(({ program, balances }) =>
-    balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ program, ...balance })),
+  const available = programs.flatMap(({ id, name, balances }) =>
+    balances.filter((balance) => balance.available_cents > 0).map((balance) => ({ id, name, ...balance })),
   )
   return (
     <Card title={t('Request a payout')}>
       <p class="muted small">
         {t('Monthly statements:')}{' '}
-        {held.map(({ program }) => (
-          <a href={`${address}/${program.id}/statement`}>{isolated(program.name)} </a>
+        {programs.map(({ id, name }) => (
+          <a href={`${address}/${id}/statement`}>{isolated(name)} </a>
         ))}
       </p>
       {available.length === 0 ? (
@@ -135,12 +135,9 @@ function AskForPayout({ held }: { held: ProgramMoney[] }) {
           <Field
             name="balance"
             label={t('From')}
-            options={available.map(({ program, currency, available_cents: cents }) => [
-              `${program.id} ${currency}`,
-              t('{program}: {amount} available', {
-                program: isolated(program.name),
-                amount: money(cents, currency),
-              }),
+            options={available.map(({ id, name, currency, available_cents: cents }) => [
+              `${id} ${currency}`,
+              t('{program}: {amount} available', { program: isolated(name), amount: money(cents, currency) }),
             ])}
           />
           <Field
