@@ -12,7 +12,7 @@ import { createExport, type Manifest, writeArchive } from '../lib/moving/exports
 import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
 import { readBrand, saveBrand, saveLogo } from '../lib/programs/brand.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
-import { readLogo } from '../lib/programs/logo-image.ts'
+import { maxLogoBytes, readLogo } from '../lib/programs/logo-image.ts'
 import { addPartner } from '../lib/programs/partners.ts'
 import { createProgram, programDefaults } from '../lib/programs/programs.ts'
 import { enterShadowMode, leaveShadowMode, readShadowMode } from '../lib/programs/shadow-mode.ts'
@@ -512,6 +512,19 @@ test.each<[what: string, hostile: () => Uint8Array, problem: string]>([
   expect(
     (await sql.query([...left, 'select from archive_rows where program_id = $1'].join(' union all '), [victim])).rows,
   ).toEqual([])
+})
+
+test('an archive with the largest logo can be imported', async () => {
+  const [from, to] = [await newProgram(), await newProgram()]
+  const small = Buffer.from(readLogo(pngOf(32, 16)).bytes)
+  const pixels = Buffer.alloc(maxLogoBytes - small.length)
+  pixels.writeUInt32BE(pixels.length - 12)
+  pixels.write('IDAT', 4)
+  const largest = Buffer.concat([small.subarray(0, -12), pixels, small.subarray(-12)])
+  await saveLogo(db, from, readLogo(largest))
+  expect(await importedInto(to, await exported(from))).toMatchObject({ state: 'applied' })
+  const { rows } = await sql.query('select logo from program_brands where program_id = $1', [to])
+  expect(largest.equals(rows[0]?.logo)).toBe(true)
 })
 
 test('an archive without a brand keeps the brand of the new program', async () => {

@@ -1,3 +1,5 @@
+import { maxLogoBytes } from '../programs/logo-image.ts'
+
 /** The version of the archive's format. Each change of a kind or a field raises it. */
 export const archiveVersion = 1
 
@@ -717,7 +719,11 @@ const bases: Record<string, { schema: Record<string, unknown>; accepts: (value: 
   },
   bytes: {
     schema: { type: 'string', pattern: '^\\\\x([0-9a-f]{2})*$' },
-    accepts: (value) => typeof value === 'string' && value.length <= maxText && /^\\x([0-9a-f]{2})*$/.test(value),
+    accepts: (value) =>
+      typeof value === 'string' &&
+      value.length <= 2 + 2 * maxLogoBytes &&
+      value.length % 2 === 0 &&
+      /^\\x[0-9a-f]*$/.test(value),
   },
   json: { schema: { type: ['object', 'array'] }, accepts: (value) => typeof value === 'object' && value !== null },
 }

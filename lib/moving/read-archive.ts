@@ -2,6 +2,7 @@ import { sha256 } from '@noble/hashes/sha2.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { Unzip, UnzipInflate } from 'fflate'
 import * as z from 'zod/mini'
+import { maxLogoBytes } from '../programs/logo-image.ts'
 import { accepts, archiveVersion, kindNames, kindOf, type KindName } from './archive-kinds.ts'
 
 /** The reason why the service refused an archive, for its owner. */
@@ -30,7 +31,13 @@ export function fromBase64(encoded: string): Uint8Array {
   return bytes
 }
 
-const most = { manifestBytes: 64 * 1024, rows: 1_000_000, bytes: 1024 ** 3, lineLength: 1024 ** 2 }
+const most = {
+  manifestBytes: 64 * 1024,
+  rows: 1_000_000,
+  bytes: 1024 ** 3,
+  /** The longest line has a logo, with two hexadecimal digits for each byte. */
+  lineLength: 2 * maxLogoBytes + 64 * 1024,
+}
 /** The number of compressed bytes that are unpacked at once. They expand to at most a thousand times as many bytes. */
 const sliceBytes = 16 * 1024
 
