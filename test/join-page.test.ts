@@ -8,6 +8,7 @@ import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
 import { saveLogo } from '../lib/programs/brand.ts'
+import { saveRules } from '../lib/programs/commission-rules.ts'
 import { findProgramOfHost, programHost } from '../lib/programs/hosts.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
 import { readLogo } from '../lib/programs/logo-image.ts'
@@ -219,6 +220,17 @@ describe('the join page', () => {
     expect((await visit(`${page}?sales=-1&sale=x`)).text).toContain('Enter a number of sales')
     await changeJoinPage(db, program.programId, { shows_terms: false, shows_calculator: false })
     expect((await visit(page)).text).not.toMatch(/of each sale|a month/)
+  })
+
+  test('the calculator says for which sales it is exact', async () => {
+    const program = await joinable()
+    const calculator = async () => (await visit(`/join/${program.slug}`)).text
+    expect(await calculator()).not.toMatch(/each customer buys once|different commission/)
+    await sql.query('update programs set commission_duration_months = 12 where id = $1', [program.programId])
+    const ofType = { sale_type: 'subscription', commission_bp: 3000, lifetime_cap_cents: 700 }
+    await saveRules(db, program.programId, 'everybody', [ofType])
+    for (const text of ['$1,200.00 a year, if each customer buys once', 'earn a different commission'])
+      expect(await calculator()).toContain(text)
   })
 
   test('has the name, the color and the logo of the program, and names the service only at its end', async () => {

@@ -88,18 +88,18 @@ const usualSaleCents = 5000
 const usualSales = 10
 
 /**
- * Computes a month's earnings from typed numbers. The calculator works without a script, because it is a form that loads the page again.
+ * Computes a month's earnings from typed numbers, and says for which sales they are exact. The calculator works without a script, because
+ * it is a form that loads the page again.
  */
 function Calculator({ page, typed }: { page: JoinPage; typed: Record<string, string> }) {
   const { t, money } = useTexts()
-  const { currency } = page
-  const terms = page.rules.find((rule) => !rule.product_id && !rule.sale_type) ?? page
-  const fixed = 'commission_fixed_cents' in terms ? terms.commission_fixed_cents : 0
-  if (terms.commission_bp + fixed === 0) return null
+  const { currency, commission_bp: bp, commission_duration_months: months, rules } = page
+  if (bp === 0) return null
   const { sales: count = String(usualSales), sale = String(majorUnits(usualSaleCents, currency)) } = typed
   const [sales, cents] = [decimalToInteger(count, 0), smallestUnits(sale, currency)]
   const isValid = sales >= 1 && sales <= mostSales && cents >= 1 && cents <= maxAmountCents
-  const monthly = sales * (Math.round((cents * terms.commission_bp) / 10_000) + fixed)
+  const monthly = sales * Math.round((cents * bp) / 10_000)
+  const yearly = { amount: money(monthly * 12, currency) }
   return (
     <Card title={t('What could you earn?')} id="calculator">
       <form method="get" action="#calculator" class="row end">
@@ -119,7 +119,10 @@ function Calculator({ page, typed }: { page: JoinPage; typed: Record<string, str
           <strong class="rate">{t('{amount} a month', { amount: money(monthly, currency) })}</strong>
           <br />
           <span class="muted small">
-            {t('That is {amount} a year, if nobody returns anything.', { amount: money(monthly * 12, currency) })}
+            {months === null
+              ? t('That is {amount} a year, if nobody returns anything.', yearly)
+              : t('That is {amount} a year, if each customer buys once and nobody returns anything.', yearly)}{' '}
+            {rules.length > 0 && t('Some products or types of sale earn a different commission.')}
           </span>
         </p>
       ) : (

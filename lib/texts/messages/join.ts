@@ -469,6 +469,18 @@ export const join = {
     es: 'Son {amount} al año, si nadie devuelve nada.',
     pt: 'São {amount} por ano, se ninguém devolver nada.',
   },
+  'That is {amount} a year, if each customer buys once and nobody returns anything.': {
+    de: 'Das sind {amount} im Jahr, wenn jeder Kunde einmal kauft und niemand etwas zurückgibt.',
+    fr: 'Soit {amount} par an, si chaque client achète une seule fois et que personne ne demande de remboursement.',
+    es: 'Son {amount} al año, si cada cliente compra una vez y nadie devuelve nada.',
+    pt: 'São {amount} por ano, se cada cliente comprar uma vez e ninguém devolver nada.',
+  },
+  'Some products or types of sale earn a different commission.': {
+    de: 'Für manche Produkte oder Arten von Verkäufen gilt eine andere Provision.',
+    fr: 'Certains produits ou types de vente donnent droit à une autre commission.',
+    es: 'Algunos productos o tipos de venta tienen otra comisión.',
+    pt: 'Alguns produtos ou tipos de venda têm outra comissão.',
+  },
   'Enter a number of sales up to 100,000, and an amount above zero.': {
     de: 'Geben Sie bis zu 100.000 Verkäufe und einen Betrag über null ein.',
     fr: 'Saisissez un nombre de ventes jusqu’à 100 000 et un montant supérieur à zéro.',
