@@ -1,6 +1,6 @@
 import { detailsOf } from '../functions/dashboard/components/audit-entry.ts'
 import { expect, test } from 'vitest'
-import { deleteOldAuditEntries, listAuditEntries, noteExport } from '../lib/access/audit-log.ts'
+import { auditEntriesStatement, deleteOldAuditEntries, noteExport } from '../lib/access/audit-log.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from '../lib/access/program-keys.ts'
 import { addMember, createPerson } from '../lib/local/people.ts'
 import { approveCommissions, approveDueCommissions, rejectCommission } from '../lib/money/commissions.ts'
@@ -41,9 +41,9 @@ const db = service.actingAs(actor.userId)
 
 /** Returns the entries that `act` wrote, oldest first. */
 async function entriesOf(act: () => Promise<unknown>) {
-  const [last] = await listAuditEntries(service, workspaceId ?? '', { limit: 1 })
+  const [last] = await service.query(auditEntriesStatement(workspaceId ?? '', { limit: 1 }))
   await act()
-  const entries = await listAuditEntries(service, workspaceId ?? '', { limit: 100 })
+  const entries = await service.query(auditEntriesStatement(workspaceId ?? '', { limit: 100 }))
   return entries.filter(({ id }) => id > (last?.id ?? 0)).toReversed()
 }
 
@@ -384,19 +384,19 @@ test('entries are deleted after two years, and entries about money after ten', a
   const kept = [...ofMoney.map((action) => `${action} 119 months`), 'member.removed 23 months']
   for (const gone of [ofMoney.length + 1, 0]) {
     expect(await deleteOldAuditEntries(service, 10)).toBe(gone)
-    const left = await listAuditEntries(service, 'old', { limit: 20 })
+    const left = await service.query(auditEntriesStatement('old', { limit: 20 }))
     expect(left.map(({ action, subject }) => `${action} ${subject}`).toSorted()).toEqual(kept.toSorted())
   }
   await expect(sql.query("delete from audit_log where subject = '119 months'")).rejects.toThrow('append-only')
 })
 
 test('entries can be filtered by type and person, and paged', async () => {
-  const keys = await listAuditEntries(service, workspaceId, { limit: 100, thing: 'api_key' })
+  const keys = await service.query(auditEntriesStatement(workspaceId, { limit: 100, thing: 'api_key' }))
   expect(new Set(keys.map(({ action }) => action))).toEqual(new Set(['api_key.created', 'api_key.revoked']))
-  const bobs = await listAuditEntries(service, workspaceId, { limit: 100, userId: other.userId })
+  const bobs = await service.query(auditEntriesStatement(workspaceId, { limit: 100, userId: other.userId }))
   expect(bobs.map(({ action }) => action)).toEqual(['member.joined'])
-  const [first, second] = await listAuditEntries(service, workspaceId, { limit: 2 })
-  expect(await listAuditEntries(service, workspaceId, { limit: 1, before: first?.id })).toEqual([second])
+  const [first, second] = await service.query(auditEntriesStatement(workspaceId, { limit: 2 }))
+  expect(await service.query(auditEntriesStatement(workspaceId, { limit: 1, before: first?.id }))).toEqual([second])
 })
 
 test('details show the old and the new value of a rule, and times in UTC', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { erasePayee } from '../lib/money/payees.ts'
-import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { auditEntriesStatement } from '../lib/access/audit-log.ts'
 import { mailboxOf } from '../lib/access/mailbox.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { newToken } from '../lib/access/tokens.ts'
@@ -549,7 +549,7 @@ describe('retention', () => {
     })
     expect(await program.states()).toEqual(['approved'])
     expect((await program.send(email)).outcome).toBe('applied')
-    const entries = await listAuditEntries(db, program.workspaceId, { limit: 10, thing: 'application' })
+    const entries = await db.query(auditEntriesStatement(program.workspaceId, { limit: 10, thing: 'application' }))
     expect(entries.map(({ action, subject }) => [action, subject])).toContainEqual([
       'application.deleted',
       String(rejected),

@@ -1,7 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect, test } from 'vitest'
 import * as z from 'zod/mini'
-import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { auditEntriesStatement } from '../lib/access/audit-log.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { startProgramApi } from './support/program-api.ts'
 
@@ -132,7 +132,7 @@ test('the audit log records the tool and the client of each call, in both protoc
     'select workspace_id from programs where id = $1',
     [program.programId],
   )
-  const entries = await listAuditEntries(db, rows[0]?.workspace_id ?? '', { thing: 'agent', limit: 2 })
+  const entries = await db.query(auditEntriesStatement(rows[0]?.workspace_id ?? '', { thing: 'agent', limit: 2 }))
   expect(entries.map(({ action, subject, details, actor }) => ({ action, subject, details, actor }))).toEqual([
     {
       action: 'agent.called',

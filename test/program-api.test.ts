@@ -2,7 +2,7 @@ import { SvcApi, SvcApiError } from '@affiliate-tracking/svc-tracker/api'
 import { expect, test } from 'vitest'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { deleteExpired } from '../lib/access/delete-expired.ts'
-import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { auditEntriesStatement } from '../lib/access/audit-log.ts'
 import { callsPerMinute } from '../lib/api/rate-limits.ts'
 import { times } from './support/api.ts'
 import { today } from './support/ledger.ts'
@@ -238,7 +238,7 @@ test('the audit log records the acting key', async () => {
   await patch(`/api/v1/links/${link.body.link.id}`, { external_id: 'logged' })
   const commission = await sell()
   await patch(`/api/v1/commissions/${commission}`, { status: 'approved' })
-  const entries = await listAuditEntries(api.stack.db, program.workspaceId, { limit: 5 })
+  const entries = await api.stack.db.query(auditEntriesStatement(program.workspaceId, { limit: 5 }))
   const actor = `API key default …${program.apiKey.slice(-4)}`
   expect(entries.toReversed()).toMatchObject([
     { actor, action: 'partner.added', subject: String(id) },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { auditEntriesStatement } from '../lib/access/audit-log.ts'
 import { sessionCookie } from '../lib/access/sessions.ts'
 import { audit } from '../lib/commands/audit.ts'
 import { createSandbox, type Sandbox } from '../lib/local/sandbox.ts'
@@ -240,7 +240,7 @@ describe('clearing test data', () => {
     expect([await liveRows(other), await countTestRows(other)]).toEqual([others, othersTests])
     expect((await open(sandbox, '/test')).html).toContain('No test data')
 
-    const entries = await listAuditEntries(db, sandbox.workspaceId, { limit: 10, thing: 'data' })
+    const entries = await db.query(auditEntriesStatement(sandbox.workspaceId, { limit: 10, thing: 'data' }))
     expect(entries).toMatchObject([
       { action: 'data.test_cleared', program_id: sandbox.programId, details: { clicks: 603, leads: 602, sales: 603 } },
     ])

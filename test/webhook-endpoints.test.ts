@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { listAuditEntries } from '../lib/access/audit-log.ts'
+import { auditEntriesStatement } from '../lib/access/audit-log.ts'
 import { times } from './support/api.ts'
 import { startProgramApi, twoRequests, withKey } from './support/program-api.ts'
 
@@ -42,7 +42,7 @@ test('a webhook endpoint is created with its secret, read without it, changed, r
   expect((await get(path)).status).toBe(404)
   expect((await patch(path, { status: 'active' })).status).toBe(404)
   expect((await get(`${path}/deliveries`)).status).toBe(404)
-  const entries = await listAuditEntries(api.stack.db, program.workspaceId, { limit: 7 })
+  const entries = await api.stack.db.query(auditEntriesStatement(program.workspaceId, { limit: 7 }))
   const actor = `API key default …${program.apiKey.slice(-4)}`
   const acts = entries.filter(({ subject }) => subject === request.url)
   expect(acts.map((entry) => [entry.actor, entry.action])).toEqual(

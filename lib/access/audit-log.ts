@@ -86,17 +86,13 @@ interface AuditEntries extends Part {
   of?: { programId: number; partnerId: number }
 }
 
-/**
- * Lists the entries of a workspace, newest first, optionally of one subject or one person. `actor` is null if the service itself or a deleted
- * account acted.
- */
-export async function listAuditEntries(db: Database, workspaceId: string, list: AuditEntries): Promise<AuditEntry[]> {
-  return await db.query(auditEntriesStatement(workspaceId, list))
-}
-
 export const auditTotals = (workspaceId: string, filters: Filters<AuditEntries>) =>
   countStatement(auditEntriesStatement(workspaceId, { ...filters, ...countedPart }))
 
+/**
+ * Selects the entries of a workspace, newest first, optionally of one subject or one person. `actor` is null if the service itself or a
+ * deleted account acted.
+ */
 export function auditEntriesStatement(workspaceId: string, { thing, userId, of, ...part }: AuditEntries) {
   let query = kysely
     .selectFrom('audit_log as a')
