@@ -107,8 +107,8 @@ create table secret_fingerprints (
   noted_at timestamptz not null default now()
 );
 
--- The row of a removed member is kept, so that their past actions still have a name. Every query for a permission
--- requires `removed_at is null`. lib/access/roles.ts has the permissions of each role.
+-- The row of a removed member is kept, so that their past actions still have a name. Queries for a permission
+-- use the view `active_members`. lib/access/roles.ts has the permissions of each role.
 create table workspace_members (
   workspace_id text not null references workspaces (id) on delete cascade,
   user_id text not null references users (id) on delete cascade,

@@ -3152,8 +3152,8 @@ begin
     return with_outcome(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
-    select from workspace_members m join programs p on p.workspace_id = m.workspace_id
-    where p.id = own_code.program_id and m.user_id = own_code.requested_by and m.role = 'owner' and m.removed_at is null
+    select from active_members m join programs p on p.workspace_id = m.workspace_id
+    where p.id = own_code.program_id and m.user_id = own_code.requested_by and m.role = 'owner'
   ) then
     return with_outcome(event, 'ignored', 'code_of_former_owner');
   end if;
@@ -4161,7 +4161,7 @@ begin
   end if;
   perform set_config('svc.actor', new.user_id, true);
   perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
-  from workspace_members m where m.user_id = new.user_id and m.removed_at is null;
+  from active_members m where m.user_id = new.user_id;
   return null;
 end $function$
 ;
@@ -4175,7 +4175,7 @@ declare
 begin
   perform set_config('svc.actor', of_user_id, true);
   perform write_audit(m.workspace_id, null, tg_argv[0], null, null, null)
-  from workspace_members m where m.user_id = of_user_id and m.removed_at is null;
+  from active_members m where m.user_id = of_user_id;
   return null;
 end $function$
 ;
@@ -7069,9 +7069,8 @@ declare
   program_ids bigint[];
   partner_ids bigint[];
 begin
-  perform from workspaces w where w.id in (
-    select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
-  ) order by w.id for update;
+  perform from workspaces w where w.id in (select m.workspace_id from active_members m where m.user_id = of_user_id)
+  order by w.id for update;
   -- Erasing an endpoint updates its program. All calls lock programs before partners.
   perform from programs p where p.id in (select r.program_id from partners r where r.user_id = of_user_id) order by p.id for no key update;
   perform from users u where u.id = of_user_id for update;
@@ -7080,10 +7079,10 @@ begin
   partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   unsettled := first_unsettled(null, of_user_id);
   last_owner_of := array(
-    select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
-    where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
-      select from workspace_members other
-      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner' and other.removed_at is null
+    select w.name from active_members m join workspaces w on w.id = m.workspace_id
+    where m.user_id = of_user_id and m.role = 'owner' and not exists (
+      select from active_members other
+      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner'
     )
     order by w.name limit 6
   );
@@ -8408,8 +8407,8 @@ CREATE OR REPLACE FUNCTION public.has_verified_owner(of_workspace_id text)
  STABLE
 AS $function$
   select exists (
-    select from workspace_members m join users u on u.id = m.user_id
-    where m.workspace_id = of_workspace_id and m.removed_at is null and m.role = 'owner' and u.email_verified
+    select from active_members m join users u on u.id = m.user_id
+    where m.workspace_id = of_workspace_id and m.role = 'owner' and u.email_verified
   )
 $function$
 ;

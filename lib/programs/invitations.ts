@@ -21,10 +21,9 @@ function holds(eb: InvitationBuilder) {
     eb('i.expires_at', '>', now),
     eb.exists(
       eb
-        .selectFrom('workspace_members as m')
+        .selectFrom('active_members as m')
         .whereRef('m.workspace_id', '=', 'i.workspace_id')
         .whereRef('m.user_id', '=', 'i.invited_by')
-        .where('m.removed_at', 'is', null)
         .where('m.role', 'in', rolesWith('member:manage'))
         .where((sender) =>
           sender.or([sender('i.role', '<>', 'owner'), sender('m.role', 'in', rolesWith('owner:manage'))]),
@@ -73,11 +72,10 @@ export async function inviteMember(
             eb.not(
               eb.exists(
                 eb
-                  .selectFrom('workspace_members as m')
+                  .selectFrom('active_members as m')
                   .innerJoin('users as u', 'u.id', 'm.user_id')
                   .where('m.workspace_id', '=', workspaceId)
-                  .where('u.email', '=', email)
-                  .where('m.removed_at', 'is', null),
+                  .where('u.email', '=', email),
               ),
             ),
           ),

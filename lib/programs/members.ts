@@ -54,11 +54,10 @@ export async function changeMember(
         eb.lit(role === 'owner'),
         eb.exists(
           eb
-            .selectFrom('workspace_members as other')
+            .selectFrom('active_members as other')
             .whereRef('other.workspace_id', '=', 'm.workspace_id')
             .whereRef('other.user_id', '<>', 'm.user_id')
-            .where('other.role', '=', 'owner')
-            .where('other.removed_at', 'is', null),
+            .where('other.role', '=', 'owner'),
         ),
       ]),
     )
@@ -122,11 +121,10 @@ export async function openProgram(
       .expression((eb) =>
         eb
           .selectFrom('programs as p')
-          .innerJoin('workspace_members as m', 'm.workspace_id', 'p.workspace_id')
-          .select(['p.id', 'm.workspace_id', 'm.user_id', eb.val(role).as('role')])
+          .innerJoin('active_members as m', 'm.workspace_id', 'p.workspace_id')
+          .select(['p.id', 'p.workspace_id', eb.val(userId).as('user_id'), eb.val(role).as('role')])
           .where('p.id', '=', programId)
-          .where('m.user_id', '=', userId)
-          .where('m.removed_at', 'is', null),
+          .where('m.user_id', '=', userId),
       )
       .onConflict((oc) => oc.columns(['program_id', 'user_id']).doUpdateSet({ role })),
     endPartnerInvitations(workspaceId),

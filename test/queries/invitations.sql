@@ -3,9 +3,9 @@ insert into "workspace_invitations" ("workspace_id", "email", "role", "token_has
 select $1 as "workspace_id", $2 as "email", $3 as "role", $4 as "token_hash", $5 as "invited_by", now() + make_interval(days => 7) as "expires_at"
 where not exists (
   select
-  from "workspace_members" as "m"
+  from "active_members" as "m"
   inner join "users" as "u" on "u"."id" = "m"."user_id"
-  where "m"."workspace_id" = $6 and "u"."email" = $7 and "m"."removed_at" is null)
+  where "m"."workspace_id" = $6 and "u"."email" = $7)
 on conflict ("workspace_id", "email")
 where "accepted_at" is null and "revoked_at" is null do
 update
@@ -19,8 +19,8 @@ from "workspace_invitations" as "i"
 inner join "workspaces" as "w" on "w"."id" = "i"."workspace_id"
 where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
     select
-    from "workspace_members" as "m"
-    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
+    from "active_members" as "m"
+    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
 
 -- acceptInvitation
 with "invitation" as (
@@ -29,8 +29,8 @@ with "invitation" as (
   from "users" as "u"
   where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
       select
-      from "workspace_members" as "m"
-      where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5)))) and "u"."id" = $6 and "u"."email" = "i"."email"
+      from "active_members" as "m"
+      where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5)))) and "u"."id" = $6 and "u"."email" = "i"."email"
   returning "i"."workspace_id", "i"."role"), "proven" as (
   update "users"
   set "email_verified" = $7

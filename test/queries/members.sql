@@ -19,8 +19,8 @@ with "changed" as (
   set "role" = $1
   where "m"."workspace_id" = $2 and "m"."user_id" = $3 and "m"."removed_at" is null and (false or ("m"."role" <> $4 and true)) and ("m"."role" <> $5 or false or exists (
       select
-      from "workspace_members" as "other"
-      where "other"."workspace_id" = "m"."workspace_id" and "other"."user_id" <> "m"."user_id" and "other"."role" = $6 and "other"."removed_at" is null))
+      from "active_members" as "other"
+      where "other"."workspace_id" = "m"."workspace_id" and "other"."user_id" <> "m"."user_id" and "other"."role" = $6))
   returning "m"."user_id"), "closed" as (
   delete from "program_members" as "p"
   using "changed"
@@ -31,8 +31,8 @@ update "workspace_invitations" as "i"
 set "revoked_at" = now()
 where "i"."workspace_id" = $1 and ("i"."accepted_at" is null and "i"."revoked_at" is null) and not (("i"."accepted_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and exists (
     select
-    from "workspace_members" as "m"
-    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."removed_at" is null and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
+    from "active_members" as "m"
+    where "m"."workspace_id" = "i"."workspace_id" and "m"."user_id" = "i"."invited_by" and "m"."role" in ($2, $3) and ("i"."role" <> $4 or "m"."role" in ($5))));
 update "partner_invitations" as "i"
 set "revoked_at" = now()
 where "i"."program_id" in (
@@ -56,13 +56,13 @@ where "p"."workspace_id" = $1 and "k"."created_by" = $2 and "k"."revoked_at" is 
 
 -- openProgram
 insert into "program_members" ("program_id", "workspace_id", "user_id", "role")
-select "p"."id", "m"."workspace_id", "m"."user_id", $1 as "role"
+select "p"."id", "p"."workspace_id", $1 as "user_id", $2 as "role"
 from "programs" as "p"
-inner join "workspace_members" as "m" on "m"."workspace_id" = "p"."workspace_id"
-where "p"."id" = $2 and "m"."user_id" = $3 and "m"."removed_at" is null
+inner join "active_members" as "m" on "m"."workspace_id" = "p"."workspace_id"
+where "p"."id" = $3 and "m"."user_id" = $4
 on conflict ("program_id", "user_id") do
 update
-set "role" = $4;
+set "role" = $5;
 update "partner_invitations" as "i"
 set "revoked_at" = now()
 where "i"."program_id" in (

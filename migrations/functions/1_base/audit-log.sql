@@ -109,7 +109,7 @@ begin
   end if;
   perform set_config('svc.actor', new.user_id, true);
   perform write_audit(m.workspace_id, null, 'member.signed_in', null, null, null)
-  from workspace_members m where m.user_id = new.user_id and m.removed_at is null;
+  from active_members m where m.user_id = new.user_id;
   return null;
 end $$;
 create or replace trigger sessions_audit after insert on sessions for each row execute function audit_session();
@@ -122,7 +122,7 @@ declare
 begin
   perform set_config('svc.actor', of_user_id, true);
   perform write_audit(m.workspace_id, null, tg_argv[0], null, null, null)
-  from workspace_members m where m.user_id = of_user_id and m.removed_at is null;
+  from active_members m where m.user_id = of_user_id;
   return null;
 end $$;
 create or replace trigger users_email_audit after update of email on users

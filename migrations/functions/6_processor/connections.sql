@@ -39,8 +39,8 @@ begin
     return with_outcome(event, 'ignored', 'code_of_test_mode');
   end if;
   if not exists (
-    select from workspace_members m join programs p on p.workspace_id = m.workspace_id
-    where p.id = own_code.program_id and m.user_id = own_code.requested_by and m.role = 'owner' and m.removed_at is null
+    select from active_members m join programs p on p.workspace_id = m.workspace_id
+    where p.id = own_code.program_id and m.user_id = own_code.requested_by and m.role = 'owner'
   ) then
     return with_outcome(event, 'ignored', 'code_of_former_owner');
   end if;

@@ -41,8 +41,8 @@ end $$;
 -- Returns true if an owner of the workspace has a confirmed address. Without one, mails contain no text from the workspace.
 create or replace function has_verified_owner(of_workspace_id text) returns boolean language sql stable as $$
   select exists (
-    select from workspace_members m join users u on u.id = m.user_id
-    where m.workspace_id = of_workspace_id and m.removed_at is null and m.role = 'owner' and u.email_verified
+    select from active_members m join users u on u.id = m.user_id
+    where m.workspace_id = of_workspace_id and m.role = 'owner' and u.email_verified
   )
 $$;
 

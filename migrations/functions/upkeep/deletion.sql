@@ -134,9 +134,8 @@ declare
   program_ids bigint[];
   partner_ids bigint[];
 begin
-  perform from workspaces w where w.id in (
-    select m.workspace_id from workspace_members m where m.user_id = of_user_id and m.removed_at is null
-  ) order by w.id for update;
+  perform from workspaces w where w.id in (select m.workspace_id from active_members m where m.user_id = of_user_id)
+  order by w.id for update;
   -- Erasing an endpoint updates its program. All calls lock programs before partners.
   perform from programs p where p.id in (select r.program_id from partners r where r.user_id = of_user_id) order by p.id for no key update;
   perform from users u where u.id = of_user_id for update;
@@ -145,10 +144,10 @@ begin
   partner_ids := array(select r.id from partners r where r.user_id = of_user_id order by r.program_id, r.id for update);
   unsettled := first_unsettled(null, of_user_id);
   last_owner_of := array(
-    select w.name from workspace_members m join workspaces w on w.id = m.workspace_id
-    where m.user_id = of_user_id and m.role = 'owner' and m.removed_at is null and not exists (
-      select from workspace_members other
-      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner' and other.removed_at is null
+    select w.name from active_members m join workspaces w on w.id = m.workspace_id
+    where m.user_id = of_user_id and m.role = 'owner' and not exists (
+      select from active_members other
+      where other.workspace_id = m.workspace_id and other.user_id <> of_user_id and other.role = 'owner'
     )
     order by w.name limit 6
   );
