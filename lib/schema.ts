@@ -1979,7 +1979,7 @@ export interface DatabaseFunctions {
     row: { record_host_checks: number | null }
   }
   record_webhook_attempts: {
-    arguments: { attempts: string | null }
+    arguments: { attempts: string | null; failing_days: number | null }
     row: { program_id: number | null; next_at: Date | null; outbox_ids: (number)[] | null }
   }
   recorded_click: {
@@ -2242,7 +2242,7 @@ export const functionCalls: {
   read_performance: { text: 'select * from read_performance($1, $2, $3, $4, $5)', names: ['of_program_id', 'previous_from', 'current_from', 'until', 'at'] },
   read_series: { text: 'select * from read_series($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'filters', 'starts', 'until', 'days_before', 'of_currency', 'moment', 'click_cells'] },
   record_host_checks: { text: 'select record_host_checks($1, $2)', names: ['found_programs', 'missing_programs'] },
-  record_webhook_attempts: { text: 'select * from record_webhook_attempts($1)', names: ['attempts'] },
+  record_webhook_attempts: { text: 'select * from record_webhook_attempts($1, $2)', names: ['attempts', 'failing_days'] },
   recorded_click: { text: 'select recorded_click($1, $2, $3)', names: ['aff', 'at', 'event_id'] },
   refuse_payout: { text: 'select * from refuse_payout($1, $2, $3)', names: ['of_program_id', 'of_payout_id', 'because'] },
   reject_application: { text: 'select * from reject_application($1, $2, $3)', names: ['of_program_id', 'of_application_id', 'because'] },

@@ -11847,7 +11847,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.record_webhook_attempts(attempts jsonb)
+CREATE OR REPLACE FUNCTION public.record_webhook_attempts(attempts jsonb, failing_days integer)
  RETURNS TABLE(program_id bigint, next_at timestamp with time zone, outbox_ids bigint[])
  LANGUAGE plpgsql
 AS $function$
@@ -11891,7 +11891,7 @@ begin
       ) f
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
-      if endpoint.failing_since <= now() - webhooks_disabled_after() and endpoint.disabled_at is null then
+      if endpoint.failing_since <= now() - make_interval(days => failing_days) and endpoint.disabled_at is null then
         perform disable_webhooks(endpoint);
       end if;
     end if;
@@ -14580,13 +14580,6 @@ CREATE OR REPLACE FUNCTION public.webhooks_at_once()
  LANGUAGE sql
  IMMUTABLE
 RETURN 4
-;
-
-CREATE OR REPLACE FUNCTION public.webhooks_disabled_after()
- RETURNS interval
- LANGUAGE sql
- IMMUTABLE
-RETURN '5 days'::interval
 ;
 
 CREATE OR REPLACE FUNCTION public.window_start(at timestamp with time zone, cookie_window_days integer)

@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { expect, test } from 'vitest'
+import { failingDays } from '../lib/notifications/failing-days.ts'
 
 const texts = globSync(['**/*.md', '.github/*.md'], {
   exclude: (name) => ['node_modules', 'dist', 'templates', 'docs', '.local'].includes(name),
@@ -36,6 +37,13 @@ test('comments only name database functions that exist in the named file', () =>
   expect(named.length).toBeGreaterThan(1)
   const missing = named.filter(({ name, file }) => !readFileSync(file, 'utf8').includes(`function ${name}(`))
   expect(missing).toEqual([])
+})
+
+const textOf = (file: string) => readFileSync(file, 'utf8').replaceAll(/\s+/g, ' ')
+
+test('documents name the number of days after which a failing endpoint is disabled', () => {
+  expect(textOf('tracker/docs/webhooks.md')).toContain(`once in ${failingDays} days, the service disables it`)
+  expect(textOf('lib/commands/README.md')).toContain(`is disabled after ${failingDays} days`)
 })
 
 /** Returns the anchors of a text's headings. */

@@ -541,7 +541,7 @@ test('attempts that overlap a failure count as one failure, and later ones count
     await stack.sql.query(
       `select record_webhook_attempts((
         select jsonb_agg(jsonb_build_object('program_id', $1::bigint, 'endpoint_id', $2::bigint, 'message_id', m, 'attempted_at', ${began},
-          'duration_ms', 5, 'status', 503, 'is_taken', $4::boolean)) from unnest($3::bigint[]) m))`,
+          'duration_ms', 5, 'status', 503, 'is_taken', $4::boolean)) from unnest($3::bigint[]) m), 5)`,
       [program.programId, endpointId, messages, isTaken],
     )
     return (

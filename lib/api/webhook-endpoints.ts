@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { failingDays } from '../notifications/failing-days.ts'
 import {
   type EndpointWithSecret,
   maxEndpoints,
@@ -187,7 +188,7 @@ const deliveryExample = {
 
 const fields = {
   url: 'Null if you fetch the deliveries yourself, as `svc listen` does.',
-  inactive_because: '`owner`: you disabled it. `failures`: every attempt failed for five days.',
+  inactive_because: `\`owner\`: you disabled it. \`failures\`: every attempt failed for ${failingDays} days.`,
   failing_since: 'The first failed attempt after the last successful one.',
   previous_secret_until: 'Until this time, webhooks are also signed with the previous secret.',
 }

@@ -4,6 +4,7 @@ import { mailboxOf } from '../access/mailbox.ts'
 import { call, type Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import { failingDays } from './failing-days.ts'
 
 /** Topics of notification mails. `mail_topic_of` in migrations/functions/1_base/notifications.sql maps kinds of notifications to topics. */
 export const mailTopics = [
@@ -84,7 +85,7 @@ export const topicWords: Record<MailTopic, TopicWords> = {
   },
   postback: {
     name: 'Postbacks',
-    hint: 'Your postbacks to an address were disabled after five days of failures.',
+    hint: `Your postbacks to an address were disabled after ${failingDays} days of failures.`,
     subject: 'Your postbacks were disabled',
     reader: 'partner',
   },

@@ -2,6 +2,7 @@ import { commissionReason } from '../commission-reasons.ts'
 import { reasonText } from '../processor-reasons.ts'
 import { notifications } from '../texts/messages/notifications.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
+import { failingDays } from './failing-days.ts'
 import type { ListedNotification } from './notification-list.ts'
 
 /** The amount of a notification, formatted by `write`. */
@@ -135,12 +136,13 @@ export function textOf(
     case 'processor_disconnected':
       return "Stripe was disconnected in the Stripe account itself. Payments don't earn commissions until you connect it again under Settings. Until then, the service keeps the events for up to 90 days and applies them when you reconnect."
     case 'webhook_disabled':
-      return `Webhooks to ${payload.url ?? ''} have failed for five days, so the endpoint was disabled. Once it responds again, enable it under Webhooks and replay the missed deliveries.`
+      return `Webhooks to ${payload.url ?? ''} have failed for ${failingDays} days, so the endpoint was disabled. Once it responds again, enable it under Webhooks and replay the missed deliveries.`
     case 'host_disabled':
       return `The DNS record that verifies ${payload.host ?? 'your domain'} has been missing for three days, so the join page no longer answers there. Create the record again, then check it under Join page.`
     case 'postback_disabled':
       return t(
-        'Your postbacks to an address have failed for five days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.',
+        'Your postbacks to an address have failed for {count} days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.',
+        { count: failingDays },
       )
     default:
       return `${kind.replaceAll('_', ' ')}: ${amount}${sale}.${why}`

@@ -1,6 +1,7 @@
 import { call, type Database, retryOnce } from '../database.ts'
 import type { DatabaseFunctions } from '../schema.ts'
 import type { Channels } from './channels.ts'
+import { failingDays } from './failing-days.ts'
 import { type OutboxMessage, type WebhookWake } from './outbox.ts'
 import type { AddressEnv } from './public-address.ts'
 import { postbackBody, postbackUrl, postbackValues } from './postbacks.ts'
@@ -146,7 +147,10 @@ export async function deliverWebhooks(
 
   async function record(): Promise<void> {
     const attempt_count = ended.splice(0)
-    const statement = call('record_webhook_attempts', { attempts: JSON.stringify(attempt_count.map(({ row }) => row)) })
+    const statement = call('record_webhook_attempts', {
+      attempts: JSON.stringify(attempt_count.map(({ row }) => row)),
+      failing_days: failingDays,
+    })
     const programs = await db.query(statement)
     for (const { round, isTaken } of attempt_count) {
       figures[isTaken ? 'delivered' : 'failed'] += 1

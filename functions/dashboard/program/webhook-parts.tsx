@@ -1,3 +1,4 @@
+import { failingDays } from '../../../lib/notifications/failing-days.ts'
 import type { ProgramDelivery, WebhookAttempt, WebhookDelivery } from '../../../lib/notifications/webhook-log.ts'
 import type { WebhookEndpoint } from '../../../lib/notifications/webhook-endpoints.ts'
 import { Badge, Card, Copy, Segments } from '../components/blocks.tsx'
@@ -92,7 +93,9 @@ export function EndpointState({ endpoint }: { endpoint: WebhookEndpoint }) {
           />
         </span>
         <span class="small muted">
-          {because === 'failures' ? t('Disabled because every attempt failed for five days.') : t('Disabled manually.')}
+          {because === 'failures'
+            ? t('Disabled because every attempt failed for {count} days.', { count: failingDays })
+            : t('Disabled manually.')}
         </span>
       </div>
     )

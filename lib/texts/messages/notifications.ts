@@ -157,12 +157,12 @@ export const notifications = {
     es: 'Tu extracto de {month} está listo. Ábrelo en Pagos.',
     pt: 'Seu extrato de {month} está pronto. Abra-o em Pagamentos.',
   },
-  'Your postbacks to an address have failed for five days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.':
+  'Your postbacks to an address have failed for {count} days, so they were disabled. Once the address responds again, enable them under Postbacks and send the missed ones again.':
     {
-      de: 'Ihre Postbacks an eine Adresse sind fünf Tage lang fehlgeschlagen, deshalb wurde sie deaktiviert. Aktivieren Sie sie unter „Postbacks“, sobald sie wieder antwortet, und senden Sie die verpassten erneut.',
-      fr: 'Vos postbacks vers une adresse échouent depuis cinq jours, elle a donc été désactivée. Quand elle répondra de nouveau, activez-la dans « Postbacks » et renvoyez ceux qui manquent.',
-      es: 'Tus postbacks a una dirección han fallado durante cinco días, así que se ha desactivado. Cuando vuelva a responder, actívala en Postbacks y reenvía los perdidos.',
-      pt: 'Seus postbacks para um endereço falharam por cinco dias, por isso ele foi desativado. Quando ele responder de novo, ative-o em Postbacks e reenvie os perdidos.',
+      de: 'Ihre Postbacks an eine Adresse sind {count} Tage lang fehlgeschlagen, deshalb wurde sie deaktiviert. Aktivieren Sie sie unter „Postbacks“, sobald sie wieder antwortet, und senden Sie die verpassten erneut.',
+      fr: 'Vos postbacks vers une adresse échouent depuis {count} jours, elle a donc été désactivée. Quand elle répondra de nouveau, activez-la dans « Postbacks » et renvoyez ceux qui manquent.',
+      es: 'Tus postbacks a una dirección han fallado durante {count} días, así que se ha desactivado. Cuando vuelva a responder, actívala en Postbacks y reenvía los perdidos.',
+      pt: 'Seus postbacks para um endereço falharam por {count} dias, por isso ele foi desativado. Quando ele responder de novo, ative-o em Postbacks e reenvie os perdidos.',
     },
   'Commissions earned': {
     de: 'Verdiente Provisionen',

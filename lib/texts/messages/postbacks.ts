@@ -154,11 +154,11 @@ export const postbacks = {
     es: '{state} desde {time}',
     pt: '{state} desde {time}',
   },
-  'Disabled because every attempt failed for five days.': {
-    de: 'Deaktiviert, weil fünf Tage lang jeder Versuch fehlschlug.',
-    fr: 'Désactivé, car toutes les tentatives ont échoué pendant cinq jours.',
-    es: 'Desactivado porque todos los intentos fallaron durante cinco días.',
-    pt: 'Desativado porque todas as tentativas falharam por cinco dias.',
+  'Disabled because every attempt failed for {count} days.': {
+    de: 'Deaktiviert, weil {count} Tage lang jeder Versuch fehlschlug.',
+    fr: 'Désactivé, car toutes les tentatives ont échoué pendant {count} jours.',
+    es: 'Desactivado porque todos los intentos fallaron durante {count} días.',
+    pt: 'Desativado porque todas as tentativas falharam por {count} dias.',
   },
   'Disabled manually.': {
     de: 'Von Hand deaktiviert.',

@@ -7,6 +7,3 @@ return (array['5 s', '5 min', '30 min', '2 h', '5 h', '10 h', '14 h', '20 h', '2
 -- The pause of an endpoint after a failure, by the number of failures in a row.
 create or replace function webhook_rest(failures integer) returns interval language sql immutable
 return case when failures < 3 then interval '5 s' else interval '1 min' end;
-
--- If all attempts have failed for this long, the endpoint is disabled.
-create or replace function webhooks_disabled_after() returns interval language sql immutable return interval '5 days';

@@ -240,10 +240,11 @@ return (
 );
 
 -- Records attempts (rows of `webhook_attempts`, and whether each was delivered). Returns for each program when to look
--- at it again, and the ids of its outbox rows to send. Disables an endpoint whose attempts have failed for five days,
+-- at it again, and the ids of its outbox rows to send. Disables an endpoint whose attempts have failed for `failing_days`,
 -- and notifies its program. A delivery that another consumer claimed, or that somebody sent again, keeps its state.
-create or replace function record_webhook_attempts(attempts jsonb) returns table (program_id bigint, next_at timestamptz, outbox_ids bigint[])
-language plpgsql as $$
+create or replace function record_webhook_attempts(
+  attempts jsonb, failing_days integer
+) returns table (program_id bigint, next_at timestamptz, outbox_ids bigint[]) language plpgsql as $$
 #variable_conflict use_column
 declare
   attempt record;
@@ -284,7 +285,7 @@ begin
       ) f
       where e.program_id = attempt.program_id and e.id = attempt.endpoint_id
       returning e.* into endpoint;
-      if endpoint.failing_since <= now() - webhooks_disabled_after() and endpoint.disabled_at is null then
+      if endpoint.failing_since <= now() - make_interval(days => failing_days) and endpoint.disabled_at is null then
         perform disable_webhooks(endpoint);
       end if;
     end if;
