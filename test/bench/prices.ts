@@ -8,6 +8,9 @@ interface Price {
 }
 
 const cloudflare = 'developers.cloudflare.com/workers/platform/pricing'
+const staticAssets = 'developers.cloudflare.com/workers/static-assets/billing-and-limitations'
+const logs = 'developers.cloudflare.com/workers/observability/logs/workers-logs'
+const r2 = 'developers.cloudflare.com/r2/pricing'
 const neon = 'neon.com/docs/introduction/plans'
 
 /**
@@ -18,38 +21,14 @@ export const prices = {
   workersPlan: { of: 'months of Workers Paid', dollars: 5, per: 1, included: 0, source: cloudflare },
   request: { of: 'Worker requests', dollars: 0.3, per: 1e6, included: 10e6, source: cloudflare },
   workerCpu: { of: 'ms of Worker CPU', dollars: 0.02, per: 1e6, included: 30e6, source: cloudflare },
-  staticRequest: {
-    of: 'requests for static files',
-    dollars: 0,
-    per: 1e6,
-    included: 0,
-    source: 'developers.cloudflare.com/workers/static-assets/billing-and-limitations',
-  },
-  logEvent: {
-    of: 'log events',
-    dollars: 0.6,
-    per: 1e6,
-    included: 20e6,
-    source: 'developers.cloudflare.com/workers/observability/logs/workers-logs',
-  },
+  staticRequest: { of: 'requests for static files', dollars: 0, per: 1e6, included: 0, source: staticAssets },
+  logEvent: { of: 'log events', dollars: 0.6, per: 1e6, included: 20e6, source: logs },
   compute: { of: 'CU-hours of Neon', dollars: 0.106, per: 1, included: 0, source: neon },
   storage: { of: 'GB-months in Neon', dollars: 0.35, per: 1, included: 0, source: neon },
   history: { of: 'GB-months of restore history', dollars: 0.2, per: 1, included: 0, source: neon },
   egress: { of: 'GB out of Neon', dollars: 0.1, per: 1, included: 100, source: neon },
-  objects: {
-    of: 'GB-months in R2',
-    dollars: 0.015,
-    per: 1,
-    included: 10,
-    source: 'developers.cloudflare.com/r2/pricing',
-  },
-  objectWrite: {
-    of: 'writes to R2',
-    dollars: 4.5,
-    per: 1e6,
-    included: 1e6,
-    source: 'developers.cloudflare.com/r2/pricing',
-  },
+  objects: { of: 'GB-months in R2', dollars: 0.015, per: 1, included: 10, source: r2 },
+  objectWrite: { of: 'writes to R2', dollars: 4.5, per: 1e6, included: 1e6, source: r2 },
   queueRequest: { of: 'SQS requests', dollars: 0.4, per: 1e6, included: 1e6, source: 'aws.amazon.com/sqs/pricing' },
 } satisfies Record<string, Price>
 
