@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
+import { createApiKey } from '../lib/access/program-keys.ts'
 import { createSandbox } from '../lib/local/sandbox.ts'
 import { createImport, importFiles } from '../lib/moving/imports.ts'
 import { createEndpoint, testEndpoint, programOwner } from '../lib/notifications/webhook-endpoints.ts'
+import { createConnection } from '../lib/processors/connections.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { createWorkspace } from '../lib/programs/workspaces.ts'
 import { today } from './support/ledger.ts'
@@ -232,6 +234,28 @@ test('a partner of 250 programs finds each balance and each program, with three 
     const { text } = await get(path, joined.token)
     expect([path, text.match(option)?.length, stack.neon.requests - before <= 3]).toEqual([path, 250, true])
   }
+})
+
+test('a program has at most 100 API keys and 20 payment connections, even if they are created at once', async () => {
+  const { programId: id } = await createSandbox(stack.db, env)
+  await stack.sql.query(
+    `with keys as (
+      insert into api_keys (program_id, key_hash, hint) select $1, sha256(('limit ' || n)::bytea), 'hint' from generate_series(1, 97) n
+    )
+    insert into processor_connections (program_id, account_id, processor, livemode)
+    select $1, 'conn_' || lpad(n::text, 43, 'a'), 'paddle', true from generate_series(1, 18) n`,
+    [id],
+  )
+  for (const create of [
+    () => createApiKey(stack.db, id, 'server'),
+    () => createConnection(stack.db, id, { processor: 'polar', livemode: true }),
+  ]) {
+    const outcomes = await Promise.allSettled(Array.from({ length: 4 }, create))
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2)
+    await expect(create()).rejects.toMatchObject({ code: 'conflict' })
+  }
+  await stack.sql.query('update api_keys set revoked_at = now() where program_id = $1 and name = $2', [id, 'default'])
+  await createApiKey(stack.db, id, 'server')
 })
 
 test('an address gets at most three invitation mails a day, and a workspace sends at most a hundred', async () => {

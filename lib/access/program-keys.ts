@@ -1,12 +1,21 @@
 import { type InferResult, sql } from 'kysely'
 import { type Database, hexBytes } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import { generateApiKey, type KeyScope } from './api-keys.ts'
 
 /** A stored key. `hint` contains its last four characters. `last_used_at` is rounded to the hour. */
 export type StoredApiKey = InferResult<ReturnType<typeof apiKeysStatement>>[number]
 
-/** Creates an API key for a program and returns it. The key isn't stored and can't be shown again. Without `days`, it never expires. */
+/** The maximum number of keys of a program, without revoked ones. */
+export const maxApiKeys = 100
+/** The list of keys has all keys that are not revoked, and then the latest revoked ones. */
+export const listedApiKeys = 200
+
+/**
+ * Creates an API key for a program and returns it. The key isn't stored and can't be shown again. Without `days`, it never expires. Throws
+ * `conflict` if the program has too many keys.
+ */
 export async function createApiKey(
   db: Database,
   programId: number,
@@ -18,17 +27,35 @@ export async function createApiKey(
   }: { scopes?: readonly KeyScope[]; days?: number; createdBy?: string | null } = {},
 ): Promise<string> {
   const { key, keyHash, hint } = await generateApiKey()
-  const row = {
-    program_id: programId,
-    key_hash: hexBytes(keyHash),
-    name,
-    hint,
-    scopes: [...scopes],
-    created_by: createdBy,
-    expires_at: days === undefined ? null : sql<Date>`now() + make_interval(days => ${days})`,
-  }
-  await db.query(kysely.insertInto('api_keys').values(row))
-  return key
+  const program = kysely.selectFrom('programs as p').where('p.id', '=', programId)
+  const others = kysely
+    .selectFrom('api_keys')
+    .select((eb) => eb.fn.countAll().as('keys'))
+    .where('program_id', '=', programId)
+    .where('revoked_at', 'is', null)
+  const [, added] = await db.batch([
+    // This waits for concurrent creations, so that they count toward the limit.
+    program.select('p.id').forNoKeyUpdate(),
+    kysely
+      .insertInto('api_keys')
+      .columns(['program_id', 'key_hash', 'name', 'hint', 'scopes', 'created_by', 'expires_at'])
+      .expression(
+        program
+          .select((eb) => [
+            'p.id',
+            eb.val(hexBytes(keyHash)).as('key_hash'),
+            eb.val(name).as('name'),
+            eb.val(hint).as('hint'),
+            sql<string[]>`${[...scopes]}::text[]`.as('scopes'),
+            eb.val(createdBy).as('created_by'),
+            sql<Date | null>`now() + make_interval(days => ${days ?? null})`.as('expires_at'),
+          ])
+          .where(others, '<', maxApiKeys),
+      )
+      .returning('id'),
+  ])
+  if (added.length > 0) return key
+  throw new ApiError('conflict', `A program can have at most ${maxApiKeys} API keys. Revoke one first.`)
 }
 
 /** Lists a program's keys, newest first, and revoked keys last. */
@@ -46,6 +73,7 @@ export function apiKeysStatement(programId: number) {
     .where('k.program_id', '=', programId)
     .orderBy((eb) => eb('k.revoked_at', 'is not', null))
     .orderBy('k.id', 'desc')
+    .limit(listedApiKeys)
 }
 
 /** The number of days for which the previous proxy key stays valid after a rotation. */

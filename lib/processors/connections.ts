@@ -26,16 +26,44 @@ export interface NewConnection {
   livemode: boolean
 }
 
+/** The maximum number of connections of a program. Disconnected ones count, because they can be connected again. */
+const maxConnections = 20
+
 /**
  * Creates a connection of a program and returns its id, which is part of its webhook address. Processors show the webhook secret only after
- * they get this address. So the connection only works once `changeSecret` has stored the secret.
+ * they get this address. So the connection only works once `changeSecret` has stored the secret. Throws `conflict` if the program has too
+ * many connections.
  */
 export async function createConnection(db: Database, programId: number, connection: NewConnection): Promise<string> {
   const accountId = `conn_${newToken()}`
-  await db.query(
-    kysely.insertInto('processor_connections').values({ account_id: accountId, program_id: programId, ...connection }),
+  const program = kysely.selectFrom('programs as p').where('p.id', '=', programId)
+  const others = kysely
+    .selectFrom('processor_connections')
+    .select((eb) => eb.fn.countAll().as('connections'))
+    .where('program_id', '=', programId)
+  const [, added] = await db.batch([
+    // This waits for concurrent creations, so that they count toward the limit.
+    program.select('p.id').forNoKeyUpdate(),
+    kysely
+      .insertInto('processor_connections')
+      .columns(['program_id', 'account_id', 'processor', 'livemode'])
+      .expression(
+        program
+          .select((eb) => [
+            'p.id',
+            eb.val(accountId).as('account_id'),
+            eb.val(connection.processor).as('processor'),
+            eb.val(connection.livemode).as('livemode'),
+          ])
+          .where(others, '<', maxConnections),
+      )
+      .returning('account_id'),
+  ])
+  if (added.length > 0) return accountId
+  throw new ApiError(
+    'conflict',
+    `A program can have at most ${maxConnections} connections, including disconnected ones. Connect one of them again.`,
   )
-  return accountId
 }
 
 /** Stores the secret of a connection, and connects it again if it was disconnected. Throws `not_found`. */

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { type KeyScope, keyScopes } from '../../../lib/access/api-keys.ts'
-import { proxyRotationDays, type StoredApiKey } from '../../../lib/access/program-keys.ts'
+import { listedApiKeys, proxyRotationDays, type StoredApiKey } from '../../../lib/access/program-keys.ts'
 import { Badge, Card, Copy } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
 import { Day, Time } from '../components/format.tsx'
@@ -45,6 +45,9 @@ export function ApiKeys({ baseUrl, programId, keys, created, proxyKey, previousP
             { cell: (key) => <RevokeKey address={address} apiKey={key} /> },
           ]}
         />
+      )}
+      {keys.length === listedApiKeys && (
+        <p class="muted">Older revoked keys are only in the audit log of the workspace.</p>
       )}
       <Form action={address} submit="Create key" layout="inline">
         <Field name="key_name" label="Name of the new key" value="server" />
