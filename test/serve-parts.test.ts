@@ -310,6 +310,22 @@ describe('over HTTP', async () => {
     expect(codes).toEqual([])
   }, 60_000)
 
+  test('a server that stops on a slow machine answers all connections that are waiting to be accepted', async () => {
+    const answer = async () => {
+      const until = performance.now() + 30
+      while (performance.now() < until);
+      return new Response('ok')
+    }
+    const slow = await startServer({ ...given, service: { ...given.service, answer } })
+    const answers = Array.from({ length: 60 }, async () => {
+      const asked = send({ host: '127.0.0.1', port: slow.port, agent: false, method: 'POST', path: '/x' })
+      asked.end('{}')
+      const [response]: IncomingMessage[] = await once(asked, 'response')
+      return response && (await text(response))
+    })
+    await Promise.all([slow.stop(), ...answers])
+  }, 60_000)
+
   test("a visitor's location headers are ignored, and a trusted proxy's headers count", async () => {
     expect(await ask('127.0.0.1', forged)).toMatchObject({
       url: `${baseUrl}/x`,

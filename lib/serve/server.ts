@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { type AddressInfo, type BlockList, Server as NetServer } from 'node:net'
+import { setImmediate as polled } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import { maxBodyBytes, maxEventBytes, maxImportBytes } from '../api/app.ts'
 import { rateLimited } from '../api/rate-limits.ts'
@@ -115,9 +116,14 @@ export async function startServer(options: {
   return {
     port,
     async stop() {
-      const end = Date.now() + stopWithinMilliseconds
-      // The system resets connections that are waiting to be accepted, so the server stops listening when none are waiting.
-      await quiet(() => connections, 5, Date.now() + 1000)
+      const end = performance.now() + stopWithinMilliseconds
+      // The system resets connections that are waiting to be accepted, so the server stops listening when none are waiting. Each round of
+      // the event loop accepts one, and rounds can take long on a slow machine. So this waits until a round accepts none.
+      await quiet(() => connections, 5, performance.now() + 1000)
+      for (let accepted = -1; accepted !== connections && performance.now() < end;) {
+        accepted = connections
+        await polled()
+      }
       const closed = once(server, 'close')
       // This only stops listening. `server.close()` also closes idle connections, on which a proxy may be sending a request.
       NetServer.prototype.close.call(server)
@@ -126,8 +132,8 @@ export async function startServer(options: {
       await quiet(() => (open.size > 0 ? NaN : requests), 50, end)
       server.closeAllConnections()
       await closed
-      const last = Math.min(end, Date.now() + backgroundWithinMilliseconds)
-      while (background.size > 0 && Date.now() < last) await pause(20)
+      const last = Math.min(end, performance.now() + backgroundWithinMilliseconds)
+      while (background.size > 0 && performance.now() < last) await pause(20)
       if (open.size + background.size > 0)
         console.error(JSON.stringify({ error: 'stopped_early', requests: open.size, background: background.size }))
     },
@@ -148,12 +154,14 @@ function whyNotListening({ host, port }: { host: string; port: number }, error: 
 
 /**
  * Resolves when a value hasn't changed for this many rounds of 20 ms, or at a deadline. It counts rounds instead of time, because the
- * event loop reads sockets between the rounds, but may have been blocked for some time.
+ * event loop reads sockets between the rounds, but may have been blocked for some time. It resolves right after the event loop has read
+ * the sockets, so that nothing can have arrived since then.
  */
 async function quiet(read: () => number, rounds: number, until: number): Promise<void> {
   let [last, same] = [read(), 0]
-  while (same < rounds && Date.now() < until) {
+  while (same < rounds && performance.now() < until) {
     await pause(20)
+    await polled()
     const now = read()
     same = now === last ? same + 1 : 0
     last = now
