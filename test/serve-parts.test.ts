@@ -310,13 +310,31 @@ describe('over HTTP', async () => {
     expect(codes).toEqual([])
   }, 60_000)
 
+  test('idle connections stay open for longer than the two minutes in which Caddy uses them', async () => {
+    const asked = send({
+      host: '127.0.0.1',
+      port: server.port,
+      agent: new Agent({ keepAlive: true }),
+      path: '/x',
+    }).end()
+    const [response]: IncomingMessage[] = await once(asked, 'response')
+    const [, seconds] = /timeout=(\d+)/.exec(String(response?.headers['keep-alive'])) ?? []
+    asked.destroy()
+    expect(Number(seconds)).toBeGreaterThan(120)
+  })
+
   test('a server that stops on a slow machine answers all connections that are waiting to be accepted', async () => {
-    const answer = async () => {
-      const until = performance.now() + 30
-      while (performance.now() < until);
-      return new Response('ok')
-    }
-    const slow = await startServer({ ...given, service: { ...given.service, answer } })
+    const slow = await startServer({
+      ...given,
+      service: {
+        ...given.service,
+        answer: async () => {
+          const until = performance.now() + 30
+          while (performance.now() < until);
+          return new Response('ok')
+        },
+      },
+    })
     const answers = Array.from({ length: 60 }, async () => {
       const asked = send({ host: '127.0.0.1', port: slow.port, agent: false, method: 'POST', path: '/x' })
       asked.end('{}')

@@ -101,8 +101,9 @@ export async function startServer(options: {
     void listener(incoming, outgoing).finally(() => open.delete(incoming))
   })
   server.on('connection', () => connections++)
-  // This is longer than a proxy's timeout, so that a proxy never sends a request into a connection that has just been closed.
-  server.keepAliveTimeout = 75_000
+  // Caddy uses an idle connection for up to two minutes, and nginx for one. A proxy must not send a request into a connection that has just
+  // been closed.
+  server.keepAliveTimeout = 150_000
   server.requestTimeout = 60_000
   server.maxConnections = mostConnections
   server.listen(options.port, options.host)
