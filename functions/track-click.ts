@@ -80,7 +80,7 @@ for (const path of ['/', '/api/v1/track/click']) {
       const code = isTest && programId ? '' : partnerCodeOf(aff)
       const click = await asClick(body, { code, parameters }, c.req.raw, visitor)
       // A click with a lot of text counts as several clicks, so that no address can fill the disk.
-      for (let bytes = JSON.stringify(click).length; bytes > bytesOfOneCount; bytes -= bytesOfOneCount)
+      for (let bytes = encoder.encode(JSON.stringify(click)).length; bytes > bytesOfOneCount; bytes -= bytesOfOneCount)
         await enforceRateLimit(c.env.ADDRESS_RATE_LIMIT, visitorAddress(c))
       if (isTest) {
         const { event_id, program_id } = await recordTestClick(
@@ -113,6 +113,7 @@ for (const path of ['/', '/api/v1/track/click']) {
 
 /** Clicks from ordinary pages are smaller. */
 const bytesOfOneCount = 1536
+const encoder = new TextEncoder()
 
 /** A code has up to 64 characters, but a mail tool can append garbage. */
 const longestAff = 200

@@ -73,8 +73,11 @@ create index import_rows_unplanned_idx on import_rows (program_id, import_id, ki
 create index import_rows_waiting_idx on import_rows (program_id, import_id, kind, id)
   where not is_applied and outcome in ('create', 'update');
 create index import_rows_applied_idx on import_rows (program_id, import_id, kind desc, id desc) where is_applied;
-create index import_rows_email_idx on import_rows (program_id, import_id, (fields->>'email')) where kind = 'partner';
-create index import_rows_code_idx on import_rows (program_id, import_id, kind, lower(fields->>'code')) where kind in ('link', 'code');
+-- A file can have the same id, address or code in every row, so lookups must find the first usable row without reading the others.
+create index import_rows_usable_idx on import_rows (program_id, import_id, kind, source_id) where outcome <> 'error';
+create index import_rows_email_idx on import_rows (program_id, import_id, (fields->>'email'), id) where kind = 'partner' and outcome <> 'error';
+create index import_rows_code_idx on import_rows (program_id, import_id, kind, lower(fields->>'code'), id)
+  where kind in ('link', 'code') and outcome <> 'error';
 create index import_rows_balance_idx on import_rows (program_id, import_id, (coalesce(partner_row_id, -partner_id))) where kind = 'balance';
 create index import_rows_target_idx on import_rows (program_id, target_id) where kind in ('partner', 'customer');
 

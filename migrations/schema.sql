@@ -801,12 +801,13 @@ create table import_rows (
 );
 CREATE INDEX import_rows_applied_idx ON public.import_rows USING btree (program_id, import_id, kind DESC, id DESC) WHERE is_applied;
 CREATE INDEX import_rows_balance_idx ON public.import_rows USING btree (program_id, import_id, COALESCE(partner_row_id, (- partner_id))) WHERE (kind = 'balance'::import_kind);
-CREATE INDEX import_rows_code_idx ON public.import_rows USING btree (program_id, import_id, kind, lower((fields ->> 'code'::text))) WHERE (kind = ANY (ARRAY['link'::import_kind, 'code'::import_kind]));
-CREATE INDEX import_rows_email_idx ON public.import_rows USING btree (program_id, import_id, ((fields ->> 'email'::text))) WHERE (kind = 'partner'::import_kind);
+CREATE INDEX import_rows_code_idx ON public.import_rows USING btree (program_id, import_id, kind, lower((fields ->> 'code'::text)), id) WHERE ((kind = ANY (ARRAY['link'::import_kind, 'code'::import_kind])) AND (outcome <> 'error'::import_outcome));
+CREATE INDEX import_rows_email_idx ON public.import_rows USING btree (program_id, import_id, ((fields ->> 'email'::text)), id) WHERE ((kind = 'partner'::import_kind) AND (outcome <> 'error'::import_outcome));
 CREATE INDEX import_rows_outcome_idx ON public.import_rows USING btree (program_id, import_id, outcome, id);
 CREATE INDEX import_rows_source_idx ON public.import_rows USING btree (program_id, import_id, kind, source_id);
 CREATE INDEX import_rows_target_idx ON public.import_rows USING btree (program_id, target_id) WHERE (kind = ANY (ARRAY['partner'::import_kind, 'customer'::import_kind]));
 CREATE INDEX import_rows_unplanned_idx ON public.import_rows USING btree (program_id, import_id, kind, id) WHERE (outcome IS NULL);
+CREATE INDEX import_rows_usable_idx ON public.import_rows USING btree (program_id, import_id, kind, source_id) WHERE (outcome <> 'error'::import_outcome);
 CREATE INDEX import_rows_waiting_idx ON public.import_rows USING btree (program_id, import_id, kind, id) WHERE ((NOT is_applied) AND (outcome = ANY (ARRAY['create'::import_outcome, 'update'::import_outcome])));
 
 create table imported_commissions (

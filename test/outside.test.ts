@@ -155,6 +155,28 @@ test('a compressed response of 100 MB is neither unpacked nor stored', async () 
   expect(process.memoryUsage.rss() - before).toBeLessThan(50 * 1024 * 1024)
 })
 
+test.each([
+  ['HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: h2c', null, /switched to another protocol/],
+  ['HTTP/1.1 999 Odd\r\nTransfer-Encoding: chunked', null, /invalid status 999/],
+  ['HTTP/1.1 205 Reset\r\nTransfer-Encoding: chunked', 205, /^null$/],
+  ['HTTP/1.1 101 Switching', null, /^The connection failed: /],
+])('a connection does not stay open after %j', async (head, status, error) => {
+  const closed = Promise.withResolvers<void>()
+  answer = ({ socket }) => {
+    socket.write(`${head}\r\n\r\n`)
+    const endless = setInterval(() => socket.write('1\r\nx\r\n'), 5)
+    socket
+      .on('error', () => {})
+      .on('close', () => {
+        clearInterval(endless)
+        closed.resolve()
+      })
+  }
+  const sent = await send(hooks)
+  expect([sent.status, String(sent.error)]).toEqual([status, expect.stringMatching(error)])
+  await closed.promise
+})
+
 test('a slow response is cut off after ten seconds', async () => {
   const begun = Promise.withResolvers<void>()
   let drip: NodeJS.Timeout | undefined

@@ -14,7 +14,7 @@ import { emailKey, patientMilliseconds } from './exports.ts'
 import {
   type ArchiveParts,
   type ArchiveRow,
-  bytesOfRows,
+  bytesOfFiles,
   readArchive,
   readManifest,
   RefusedArchive,
@@ -51,7 +51,7 @@ export async function planArchive(
       call('begin_reading_archive', {
         of_program_id: programId,
         of_import_id: importId,
-        bytes: bytesOfRows(manifest),
+        bytes: bytesOfFiles(manifest),
         most_bytes: mostBytesOfDay,
       }),
     )
@@ -225,7 +225,7 @@ function refusalOf(reason: string, details: string): string {
     case 'program_used':
       return 'This program already has partners, rules, terms or sales. An archive can only fill a new program. Create a program and import it there.'
     case 'too_many_bytes':
-      return `The archives of a workspace can have ${mostBytesOfDay / 1024 ** 3} GiB of rows a day. Import this one tomorrow.`
+      return `The archives of a workspace can have ${mostBytesOfDay / 1024 ** 3} GiB a day. Import this one tomorrow.`
     case 'row_missing': {
       const [kind = '', of = ''] = details.split(' ')
       return `${kind} refers to a row of ${of} that the archive does not have. ${again}`

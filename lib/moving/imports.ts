@@ -385,7 +385,11 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
     kysely.deleteFrom('archive_parts as a').where(ofFailedImport),
     kysely.deleteFrom('import_rows as a').where(ofFailedImport),
   ])
-  for (const one of waiting) await continueImport(db, env, { ...one, seconds })
+  const errors: unknown[] = []
+  for (const one of waiting)
+    await continueImport(db, env, { ...one, seconds }).catch((error: unknown) => errors.push(error))
+  // One import that fails doesn't keep the others waiting.
+  if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${waiting.length} imports failed.`)
   return waiting.length
 }
 

@@ -39,7 +39,9 @@ const most = {
   lineLength: 2 * maxLogoBytes + 64 * 1024,
 }
 /** The number of compressed bytes that are unpacked at once. They expand to at most a thousand times as many bytes. */
-const sliceBytes = 16 * 1024
+const sliceBytes = 4 * 1024
+/** After unpacking this much, other requests get their turn. A small slice of zeros unpacks to a thousand times its size. */
+const bytesAtOnce = 4 * 1024 * 1024
 
 const size = z.number().check(z.int(), z.minimum(0))
 const manifestSchema = z.object({
@@ -134,13 +136,12 @@ function checkFiles({ files }: ReadManifest): void {
   if (missing) throw new RefusedArchive(`The archive has no file data/${missing}.jsonl. Export the program again.`)
   const rows = files.reduce((sum, file) => sum + (names.get(file.name) ? file.rows : 0), 0)
   if (rows > most.rows) throw new RefusedArchive('The archive has more than 1,000,000 rows, which is too many.')
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
-  if (bytes > most.bytes) throw new RefusedArchive('The files of the archive have more than 1 GiB, which is too large.')
+  if (bytesOfFiles({ files }) > most.bytes)
+    throw new RefusedArchive('The files of the archive have more than 1 GiB, which is too large.')
 }
 
-/** Returns the size of the rows of an archive, without the copies for spreadsheets. */
-export const bytesOfRows = ({ files }: ReadManifest) =>
-  files.reduce((sum, { name, bytes }) => sum + (names.get(name) ? bytes : 0), 0)
+/** Returns the size of the files of an archive. */
+export const bytesOfFiles = ({ files }: Pick<ReadManifest, 'files'>) => files.reduce((sum, { bytes }) => sum + bytes, 0)
 
 const shown = (name: string) => JSON.stringify(name.slice(0, 100))
 
@@ -150,6 +151,7 @@ const shown = (name: string) => JSON.stringify(name.slice(0, 100))
  */
 export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest): AsyncGenerator<ArchiveRow[], void> {
   let rows: ArchiveRow[] = []
+  let unpacked = 0
   const manifest = { name: 'manifest.json', rows: 0, bytes: most.manifestBytes, sha256: '' }
   const open = new Map([...files, manifest].map((file) => [file.name, file]))
   const unzip = new Unzip((entry) => {
@@ -165,6 +167,7 @@ export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest)
       // The unpacker also passes on errors that this function has thrown.
       if (error) throw error instanceof RefusedArchive ? error : damaged(name)
       bytes += data.length
+      unpacked += data.length
       if (bytes > file.bytes) throw damaged(name)
       hash.update(data)
       const read = reader(data, isLast)
@@ -189,6 +192,9 @@ export async function* readArchive(parts: ArchiveParts, { files }: ReadManifest)
       }
       if (rows.length > 0) yield rows
       rows = []
+      if (unpacked < bytesAtOnce) continue
+      unpacked = 0
+      await new Promise((resolve) => setTimeout(resolve))
     }
   }
   const [missing] = open.keys()

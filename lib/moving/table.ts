@@ -36,6 +36,8 @@ export function* readTable(text: string): Generator<TableRecord> {
   let lineOfRecord = line
   let cells: string[] = []
   let cell = ''
+  /** Whether the cell has more than blanks. */
+  let hasText = false
   let isQuoted = false
   for (let place = start; place <= text.length; place++) {
     const character = text[place]
@@ -44,19 +46,24 @@ export function* readTable(text: string): Generator<TableRecord> {
       if (character !== '"') cell = longer(cell, character)
       else if (text[place + 1] === '"') cell = longer(cell, text[++place] ?? '')
       else isQuoted = false
-    } else if (character === '"' && cell.trim() === '') {
+    } else if (character === '"' && !hasText) {
       cell = ''
       isQuoted = true
+      hasText = true
     } else if (character === separator || character === '\n' || character === '\r' || character === undefined) {
       if (cells.length < maxColumns) cells.push(cell.trim())
       cell = ''
+      hasText = false
       if (character === separator) continue
       if (character === '\r' && text[place + 1] === '\n') place++
       line++
       if (cells.some(Boolean)) yield { line: lineOfRecord, cells }
       cells = []
       lineOfRecord = line
-    } else cell = longer(cell, character)
+    } else {
+      cell = longer(cell, character)
+      hasText ||= character.trim() !== ''
+    }
   }
 }
 

@@ -1,3 +1,4 @@
+import { NoAnswerError, withTimeout } from '../database.ts'
 import { type AddressEnv, type OutsideRequest, refusalOfAddress, refusalOfName } from './public-address.ts'
 
 /** The result of one attempt. Without a status, `error` explains why there was no response. */
@@ -25,17 +26,17 @@ export interface WebhookRequest {
 export async function sendWebhook({ url, ...request }: WebhookRequest, env: AddressEnv): Promise<WebhookAnswer> {
   const attempted_at = new Date()
   const ended = new AbortController()
-  const timer = setTimeout(() => ended.abort(), answerWithinMilliseconds)
-  const outcome = await post(url, { ...request, redirect: 'manual', signal: ended.signal }, env).catch(
-    (error: unknown) => ({
-      status: null,
-      answer: null,
-      error: ended.signal.aborted
+  const answered = post(url, { ...request, redirect: 'manual', signal: ended.signal }, env)
+  // Even if the signal has no effect, this webhook doesn't keep others waiting.
+  const outcome = await withTimeout(answerWithinMilliseconds, answered).catch((error: unknown) => ({
+    status: null,
+    answer: null,
+    error:
+      error instanceof NoAnswerError
         ? `There was no response within ${answerWithinMilliseconds / 1000} seconds.`
         : whyBroken(error),
-    }),
-  )
-  clearTimeout(timer)
+  }))
+  ended.abort()
   return { attempted_at, duration_ms: Date.now() - attempted_at.getTime(), ...outcome }
 }
 

@@ -1,6 +1,5 @@
 import { lookup } from 'node:dns'
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as send } from 'node:https'
 import type { LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
@@ -31,13 +30,32 @@ export async function fetchOutside(url: string, outgoing: OutsideRequest): Promi
   if (address.protocol !== 'https:') return await fetch(address, outgoing)
   const { method, headers, body, signal } = outgoing
   const request = send(address, { method, headers, signal, lookup: publicLookup })
-  request.on('error', () => {})
+  const answered = answerTo(request)
   request.end(body)
-  // oxlint-disable-next-line no-unsafe-type-assertion -- what the event carries
-  const [answer] = (await once(request, 'response')) as [IncomingMessage]
-  const { statusCode: status = 502 } = answer
-  const isEmpty = status === 204 || status === 205 || status === 304
-  if (isEmpty) answer.resume()
+  const answer = await answered
+  const { statusCode: status = 0 } = answer
+  if (status < 200 || status > 599) {
+    answer.destroy()
+    throw new Error(`The server answered with the invalid status ${status}.`)
+  }
+  // Such a response has no body, and what a server sends nevertheless could go on for ever.
+  if (status === 204 || status === 205 || status === 304) {
+    answer.destroy()
+    return new Response(null, { status })
+  }
   // oxlint-disable-next-line no-unsafe-type-assertion -- Node's own stream of the web
-  return new Response(isEmpty ? null : (Readable.toWeb(answer) as ReadableStream), { status: Math.max(status, 200) })
+  return new Response(Readable.toWeb(answer) as ReadableStream, { status })
+}
+
+/** Waits for the response. If the server switches to another protocol instead, Node reports neither a response nor an error. */
+async function answerTo(request: ClientRequest): Promise<IncomingMessage> {
+  return await new Promise((resolve, reject) => {
+    request.on('response', resolve)
+    request.on('error', reject)
+    request.on('upgrade', (_, socket) => {
+      socket.destroy()
+      reject(new Error('The server switched to another protocol.'))
+    })
+    request.on('close', () => reject(new Error('The server closed the connection.')))
+  })
 }

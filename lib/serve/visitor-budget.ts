@@ -24,8 +24,9 @@ const costs: [path: RegExp, milliseconds: number][] = [
   [/^\/api\/v1\/(reference|openapi)/, 6],
   [/^\//, 1.3],
 ]
-/** A posted password is hashed with a deliberately slow function. */
-const hashesPassword = /^\/(api\/auth\/|sign-in|sign-up|reset-password)/
+/** A posted password is hashed with a deliberately slow function. Forms for signed-in people also ask for the password. */
+const hashesPassword =
+  /^\/(api\/auth\/|sign-in|sign-up|reset-password|account\/|partner\/(payout|documents)|programs\/\d+\/documents|workspaces\/\d+\/delete)/
 const hashing_ms = 150
 const millisecondsOfMegabyte = 22
 
