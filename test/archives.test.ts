@@ -10,6 +10,7 @@ import { returnPayout } from '../lib/money/payouts.ts'
 import { accepts, kindNames, kindOf, type KindName, referredBy, schemaOfKind } from '../lib/moving/archive-kinds.ts'
 import { createExport, type Manifest, writeArchive } from '../lib/moving/exports.ts'
 import { applyImport, createImport, importFiles, storeArchivePart } from '../lib/moving/imports.ts'
+import { bytesOfFiles, readArchive, readManifest, wholeArchive } from '../lib/moving/read-archive.ts'
 import { readBrand, saveBrand, saveLogo } from '../lib/programs/brand.ts'
 import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { maxLogoBytes, readLogo } from '../lib/programs/logo-image.ts'
@@ -317,6 +318,18 @@ test('the archives of a workspace store up to 1 GiB of rows in a day, and none f
   await sql.query('update imports set archive_bytes = $2 where program_id = $1', [programId, 2 ** 30])
   expect(await importedInto(other, archive)).toMatchObject({ problem: expect.stringContaining('a day') })
   expect(await stored()).toBe(before)
+})
+
+test('other requests get their turn while a large file is unpacked, and its size counts', async () => {
+  const content = withFile(filesOfArchive, 'csv/groups.csv', new Uint8Array(48 * 1024 * 1024), 0)
+  const parts = wholeArchive(content)
+  const manifest = await readManifest(parts)
+  let turns = 0
+  const waiting = setInterval(() => (turns += 1), 0)
+  for await (const page of readArchive(parts, manifest)) expect(page).not.toEqual([])
+  clearInterval(waiting)
+  expect(turns).toBeGreaterThan(5)
+  expect(bytesOfFiles(manifest)).toBeGreaterThan(48 * 1024 * 1024)
 })
 
 test('a planned archive is not applied to a program that has been used since', async () => {

@@ -77,6 +77,16 @@ describe('public calls are counted per address and program', () => {
     expectLimited(limited)
   })
 
+  test('a click with 900 Chinese characters counts several times, because its bytes count', async () => {
+    const full = { ...clickOn('unknown'), additional_data: { note: '字'.repeat(900) } }
+    const address = from('203.0.113.19')
+    const limited = await exhaust((index) => {
+      const body = { ...full, affiliate_url: `https://shop.example.com/?aff=unknown-${index}` }
+      return api.call(clickPath, body, { headers: address })
+    }, rateLimit)
+    expectLimited(limited)
+  })
+
   test('upper and lower case of a code share one limit', async () => {
     expectLimited(await exhaust((index) => clickFrom('203.0.113.11', inCase(one.partnerCode, index))))
   })
