@@ -72,6 +72,28 @@ test('a change is planned first, and its confirmation applies it once', async ()
   expect((await agent.call('create_adjustment', bonus)).plan?.['names']).toEqual({ partner: 'Ann Lee' })
 })
 
+test('no tool changes the address that receives the payouts', async () => {
+  const email = 'paid@example.com'
+  const { confirmation } = await agent.call('create_partner', { name: 'Paid', email })
+  const partner_id = (await agent.call('create_partner', { name: 'Paid', email, confirmation })).partner?.id
+  const { tools } = await agent.client.listTools()
+  const fields = tools.find(({ name }) => name === 'update_partner')?.inputSchema.properties ?? {}
+  expect(Object.keys(fields)).toEqual(expect.arrayContaining(['partner_id', 'name']))
+  expect(fields).not.toHaveProperty('email')
+  for (const given of [{ email: 'thief@example.com' }, { name: 'Paid', email: null }]) {
+    expect(await agent.call('update_partner', { partner_id, ...given })).toMatchObject({
+      isError: true,
+      error: { code: 'invalid_request', details: [{ field: 'email' }] },
+    })
+  }
+  // Nor does a second partner with the address take it over.
+  const planned = await agent.call('create_partner', { name: 'Eve', email })
+  expect(await agent.call('create_partner', { name: 'Eve', email, confirmation: planned.confirmation })).toMatchObject({
+    isError: true,
+    error: { code: 'conflict' },
+  })
+})
+
 test('a confirmation is refused with other arguments, with another key, for another tool, and after 15 minutes', async () => {
   const given = { name: 'Bob' }
   const { confirmation } = await agent.call('create_partner', given)

@@ -41,6 +41,11 @@ export async function callTool(caller: Caller, name: string, args: Arguments, cl
     )
   }
   const { confirmation, ...rest } = parse(fieldsOf, args, 'json')
+  const withheld = tool.withheld.find((field) => Object.hasOwn(rest, field))
+  if (withheld !== undefined) {
+    const message = 'can only be changed by a person, in the dashboard'
+    throw new ApiError('invalid_request', `\`${withheld}\` ${message}.`, { details: [{ field: withheld, message }] })
+  }
   const isPlan = !tool.isRead && confirmation === undefined
   await noteAgentCall(caller.db, caller.key.programId, { tool: name, client, is_plan: isPlan })
   if (tool.isRead) return await send(caller, tool, args)

@@ -29,6 +29,9 @@ const bindings = {
 /** The service bindings of the MCP function. */
 export type AgentEnv = Record<(typeof bindings)[keyof typeof bindings], { fetch(request: Request): Promise<Response> }>
 
+/** Fields that tools don't have. For a partner without an account, `email` is the payout address. */
+const withheldFields: Partial<Record<string, readonly string[]>> = { updatePartner: ['email'] }
+
 /** A tool of the MCP server: one operation of the program API. Tools with `isRead` run at once. Other tools need a confirmation. */
 export interface AgentTool {
   name: string
@@ -36,6 +39,8 @@ export interface AgentTool {
   scope: KeyScope
   isRead: boolean
   binding: keyof AgentEnv
+  /** Fields of the operation that agents can't send. */
+  withheld: readonly string[]
 }
 
 const confirmationField = {
@@ -61,7 +66,7 @@ const tools: ReadonlyMap<string, AgentTool> = new Map(
     // Previews compute figures without changing anything.
     const isRead = method === 'get' || id === 'previewRules'
     const name = toolName(id)
-    return [[name, { name, operation, scope, isRead, binding }] as const]
+    return [[name, { name, operation, scope, isRead, binding, withheld: withheldFields[id] ?? [] }] as const]
   }),
 )
 
@@ -83,15 +88,19 @@ const jsonFields = z.record(z.string(), z.json())
 export function listTools(scopes: readonly string[]) {
   return [...tools.values()]
     .filter(({ scope }) => scopes.includes(scope))
-    .map(({ name, operation, isRead }) => {
+    .map(({ name, operation, isRead, withheld }) => {
       const { properties, ...schema } = inputSchema(operation)
+      const offered = Object.entries(properties).filter(([field]) => !withheld.includes(field))
       return {
         name,
         title: operation.summary,
         description: operation.description,
         inputSchema: {
           ...schema,
-          properties: jsonFields.parse({ ...properties, ...(!isRead && { confirmation: confirmationField }) }),
+          properties: jsonFields.parse({
+            ...Object.fromEntries(offered),
+            ...(!isRead && { confirmation: confirmationField }),
+          }),
         },
         annotations: {
           readOnlyHint: isRead,
