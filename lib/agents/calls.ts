@@ -5,7 +5,7 @@ import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { checkConfirmation, confirmationOf } from './confirmation.ts'
 import { type Arguments, requestOf } from './requests.ts'
-import { type AgentEnv, type AgentTool, readOf, toolFor } from './tools.ts'
+import { type AgentEnv, type AgentTool, isTool, readOf, toolFor } from './tools.ts'
 
 interface Caller {
   db: Database
@@ -26,6 +26,9 @@ export class EndpointRefusal extends Error {
   }
 }
 
+export const noTools =
+  'There are no tools for payouts, payout addresses, API keys, members and imports. People manage them in the dashboard.'
+
 const fieldsOf = z.record(z.string(), z.unknown())
 
 /**
@@ -35,9 +38,12 @@ const fieldsOf = z.record(z.string(), z.unknown())
 export async function callTool(caller: Caller, name: string, args: Arguments, client: string): Promise<ToolAnswer> {
   const tool = toolFor(name, caller.key.scopes)
   if (!tool) {
+    const shown = name.slice(0, 100).toWellFormed()
     throw new ApiError(
       'not_found',
-      `This API key can't use the tool ${name.slice(0, 100).toWellFormed()}. List the tools that it can use.`,
+      isTool(name)
+        ? `This API key can't use the tool ${shown}. List the tools that it can use.`
+        : `There is no tool ${shown}. ${noTools}`,
     )
   }
   const { confirmation, ...rest } = parse(fieldsOf, args, 'json')
@@ -46,9 +52,11 @@ export async function callTool(caller: Caller, name: string, args: Arguments, cl
     const message = 'can only be changed by a person, in the dashboard'
     throw new ApiError('invalid_request', `\`${withheld}\` ${message}.`, { details: [{ field: withheld, message }] })
   }
-  const isPlan = !tool.isRead && confirmation === undefined
+  // Some clients send each optional argument, as null or as an empty text.
+  const isConfirmed = (confirmation ?? '') !== ''
+  const isPlan = !tool.isRead && !isConfirmed
   await noteAgentCall(caller.db, caller.key.programId, { tool: name, client, is_plan: isPlan })
-  if (tool.isRead) return await send(caller, tool, args)
+  if (tool.isRead) return await send(caller, tool, isConfirmed ? args : rest)
   if (isPlan) return await plan(caller, tool, rest)
   const state = await checkConfirmation(secretOf(caller), name, rest, String(confirmation))
   if (state === 'expired') {

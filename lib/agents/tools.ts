@@ -70,6 +70,9 @@ const tools: ReadonlyMap<string, AgentTool> = new Map(
   }),
 )
 
+/** Returns true if some key can use a tool with this name. */
+export const isTool = (name: string) => tools.has(name)
+
 /** Finds a tool that the key's scopes allow. */
 export function toolFor(name: string, scopes: readonly string[]): AgentTool | undefined {
   const tool = tools.get(name)
