@@ -181,6 +181,27 @@ describe('the join page', () => {
     expect(await listApplications(db, program.programId, { limit: 5 })).toMatchObject([{ email: grace.email }])
   })
 
+  test('keeps the language in which a partner joined, unless the program or the partner chose one', async () => {
+    const [french, german] = [{ 'accept-language': 'fr' }, { 'accept-language': 'de' }]
+    const languageOf = async (userId: string) =>
+      (await sql.query('select language from partner_profiles where user_id = $1', [userId])).rows[0]?.language ?? null
+    const [invited, applying, bound] = [await person(), await person(), await person()]
+    const program = await joinable({ approves_at_once: true })
+    await submit(`/join/${program.slug}`, applicant(invited.email), { headers: french })
+    await submit(await linkTo('application', invited.email), {}, { headers: french })
+    const invitation = await linkTo('partner-invitation', invited.email)
+    await submit(invitation, {}, { token: invited.token, headers: french })
+    expect(await languageOf(invited.userId)).toBe('fr')
+    for (const headers of [german, french])
+      await submit(`/join/${program.slug}`, applicant(applying.email), { token: applying.token, headers })
+    expect(await languageOf(applying.userId)).toBe('de')
+    const spanish = await joinable({ approves_at_once: true })
+    await sql.query(`update programs set language = 'es' where id = $1`, [spanish.programId])
+    for (const { slug } of [spanish, program])
+      await submit(`/join/${slug}`, applicant(bound.email), { token: bound.token, headers: german })
+    expect(await languageOf(bound.userId)).toBe(null)
+  })
+
   test('escapes typed text', async () => {
     const hostile = `<script>alert(1)</script><img src=x onerror=alert(2)> "' javascript:alert(3)`
     const program = await joinable({

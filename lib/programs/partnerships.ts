@@ -162,6 +162,41 @@ export async function setPartnerLanguage(db: Database, userId: string, language:
   await db.query(profileWith(userId, { language }))
 }
 
+/**
+ * Saves the language in which a person became a partner, so that later mails are in it. An existing choice wins, and so does the language
+ * of a program of this partner.
+ */
+export async function keepPartnerLanguage(db: Database, userId: string, language: Language): Promise<void> {
+  await db.query(
+    kysely
+      .insertInto('partner_profiles')
+      .columns(['user_id', 'language'])
+      .expression((eb) =>
+        eb
+          .selectFrom('users as u')
+          .select((of) => ['u.id as user_id', of.val(language).as('language')])
+          .where('u.id', '=', userId)
+          .where(({ not, exists, selectFrom }) =>
+            not(
+              exists(
+                selectFrom('partners as p')
+                  .innerJoin('programs as g', 'g.id', 'p.program_id')
+                  .select('p.id')
+                  .where('p.user_id', '=', userId)
+                  .where('g.language', 'is not', null),
+              ),
+            ),
+          ),
+      )
+      .onConflict((oc) =>
+        oc
+          .column('user_id')
+          .doUpdateSet({ language: (eb) => eb.ref('excluded.language') })
+          .where('partner_profiles.language', 'is', null),
+      ),
+  )
+}
+
 /** Stores a person's partner profile, also for programs that they join later. */
 function profileWith(
   userId: string,

@@ -2,6 +2,7 @@ import type { Child } from 'hono/jsx'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
 import { acceptPartnerInvitation, findPartnerInvitation } from '../../../lib/programs/partner-invitations.ts'
 import { acceptInvitation, findInvitation } from '../../../lib/programs/invitations.ts'
+import { keepPartnerLanguage } from '../../../lib/programs/partnerships.ts'
 import { tokenInQuery } from '../components/address.ts'
 import { LinkButton } from '../components/blocks.tsx'
 import { Form } from '../components/fields.tsx'
@@ -110,5 +111,6 @@ pages.get('/partner-invitation', async (c) => {
 pages.post('/partner-invitation', requireViewer, async (c) => {
   const { user } = c.get('viewer')
   await sendSoon(c.env, await acceptPartnerInvitation(c.get('db'), { token: tokenInQuery(c) }, user.id))
+  await keepPartnerLanguage(c.get('db'), user.id, c.get('texts').language)
   return c.redirect('/partner', 303)
 })

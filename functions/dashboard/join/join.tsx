@@ -18,6 +18,7 @@ import {
   withdrawApplication,
 } from '../../../lib/programs/applications.ts'
 import { checkAnswers, findJoinPage, type JoinPage } from '../../../lib/programs/join-page.ts'
+import { keepPartnerLanguage } from '../../../lib/programs/partnerships.ts'
 import { tokenInQuery } from '../components/address.ts'
 import { Card, Facts } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
@@ -155,7 +156,10 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   if (['closed', 'unverified'].includes(applied.outcome)) throw new ApiError('not_found', noPage)
   if (applied.outcome === 'network') throw new ApiError('rate_limited', enoughOfNetwork)
   if (['source', 'workspace'].includes(applied.outcome)) throw new ApiError('rate_limited', enoughOfProgram)
-  if (applicant) return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name, c.get('texts')))
+  if (applicant) {
+    if (page.language === null) await keepPartnerLanguage(c.get('db'), applicant.id, c.get('texts').language)
+    return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name, c.get('texts')))
+  }
   // The mail is sent after the response, so that the time of the response doesn't reveal whether the address has an account.
   c.executionCtx.waitUntil(notifyApplicant(c, page, to, applied))
   return c.redirect(`/join/${page.slug}/sent`, 303)

@@ -6,6 +6,7 @@ import {
   type PartnerInvitation,
   partnerInvitationTotals,
 } from '../../../lib/programs/partner-invitations.ts'
+import { keepPartnerLanguage } from '../../../lib/programs/partnerships.ts'
 import { idInPath } from '../components/address.ts'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
@@ -85,6 +86,7 @@ function named(c: ViewerContext) {
 
 pages.post(`${address}/:programId/:partnerInvitationId/accept`, requireViewer, async (c) => {
   await sendSoon(c.env, await acceptPartnerInvitation(c.get('db'), named(c), c.get('viewer').user.id))
+  await keepPartnerLanguage(c.get('db'), c.get('viewer').user.id, c.get('texts').language)
   return redirectWith(c, '/partner/links', 'You are now a partner. Here are your links.')
 })
 
