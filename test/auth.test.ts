@@ -104,6 +104,28 @@ test("sign-up from an invitation doesn't send a confirmation, because accepting 
   }, 60_000)
 })
 
+test('account mails are in the saved language, or else in the language of a page for partners', async () => {
+  const [email, german] = [newEmail(), { 'accept-language': 'de' }]
+  const fields = { name: 'Ada', email, password }
+  const latest = async (count: number) => {
+    await vi.waitFor(async () => expect(await mailsTo(email)).toHaveLength(count), 60_000)
+    return (await mailsTo(email)).at(-1)
+  }
+  await post('/sign-up?next=%2Fpartner', undefined, fields, german)
+  expect(await latest(1)).toMatchObject({ subject: 'Bestätigen Sie Ihre E-Mail-Adresse' })
+  await post('/sign-up', undefined, fields, german)
+  expect(await latest(2)).toMatchObject({ subject: 'You already have an account' })
+  await stack.sql.query(
+    `insert into partner_profiles (user_id, language) select id, 'fr' from users where email = $1`,
+    [email],
+  )
+  await post('/forgot-password?next=%2Fpartner', undefined, { email }, german)
+  expect(await latest(3)).toMatchObject({
+    subject: 'Choisir un nouveau mot de passe',
+    body: expect.stringContaining('Votre mot de passe reste le même.'),
+  })
+})
+
 test("sign-up with an existing address returns the same response, doesn't sign a stranger in, and notifies only that mailbox", async () => {
   const email = newEmail()
   const strip = (response: Response, text: string) => [

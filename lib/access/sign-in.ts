@@ -8,10 +8,13 @@ import type { SessionEnv } from './sessions.ts'
 import { connect, type Database, type DatabaseEnv, openDatabase } from '../database.ts'
 import { kysely, now } from '../kysely.ts'
 import { ApiError } from '../errors.ts'
+import { chooseLanguage, type Language } from '../languages.ts'
 import { isName } from '../names.ts'
 import { mailBounds, tooManyMails, tooManyMailsOfNetwork } from '../mail-bounds.ts'
 import { canMail, type Mail, mailIsMissing, type MailEnv, sendMail } from '../mail.ts'
 import type { DB } from '../schema.ts'
+import { mails } from '../texts/messages/mails.ts'
+import { createTexts } from '../texts/texts.ts'
 import { countAttempts, delayAfter, mayMailToday, mayMailUnconfirmed } from './attempts.ts'
 import { countedAddress } from './counted-address.ts'
 import { dialectOf } from './dialect.ts'
@@ -86,13 +89,22 @@ interface AuthContext {
   executionCtx: { waitUntil(work: Promise<unknown>): void }
 }
 
+interface AuthOptions {
+  confirmsAddress?: boolean
+  next?: string
+  language?: Language
+}
+
 /**
  * Opens better-auth for one call over the service's own tables: users and their sessions. It only runs single statements, because the HTTP
  * driver has no interactive transactions. lib/programs/members.ts handles the members of workspaces. There, each change must be one atomic
  * statement, so that a workspace never loses its last owner, and removed members stay in the table. `next` is the page after a password
- * reset.
+ * reset. Mails are in `language`, unless the person has saved another one.
  */
-export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress = true, next = '/' } = {}) {
+export function openAuth(
+  { env, executionCtx }: AuthContext,
+  { confirmsAddress = true, next = '/', language }: AuthOptions = {},
+) {
   const db = openDatabase(env)
   const startedAt = Date.now()
   let mayMail = true
@@ -103,6 +115,11 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
     if (!isSignUp) return await sendMail(db, env, mail)
     signUpMail = sleep(startedAt + leastAnswerMs - Date.now()).then(() => sendMail(db, env, mail))
     return await signUpMail
+  }
+  async function textsFor(userId: string) {
+    const saved = kysely.selectFrom('partner_profiles').select('language').where('user_id', '=', userId)
+    const [profile] = await db.query(saved)
+    return createTexts(mails, chooseLanguage([profile?.language, language]))
   }
   return betterAuth({
     appName: 'Affiliate tracking',
@@ -167,27 +184,35 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       },
       onExistingUserSignUp: async ({ user }) => {
         if (!mayMail) return
+        const { t, language: written } = await textsFor(user.id)
         await sendInTurn({
           to: user.email,
-          subject: 'You already have an account',
+          subject: t('You already have an account'),
           text: [
-            'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:',
+            t(
+              'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:',
+            ),
             `${env.BASE_URL}/sign-in`,
-            'Forgot your password? Choose a new one here:',
+            t('Forgot your password? Choose a new one here:'),
             `${env.BASE_URL}/forgot-password`,
-            "If this wasn't you, you can ignore this e-mail. Nothing has changed.",
+            t("If this wasn't you, you can ignore this e-mail. Nothing has changed."),
           ].join('\n\n'),
+          language: written,
+          button: t('Open the page'),
         })
       },
       sendResetPassword: async ({ user, token }) => {
+        const { t, language: written } = await textsFor(user.id)
         await sendMail(db, env, {
           to: user.email,
-          subject: 'Choose a new password',
+          subject: t('Choose a new password'),
           text: [
-            'Somebody, probably you, asked for a new password. Choose a new one here within an hour:',
+            t('Somebody, probably you, asked for a new password. Choose a new one here within an hour:'),
             `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`,
-            "If this wasn't you, you can ignore this e-mail. Your password stays the same.",
+            t("If this wasn't you, you can ignore this e-mail. Your password stays the same."),
           ].join('\n\n'),
+          language: written,
+          button: t('Open the page'),
         })
       },
     },
@@ -196,14 +221,19 @@ export function openAuth({ env, executionCtx }: AuthContext, { confirmsAddress =
       expiresIn: confirmationSeconds,
       sendVerificationEmail: async ({ user, token }) => {
         if (!mayMail) return
+        const { t, language: written } = await textsFor(user.id)
         await sendInTurn({
           to: user.email,
-          subject: 'Confirm your e-mail address',
+          subject: t('Confirm your e-mail address'),
           text: [
-            'Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:',
+            t('Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:'),
             `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
-            "If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail.",
+            t(
+              "If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail.",
+            ),
           ].join('\n\n'),
+          language: written,
+          button: t('Open the page'),
         })
       },
     },

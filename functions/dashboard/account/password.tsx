@@ -32,10 +32,11 @@ const forgotForm = z.object({ email: emailField })
 
 pages.post('/forgot-password', form(forgotForm, forgotPage), async (c) => {
   const { email } = c.req.valid('form')
-  const response = await openAuth(c, { next: nextOf(c) }).api.requestPasswordReset({ ...answered(c), body: { email } })
+  const { t, language } = c.get('texts')
+  const { api } = openAuth(c, { next: nextOf(c), language })
+  const response = await api.requestPasswordReset({ ...answered(c), body: { email } })
   const problem = await passOn(c, response)
   if (problem) return await refuseForm(c, forgotPage(c), { problem })
-  const { t } = c.get('texts')
   const text = t(
     'Check your e-mail: if {email} has an account here, a link to choose a new password is on its way. If it does not arrive within a few minutes, request it again.',
     { email },

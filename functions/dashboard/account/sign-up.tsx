@@ -73,7 +73,8 @@ const signUpForm = z.object({ name: nameField('Enter your name.'), email: emailF
 pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
   const isInvited = (await invitedAddress(c)) === email.toLowerCase()
-  const response = await openAuth(c, { confirmsAddress: !isInvited }).api.signUpEmail({
+  const { t, language } = c.get('texts')
+  const response = await openAuth(c, { confirmsAddress: !isInvited, language }).api.signUpEmail({
     ...answered(c),
     body: { name, email, password },
   })
@@ -86,7 +87,6 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   if (answer instanceof Response) return answer
   const signInPage = withNext('/sign-in', nextOf(c))
   if (isUnmailed) return c.redirect(signInPage, 303)
-  const { t } = c.get('texts')
   const text = isInvited
     ? t('Sign in, then accept the invitation.')
     : t('Check your e-mail: we sent a message to {email}.', { email })

@@ -203,4 +203,58 @@ export const mails = {
     es: '{name} te paga como afiliado y nos ha dado esta dirección. No tienes ninguna cuenta aquí.',
     pt: '{name} paga você como afiliado e nos deu este endereço. Você não tem conta aqui.',
   },
+  'You already have an account': {
+    de: 'Sie haben bereits ein Konto',
+    fr: 'Vous avez déjà un compte',
+    es: 'Ya tienes una cuenta',
+    pt: 'Você já tem uma conta',
+  },
+  'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:': {
+    de: 'Jemand, wahrscheinlich Sie, wollte mit dieser Adresse ein Konto erstellen. Sie haben bereits ein Konto. Melden Sie sich hier an:',
+    fr: 'Quelqu’un, sans doute vous, a essayé de créer un compte avec cette adresse. Vous avez déjà un compte. Connectez-vous ici :',
+    es: 'Alguien, probablemente tú, ha intentado crear una cuenta con esta dirección. Ya tienes una cuenta. Inicia sesión aquí:',
+    pt: 'Alguém, provavelmente você, tentou criar uma conta com este endereço. Você já tem uma conta. Entre aqui:',
+  },
+  'Forgot your password? Choose a new one here:': {
+    de: 'Passwort vergessen? Wählen Sie hier ein neues:',
+    fr: 'Mot de passe oublié ? Choisissez-en un nouveau ici :',
+    es: '¿Has olvidado tu contraseña? Elige una nueva aquí:',
+    pt: 'Esqueceu sua senha? Escolha uma nova aqui:',
+  },
+  'Choose a new password': {
+    de: 'Neues Passwort wählen',
+    fr: 'Choisir un nouveau mot de passe',
+    es: 'Elegir una contraseña nueva',
+    pt: 'Escolher uma nova senha',
+  },
+  'Somebody, probably you, asked for a new password. Choose a new one here within an hour:': {
+    de: 'Jemand, wahrscheinlich Sie, hat ein neues Passwort angefordert. Wählen Sie hier innerhalb einer Stunde ein neues:',
+    fr: 'Quelqu’un, sans doute vous, a demandé un nouveau mot de passe. Choisissez-en un ici dans l’heure :',
+    es: 'Alguien, probablemente tú, ha pedido una contraseña nueva. Elige una aquí en el plazo de una hora:',
+    pt: 'Alguém, provavelmente você, pediu uma nova senha. Escolha uma aqui em até uma hora:',
+  },
+  "If this wasn't you, you can ignore this e-mail. Your password stays the same.": {
+    de: 'Wenn Sie das nicht waren, können Sie diese E-Mail ignorieren. Ihr Passwort bleibt gleich.',
+    fr: 'Si ce n’était pas vous, vous pouvez ignorer cet e-mail. Votre mot de passe reste le même.',
+    es: 'Si no has sido tú, puedes ignorar este correo. Tu contraseña sigue siendo la misma.',
+    pt: 'Se não foi você, pode ignorar este e-mail. Sua senha continua a mesma.',
+  },
+  'Confirm your e-mail address': {
+    de: 'Bestätigen Sie Ihre E-Mail-Adresse',
+    fr: 'Confirmez votre adresse e-mail',
+    es: 'Confirma tu dirección de correo',
+    pt: 'Confirme seu endereço de e-mail',
+  },
+  'Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:': {
+    de: 'Jemand, wahrscheinlich Sie, hat mit dieser Adresse ein Konto erstellt. Wenn es Ihres ist, bestätigen Sie die Adresse innerhalb eines Tages:',
+    fr: 'Quelqu’un, sans doute vous, a créé un compte avec cette adresse. Si c’est la vôtre, confirmez-la dans la journée :',
+    es: 'Alguien, probablemente tú, ha creado una cuenta con esta dirección. Si es tuya, confírmala en el plazo de un día:',
+    pt: 'Alguém, provavelmente você, criou uma conta com este endereço. Se ele é seu, confirme-o em até um dia:',
+  },
+  "If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail.": {
+    de: 'Wenn Sie das nicht waren, können Sie diese E-Mail ignorieren. Ohne Ihre Bestätigung kann das Konto keine E-Mails senden.',
+    fr: 'Si ce n’était pas vous, vous pouvez ignorer cet e-mail. Sans votre confirmation, le compte ne peut pas envoyer d’e-mails.',
+    es: 'Si no has sido tú, puedes ignorar este correo. Sin tu confirmación, la cuenta no puede enviar correos.',
+    pt: 'Se não foi você, pode ignorar este e-mail. Sem a sua confirmação, a conta não pode enviar e-mails.',
+  },
 } as const satisfies Messages
