@@ -11119,20 +11119,27 @@ CREATE OR REPLACE FUNCTION public.program_numbers(of_program_id bigint, OUT days
  LANGUAGE sql
  STABLE
 AS $function$
+  with month as (select date_trunc('month', now(), 'UTC') as began)
   select p.days, r.bp
   from (
-    select case when count(*) >= 30 then
+    select case when count(*) >= 30 and count(distinct c.partner_id) >= 5 then
       greatest(1, round(percentile_cont(0.5) within group (order by extract(epoch from c.paid_at - c.created_at)) / 86400))::integer end as days
     from (
-      select c.paid_at, c.created_at from commissions c
-      where c.program_id = of_program_id and c.payout_id is not null and c.paid_at is not null and c.sale_id is not null
+      select c.partner_id, c.paid_at, c.created_at from commissions c, month m
+      where c.program_id = of_program_id and c.payout_id is not null and c.paid_at < m.began and c.sale_id is not null
       order by c.payout_id desc limit 1000
     ) c
   ) p, (
-    select case when count(*) >= 30 then (10000 * count(*) filter (where c.reversal <> 'none') / count(*))::integer end as bp
+    select case when count(*) >= 30 and count(distinct c.partner_id) >= 5 then
+      100 * round(100.0 * count(*) filter (where c.is_reversed) / count(*))::integer end as bp
     from (
-      select c.reversal from commissions c join programs g on g.id = c.program_id
-      where c.program_id = of_program_id and not c.is_shadow and c.created_at < now() - make_interval(days => g.hold_days)
+      select c.partner_id, exists (
+        select from refunds f where f.program_id = of_program_id and f.sale_id = c.sale_id and f.deduction_cents > 0 and f.created_at < m.began
+          and (f.returned_at is null or f.returned_at >= m.began)
+      ) as is_reversed
+      from commissions c join programs g on g.id = c.program_id cross join month m
+      where c.program_id = of_program_id and c.sale_id is not null and not c.is_shadow
+        and c.created_at < least(m.began, now() - make_interval(days => g.hold_days))
       order by c.created_at desc limit 1000
     ) c
   ) r

@@ -11,6 +11,7 @@ import { saveLogo } from '../lib/programs/brand.ts'
 import { saveRules } from '../lib/programs/commission-rules.ts'
 import { findProgramOfHost, programHost } from '../lib/programs/hosts.ts'
 import { changeJoinPage, readJoinPage } from '../lib/programs/join-page.ts'
+import { addPartner } from '../lib/programs/partners.ts'
 import { readLogo } from '../lib/programs/logo-image.ts'
 import { needsStatement } from '../lib/programs/needs-attention.ts'
 import { pngOf } from './support/images.ts'
@@ -104,40 +105,58 @@ describe('the join page', () => {
     expect((await visit(`/join/${program.slug}/sent`)).text).toContain('Check your e-mail')
   })
 
-  test('shows how fast the program pays and how much is reversed, if the program wants it and has 30 commissions', async () => {
+  test('shows how fast the program pays and how much is reversed, without revealing single sales', async () => {
     const ledger = await createLedgerProgram(sql, db, { holdDays: 0 })
     const { programId, partnerIds } = ledger
+    for (const name of ['c', 'd', 'e']) {
+      const code = `${name}-${programId}`
+      ledger.add({ code, ...(await addPartner(db, { programId, name, email: null, code })) })
+    }
     const { slug } = await changeJoinPage(db, programId, {})
     await sql.query('update join_pages set is_open = true where program_id = $1', [programId])
+    await changeJoinPage(db, programId, { shows_numbers: true, shows_terms: false })
     const figures = async (language = 'en') => {
       const { text } = await visit(`/join/${slug}`, { headers: { 'accept-language': language } })
       return Array.from(text.matchAll(/<dt[^>]*>([^<]*)<\/dt><dd><bdi>([^<]*)</g), ([, name, value]) => [name, value])
     }
-    const sales = []
-    for (let count = 0; count < 29; count++) sales.push(await ledger.soldBy(0, 10_000))
     const pay = async () => {
       await approveDueCommissions(db, 100)
-      const { rows } = await sql.query('select balance_cents::integer as cents from balances where program_id = $1', [
+      const { rows } = await sql.query(
+        'select partner_id::integer as id, balance_cents::integer as cents from balances where program_id = $1 and balance_cents > 0',
+        [programId],
+      )
+      for (const { id: partnerId, cents: amountCents } of rows) {
+        const ask = { programId, partnerId, currency: 'usd', amountCents, requestId: crypto.randomUUID() }
+        await payPayout(db, programId, await askPayout(db, ask), amountCents, { reference: '1', paid_on: new Date() })
+      }
+    }
+    const moveToLastMonths = async () => {
+      await sql.query(
+        `update commissions set created_at = created_at - interval '52 days 5 hours', paid_at = paid_at - interval '40 days'
+        where program_id = $1 and created_at > now() - interval '1 day'`,
+        [programId],
+      )
+      await sql.query(`update refunds set created_at = created_at - interval '40 days' where program_id = $1`, [
         programId,
       ])
-      const ask = { programId, partnerId: partnerIds[0] ?? 0, currency: 'usd', amountCents: rows[0].cents }
-      const payoutId = await askPayout(db, { ...ask, requestId: crypto.randomUUID() })
-      await payPayout(db, programId, payoutId, ask.amountCents, { reference: '1', paid_on: new Date() })
     }
-    await pay()
-    await changeJoinPage(db, programId, { shows_numbers: true, shows_terms: false })
-    expect(await figures()).toEqual([])
-    await ledger.soldBy(0, 10_000)
+    const sales = []
+    for (let count = 0; count < 30; count++) sales.push(await ledger.soldBy(count % 4, 10_000))
     await pay()
     for (const { id } of sales.slice(0, 3)) await ledger.refund(id, 4000)
-    await sql.query(
-      `update commissions set created_at = created_at - interval '12 days 5 hours' where program_id = $1`,
-      [programId],
-    )
-    expect(await figures()).toEqual([
+    await moveToLastMonths()
+    expect(await figures()).toEqual([])
+    await ledger.soldBy(partnerIds.length - 1, 10_000)
+    await pay()
+    expect(await figures()).toEqual([])
+    await moveToLastMonths()
+    const shown = [
       ['Median time from a sale to its payout', '12 days'],
       ['Commissions reversed completely or in part', '10%'],
-    ])
+    ]
+    expect(await figures()).toEqual(shown)
+    for (const { id } of sales.slice(3, 9)) await ledger.refund(id, 4000)
+    expect(await figures()).toEqual(shown)
     expect(await figures('de')).toEqual([
       ['Mittlere Zeit (Median) vom Verkauf bis zur Auszahlung', '12 Tage'],
       ['Ganz oder teilweise stornierte Provisionen', '10\u00a0%'],

@@ -212,7 +212,7 @@ const pageFields = {
   approves_at_once:
     'Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide.',
   shows_numbers:
-    'Whether the page shows the median time from a sale to its payout and the share of reversed commissions. Each figure needs 30 commissions.',
+    'Whether the page shows the median time from a sale to its payout and the share of reversed commissions, up to the end of the last month. Each figure needs 30 commissions of 5 partners.',
   headline: 'Replaces “Become a partner of …”. At most 120 characters.',
   intro: 'Plain text. An empty line starts a paragraph, and `- ` at the start of a line makes a list item.',
   shows_terms:

@@ -494,7 +494,7 @@ export interface ApiOperations {
       is_open?: boolean | undefined
       /** Whether applicants become partners as soon as they confirm their address. If the program rejected a person before, or ended their partnership, somebody still has to decide. */
       approves_at_once?: boolean | undefined
-      /** Whether the page shows the median time from a sale to its payout and the share of reversed commissions. Each figure needs 30 commissions. */
+      /** Whether the page shows the median time from a sale to its payout and the share of reversed commissions, up to the end of the last month. Each figure needs 30 commissions of 5 partners. */
       shows_numbers?: boolean | undefined
       /** Replaces “Become a partner of …”. At most 120 characters. */
       headline?: string | null | undefined

@@ -214,7 +214,7 @@ function Settings({ action, page }: { action: string; page: JoinPage }) {
           no="Hidden"
           yes="Shown on the page"
           value={page.shows_numbers}
-          hint="The median time from a sale to its payout, and the share of commissions that were reversed. Each is computed from your last 1,000 commissions and appears once there are 30."
+          hint="The median time from a sale to its payout, and the share of commissions that were reversed. Each is computed from your last 1,000 commissions up to the end of last month, and appears once there are 30 of at least 5 partners."
         />
         <Field
           name="slug"
