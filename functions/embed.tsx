@@ -79,11 +79,12 @@ portals.get(portalPath, async (c) => {
   const portal = await readEmbeddedPortal(openDatabase(c.env), programId, partnerId, idOf(before) || undefined)
   if (!portal || programId !== idOf(c.req.param('programId')))
     throw new ApiError('not_found', 'There is no such portal.')
+  const languages = [c.req.header('svc-page-language'), portal.language]
+  const texts = textsIn(chooseLanguage(languages, c.req.header('accept-language')))
+  c.set('texts', texts)
   // The frame takes this origin from the browser, so a removed origin loses the portal immediately.
   if (!portal.embed_origins.includes(c.req.header('svc-page-origin') ?? ''))
-    throw new ApiError('forbidden', 'This page may not show the portal. Add its origin in the settings of the program.')
-  const languages = [c.req.header('svc-page-language'), portal.language]
-  c.set('texts', textsIn(chooseLanguage(languages, c.req.header('accept-language'))))
+    throw new ApiError('forbidden', texts.t('This page may not show the portal. Ask the program to allow it.'))
   return c.html(
     <RequestContext.Provider value={c}>
       <Portal portal={portal} page={page?.slice(0, 2048)} isFirst={before === ''} />

@@ -110,7 +110,7 @@ describe('the join page', () => {
     const { programId, partnerIds } = ledger
     for (const name of ['c', 'd', 'e']) {
       const code = `${name}-${programId}`
-      ledger.add({ code, ...(await addPartner(db, { programId, name, email: null, code })) })
+      ledger.add(await addPartner(db, { programId, name, email: null, code }))
     }
     const { slug } = await changeJoinPage(db, programId, {})
     await sql.query('update join_pages set is_open = true where program_id = $1', [programId])

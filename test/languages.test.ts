@@ -3,6 +3,8 @@ import path from 'node:path'
 import { parseAst } from 'vite'
 import { describe, expect, test } from 'vitest'
 import { style } from '../functions/dashboard/components/style.ts'
+import { textsIn } from '../functions/dashboard/components/text.tsx'
+import { amountProblem } from '../functions/dashboard/components/typed-number.ts'
 import dashboard from '../functions/dashboard.tsx'
 import { chooseLanguage, languageCodes, languages } from '../lib/languages.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
@@ -10,6 +12,7 @@ import { createPartnerKey } from '../lib/access/partner-keys.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
+import { refusalOfTemplate } from '../lib/notifications/postbacks.ts'
 import { createEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
 import { mails } from '../lib/texts/messages/mails.ts'
 import { portal } from '../lib/texts/messages/portal.ts'
@@ -74,7 +77,7 @@ const english = new Set([
   '&sub3=',
   '&sub1=newsletter',
   'utm_source, utm_medium, utm_campaign, utm_term, utm_content',
-  // The rules for the addresses of endpoints are in English, as in the API.
+  // The rules for the addresses of endpoints are messages of their own.
   'The address {}.',
   // A response header.
   'Content-Location',
@@ -90,6 +93,12 @@ const composed = new Set([
   'Day',
   'Use 300 characters at most.',
   'Use 3000 characters at most.',
+  'The address must be a public address.',
+  'The address must have a public host.',
+  'The address must begin with https://.',
+  'The address must not contain a password.',
+  'The address must have its placeholders after the question mark.',
+  'The address must not contain a #, because nothing after it is sent.',
 ])
 
 const parts = (text: string) => [...new Set(text.replace('{count}', '').match(/\{\w+\}|<\/?\w+>/g))].toSorted()
@@ -137,6 +146,17 @@ test.each([
   [['constructor', undefined], '__proto__, fr-CA', 'fr'],
 ])('the choices %j and the header %j lead to %s', (choices, header, language) => {
   expect(chooseLanguage(choices, header)).toBe(language)
+})
+
+test('refusals of an amount and of a postback address are in the language of the page', () => {
+  const french = textsIn('fr')
+  expect(amountProblem('1.234', 'usd', french)).toBe('Les montants en USD ont au plus 2 décimales.')
+  expect(amountProblem('-1', 'usd', french)).toBe('Saisissez un montant supérieur à zéro, sans signe moins.')
+  const addresses = ['http://example.com', 'https://localhost', 'https://10.0.0.1', 'https://a:b@example.com']
+  const templates = [...addresses, 'https://example.com/{sub1}', 'https://example.com/?a={sub1}#b']
+  const refusals = templates.map((template) => `The address ${refusalOfTemplate(template, { WEBHOOK_LOOPBACK: '' })}.`)
+  expect(refusals.filter((text) => french.fixed(text) === text)).toEqual([])
+  expect(new Set(refusals).size).toBe(templates.length)
 })
 
 test('the layout follows the direction of the language', () => {

@@ -288,7 +288,8 @@ function explainPayment(
 ): Explanation {
   // The event that got furthest explains the most.
   const delivery = deliveries.toSorted((a, b) => stepCount(b) - stepCount(a))[0]
-  if (delivery === undefined || partnerUserId !== undefined) {
+  if (partnerUserId !== undefined) throw new ApiError('not_found', 'You have no such sale.')
+  if (delivery === undefined) {
     throw new ApiError(
       'not_found',
       `There is no sale with the transaction_id "${transaction_id}", and no event from the last 90 days refers to such a payment.`,

@@ -7,6 +7,7 @@ import { containing, hasWords, kysely } from '../kysely.ts'
 import { formatMoney } from '../money.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import type { DB } from '../schema.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 
 export type PayoutStatus = Selectable<DB['payouts']>['status']
 
@@ -60,6 +61,7 @@ export async function askPayout(
   db: Database,
   ask: { programId: number; partnerId: number; currency: string; amountCents: number; requestId: string },
   outbox: RelayMessage[] = [],
+  { fixed, money }: Pick<Texts, 'fixed' | 'money'> = createTexts({}, 'en'),
 ): Promise<number> {
   const { programId, partnerId, currency, amountCents, requestId } = ask
   if (!Number.isSafeInteger(amountCents) || amountCents <= 0) {
@@ -84,10 +86,11 @@ export async function askPayout(
   }
   const minimumCents = row?.minimum_cents ?? 0
   if (amountCents < minimumCents) {
-    throw new ApiError('conflict', `This program only pays amounts of ${formatMoney(minimumCents, currency)} or more.`)
+    const amount = money(minimumCents, currency)
+    throw new ApiError('conflict', fixed('This program only pays amounts of {amount} or more.', { amount }))
   }
-  const payable = formatMoney(Math.max(row?.payable_cents ?? 0, 0), currency)
-  throw new ApiError('conflict', `Only ${payable} is available now. Request that or less.`)
+  const amount = money(Math.max(row?.payable_cents ?? 0, 0), currency)
+  throw new ApiError('conflict', fixed('Only {amount} is available now. Request that or less.', { amount }))
 }
 
 /**

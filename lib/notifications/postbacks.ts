@@ -31,15 +31,24 @@ const maxTemplate = 2000
 /** Limits the length of the sent address. */
 const maxPlaceholders = 30
 
+const placeholdersIn = (template: string) => Array.from(template.matchAll(/\{([^{}]*)\}/g), ([, name = '']) => name)
+
+/** Returns the first unknown placeholder of a template with its braces, cut to 40 characters. */
+export function unknownPlaceholder(template: string): string | undefined {
+  const unknown = placeholdersIn(template).find((name) => !placeholders.some((known) => known === name))
+  return unknown === undefined ? undefined : `{${unknown.slice(0, 40)}}`
+}
+
 /**
  * Returns the reason why postbacks can't be sent to a template, or undefined if they can. Placeholders are only allowed after the
  * question mark, so that no value from a visitor's link can change the host or the path.
  */
 export function refusalOfTemplate(template: string, env: LoopbackEnv): string | undefined {
   if (template.length > maxTemplate) return `must have at most ${maxTemplate} characters`
-  const used = Array.from(template.matchAll(/\{([^{}]*)\}/g), ([, name = '']) => name)
-  const unknown = used.find((name) => !placeholders.some((known) => known === name))
-  if (unknown !== undefined) return `contains the unknown placeholder {${unknown.slice(0, 40)}}`
+  const used = placeholdersIn(template)
+  const unknown = unknownPlaceholder(template)
+  if (unknown !== undefined) return `contains the unknown placeholder ${unknown}`
+  if (template.includes('#')) return 'must not contain a #, because nothing after it is sent'
   if (used.length > maxPlaceholders) return `must have at most ${maxPlaceholders} placeholders`
   const [place = '', ...query] = template.split('?')
   if (/[{}]/.test(place)) return 'must have its placeholders after the question mark'

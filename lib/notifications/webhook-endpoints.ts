@@ -92,11 +92,15 @@ export async function listEndpointsWithLatest(db: Database, owner: EndpointOwner
   )
 }
 
-export const noEndpoint = () => new ApiError('not_found', 'This program has no webhook endpoint with this id.')
+export const noEndpoint = ({ partnerId }: Pick<EndpointOwner, 'partnerId'>) =>
+  new ApiError(
+    'not_found',
+    partnerId === null ? 'This program has no webhook endpoint with this id.' : 'You have no postback with this id.',
+  )
 
 export async function findEndpoint(db: Database, owner: EndpointOwner, endpointId: number): Promise<WebhookEndpoint> {
   const [endpoint] = await db.query(endpointsOf(owner).where('id', '=', endpointId))
-  if (!endpoint) throw noEndpoint()
+  if (!endpoint) throw noEndpoint(owner)
   return endpoint
 }
 
@@ -227,7 +231,7 @@ export async function changeEndpoint(
       .returning(endpointColumns),
     endpointsOf(owner).where('id', '=', endpointId),
   ])
-  if (!found) throw noEndpoint()
+  if (!found) throw noEndpoint(owner)
   if (!endpoint) {
     throw new ApiError(
       'conflict',
@@ -253,7 +257,7 @@ export async function deleteEndpoint(db: Database, owner: EndpointOwner, endpoin
       .where('id', '=', endpointId)
       .returning('id'),
   )
-  if (!endpoint) throw noEndpoint()
+  if (!endpoint) throw noEndpoint(owner)
 }
 
 /**
@@ -281,7 +285,7 @@ export async function rotateSecret(
         .where('deleted_at', 'is', null),
       storeCreated(endpointsOf(owner).where('id', '=', endpointId)),
     ])
-    if (!rotated?.created) throw noEndpoint()
+    if (!rotated?.created) throw noEndpoint(owner)
     return rotated.created
   })
   return { ...endpoint, secret: await secretOf(env, owner.programId, endpoint) }

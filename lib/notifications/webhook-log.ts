@@ -68,7 +68,7 @@ export async function listDeliveries(
     .where('id', '=', endpointId)
     .where('deleted_at', 'is', null)
   const [found, deliveries] = await db.batch([endpoint, deliveryList(owner, endpointId, list)])
-  if (found.length === 0) throw noEndpoint()
+  if (found.length === 0) throw noEndpoint(owner)
   return deliveries
 }
 

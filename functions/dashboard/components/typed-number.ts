@@ -1,4 +1,5 @@
 import { currencyExponent, isCurrency } from '../../../lib/money.ts'
+import type { PageTexts } from './text.tsx'
 
 /** Parses a typed decimal number as an integer in its smallest unit. Returns NaN for anything else and for too many decimals. */
 export function decimalToInteger(text: string, decimals: number): number {
@@ -11,18 +12,19 @@ export function decimalToInteger(text: string, decimals: number): number {
 export function amountProblem(
   amount: string,
   currency: string,
+  { t, fixed }: PageTexts,
   ofMinus = 'Enter an amount above zero, without a minus sign.',
 ): string {
-  if (/^\s*[-\u2212\u2013]/.test(amount)) return ofMinus
+  if (/^\s*[-\u2212\u2013]/.test(amount)) return fixed(ofMinus)
   const code = currency.toUpperCase()
   const decimals = /^\d+[.,](\d+)$/.exec(amount.trim())?.[1]?.length ?? 0
   const allowed = currencyExponent(currency)
   if (decimals > allowed) {
     return allowed === 0
-      ? `Amounts in ${code} have no decimals.`
-      : `Amounts in ${code} have at most ${allowed} decimals.`
+      ? t('Amounts in {currency} have no decimals.', { currency: code })
+      : t('Amounts in {currency} have at most {allowed} decimals.', { currency: code, allowed })
   }
-  return /^[0.,\s]*$/.test(amount) ? 'Enter an amount above zero.' : 'Enter an amount in digits.'
+  return /^[0.,\s]*$/.test(amount) ? t('Enter an amount above zero.') : t('Enter an amount in digits.')
 }
 
 /** Converts a typed amount in a currency's major unit to its minor unit. Returns NaN for anything else. */

@@ -188,7 +188,7 @@ pages.post(address, requirePartner, form(askForm, address, 'amount'), async (c) 
   if (!(amountCents > 0)) throw new FormRefusal({ amount: askProblem(amount, currency, availableCents, texts) })
   const { id: programId, partner_id: partnerId } = own
   const outbox: RelayMessage[] = []
-  await askPayout(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox)
+  await askPayout(c.get('db'), { programId, partnerId, currency, amountCents, requestId }, outbox, texts)
   await sendSoon(c.env, outbox)
   return redirectWith(
     c,
@@ -199,10 +199,10 @@ pages.post(address, requirePartner, form(askForm, address, 'amount'), async (c) 
 
 /** The message for an invalid amount, which includes the available amount. */
 function askProblem(amount: string, currency: string, availableCents: number, texts: PageTexts): string {
-  const { t, fixed, money } = texts
+  const { t, money } = texts
   if (availableCents === 0) return t('Nothing is available in {currency} now.', { currency: currency.toUpperCase() })
   const available = t('Up to {amount} is available.', { amount: money(availableCents, currency) })
-  return `${fixed(amountProblem(amount, currency))} ${available}`
+  return `${amountProblem(amount, currency, texts)} ${available}`
 }
 
 const missing = 'You have no such payout.'

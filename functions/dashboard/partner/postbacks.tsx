@@ -1,7 +1,13 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../../../lib/errors.ts'
 import { sendSoon } from '../../../lib/notifications/outbox.ts'
-import { placeholders, postbackBody, postbackUrl, postbackValues } from '../../../lib/notifications/postbacks.ts'
+import {
+  placeholders,
+  postbackBody,
+  postbackUrl,
+  postbackValues,
+  unknownPlaceholder,
+} from '../../../lib/notifications/postbacks.ts'
 import {
   changeEndpoint,
   createEndpoint,
@@ -202,6 +208,11 @@ pages.post(
     const { method, url, ...chosen } = c.req.valid('form')
     const types = postbackEvents.filter((event) => Object.hasOwn(chosen, event))
     if (types.length === 0) throw new FormRefusal({ events: 'Choose at least one event.' })
+    const unknown = method === 'GET' ? unknownPlaceholder(url) : undefined
+    if (unknown !== undefined) {
+      const { t } = c.get('texts')
+      throw new FormRefusal({ url: t('The address contains the unknown placeholder {name}.', { name: unknown }) })
+    }
     const owner = { programId: program.id, partnerId: program.partner_id }
     const created = await createEndpoint(c.get('db'), c.env, owner, { method, url, types, description: '' }).catch(
       (error: unknown) => {

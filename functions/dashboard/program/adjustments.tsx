@@ -117,7 +117,7 @@ pages.post(
       const isTooMuch = cents > maxAmountCents || /^\s*\d{13}/.test(amount)
       const text = isTooMuch
         ? `Enter ${formatMoney(maxAmountCents, currency)} at most.`
-        : amountProblem(amount, currency, withMinus)
+        : amountProblem(amount, currency, c.get('texts'), withMinus)
       return await refuseForm(c, partnerTabOf('commissions')(c), { errors: { amount: text } })
     }
     const outbox: RelayMessage[] = []

@@ -35,4 +35,10 @@ export const embed = {
     es: 'Portal de afiliados',
     pt: 'Portal do afiliado',
   },
+  'This page may not show the portal. Ask the program to allow it.': {
+    de: 'Diese Seite darf das Portal nicht anzeigen. Bitten Sie das Programm, es zu erlauben.',
+    fr: 'Cette page n’est pas autorisée à afficher le portail. Demandez au programme de l’autoriser.',
+    es: 'Esta página no puede mostrar el portal. Pide al programa que lo permita.',
+    pt: 'Esta página não pode mostrar o portal. Peça ao programa que permita.',
+  },
 } satisfies Messages

@@ -827,4 +827,34 @@ export const money = {
     es: 'Has retirado tu acuerdo. Hemos avisado al programa.',
     pt: 'Você retirou seu acordo. O programa foi avisado.',
   },
+  'This program only pays amounts of {amount} or more.': {
+    de: 'Dieses Programm zahlt nur Beträge ab {amount} aus.',
+    fr: 'Ce programme ne verse que des montants d’au moins {amount}.',
+    es: 'Este programa solo paga importes de {amount} o más.',
+    pt: 'Este programa só paga valores a partir de {amount}.',
+  },
+  'Only {amount} is available now. Request that or less.': {
+    de: 'Zurzeit sind nur {amount} verfügbar. Fordern Sie höchstens diesen Betrag an.',
+    fr: 'Seuls {amount} sont disponibles pour l’instant. Demandez ce montant ou moins.',
+    es: 'Ahora solo hay {amount} disponibles. Solicita como máximo ese importe.',
+    pt: 'No momento só {amount} estão disponíveis. Solicite no máximo esse valor.',
+  },
+  'Amounts in {currency} have no decimals.': {
+    de: 'Beträge in {currency} haben keine Nachkommastellen.',
+    fr: 'Les montants en {currency} n’ont pas de décimales.',
+    es: 'Los importes en {currency} no tienen decimales.',
+    pt: 'Valores em {currency} não têm casas decimais.',
+  },
+  'Amounts in {currency} have at most {allowed} decimals.': {
+    de: 'Beträge in {currency} haben höchstens {allowed} Nachkommastellen.',
+    fr: 'Les montants en {currency} ont au plus {allowed} décimales.',
+    es: 'Los importes en {currency} tienen como máximo {allowed} decimales.',
+    pt: 'Valores em {currency} têm no máximo {allowed} casas decimais.',
+  },
+  'There is no such payout.': {
+    de: 'Diese Auszahlung gibt es nicht.',
+    fr: 'Ce versement n’existe pas.',
+    es: 'Este pago no existe.',
+    pt: 'Este pagamento não existe.',
+  },
 } as const satisfies Messages

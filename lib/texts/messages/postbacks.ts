@@ -327,4 +327,46 @@ export const postbacks = {
   Notification: { de: 'Benachrichtigung', fr: 'Notification', es: 'Notificación', pt: 'Notificação' },
   New: { de: 'Neu', fr: 'Nouvelle', es: 'Nueva', pt: 'Nova' },
   Read: { de: 'Gelesen', fr: 'Lue', es: 'Leída', pt: 'Lida' },
+  'The address contains the unknown placeholder {name}.': {
+    de: 'Die Adresse enthält den unbekannten Platzhalter {name}.',
+    fr: 'L’adresse contient le paramètre inconnu {name}.',
+    es: 'La dirección contiene el marcador desconocido {name}.',
+    pt: 'O endereço contém o marcador desconhecido {name}.',
+  },
+  'The address must be a public address.': {
+    de: 'Die Adresse muss öffentlich erreichbar sein.',
+    fr: 'L’adresse doit être publique.',
+    es: 'La dirección debe ser pública.',
+    pt: 'O endereço deve ser público.',
+  },
+  'The address must have a public host.': {
+    de: 'Die Adresse muss einen öffentlichen Host haben.',
+    fr: 'L’adresse doit avoir un hôte public.',
+    es: 'La dirección debe tener un host público.',
+    pt: 'O endereço deve ter um host público.',
+  },
+  'The address must begin with https://.': {
+    de: 'Die Adresse muss mit https:// beginnen.',
+    fr: 'L’adresse doit commencer par https://.',
+    es: 'La dirección debe empezar por https://.',
+    pt: 'O endereço deve começar com https://.',
+  },
+  'The address must not contain a password.': {
+    de: 'Die Adresse darf kein Passwort enthalten.',
+    fr: 'L’adresse ne doit pas contenir de mot de passe.',
+    es: 'La dirección no debe contener una contraseña.',
+    pt: 'O endereço não deve conter uma senha.',
+  },
+  'The address must have its placeholders after the question mark.': {
+    de: 'Die Platzhalter der Adresse müssen nach dem Fragezeichen stehen.',
+    fr: 'Les paramètres de l’adresse doivent se trouver après le point d’interrogation.',
+    es: 'Los marcadores de la dirección deben estar después del signo de interrogación.',
+    pt: 'Os marcadores do endereço devem ficar depois do ponto de interrogação.',
+  },
+  'The address must not contain a #, because nothing after it is sent.': {
+    de: 'Die Adresse darf kein # enthalten, weil nichts danach gesendet wird.',
+    fr: 'L’adresse ne doit pas contenir de #, car rien de ce qui suit n’est envoyé.',
+    es: 'La dirección no debe contener #, porque no se envía nada de lo que sigue.',
+    pt: 'O endereço não deve conter #, porque nada depois dele é enviado.',
+  },
 } as const satisfies Messages

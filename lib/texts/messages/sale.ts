@@ -810,4 +810,10 @@ export const sale = {
     es: { one: 'retenida {count} día', other: 'retenida {count} días' },
     pt: { one: 'retida por {count} dia', other: 'retida por {count} dias' },
   },
+  'You have no such sale.': {
+    de: 'Sie haben keinen solchen Verkauf.',
+    fr: 'Vous n’avez pas de vente de ce type.',
+    es: 'No tienes ninguna venta así.',
+    pt: 'Você não tem essa venda.',
+  },
 } as const satisfies Messages
