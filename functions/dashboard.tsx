@@ -148,6 +148,8 @@ pages.use(async (c, next) => {
   const isChallenged = c.get('isChallenged') === true
   const challenge = isChallenged ? [turnstileOrigin] : []
   await secureHeaders({
+    // On a program's own host, its subdomains belong to the program.
+    strictTransportSecurity: isOwnHost(c) || 'max-age=15552000',
     contentSecurityPolicy: {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],

@@ -545,6 +545,7 @@ describe("a program's own domain", async () => {
     const page = await onHost(host, '/', { headers })
     expect(page.text).toContain(`action="/join/${program.slug}"`)
     expect(page.text).not.toContain(program.owner.email)
+    expect(page.headers.get('strict-transport-security')).toBe('max-age=15552000')
     expect((await onHost(host, `/join/${program.slug}`)).status).toBe(200)
     expect((await onHost(host, '/', { headers: { host: 'api.example.com' } })).status).toBe(200)
     for (const path of [
