@@ -74,6 +74,9 @@ const portalPath = '/embed/:programId/portal'
 const portals = new Hono<{ Bindings: KeyedEnv & EmbedEnv; Variables: { texts: PageTexts } }>()
 portals.get(portalPath, async (c) => {
   await enforceRateLimit(c.env.RATE_LIMIT, clientAddress(c))
+  // Browsers send this header. Only the frame itself may use a token, not another page that got hold of it.
+  if ((c.req.header('sec-fetch-site') ?? 'same-origin') !== 'same-origin')
+    throw new ApiError('forbidden', 'Only the frame of the portal can use this token.')
   const { programId, partnerId } = await readEmbedToken(c.env, c.req.header('authorization'))
   const { page, before = '' } = c.req.query()
   const portal = await readEmbeddedPortal(openDatabase(c.env), programId, partnerId, idOf(before) || undefined)

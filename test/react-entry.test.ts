@@ -289,6 +289,8 @@ describe('the embedded portal', async () => {
 
   test('a token is for one partner, and creates a described partner only once', async () => {
     expect(await name({})).toMatchObject({ status: 400 })
+    const foreign = { authorization: `Bearer ${token}`, 'svc-page-origin': allowed, 'sec-fetch-site': 'cross-site' }
+    expect((await fetch(`${stack.baseUrl}/embed/${programId}/portal`, { headers: foreign })).status).toBe(403)
     expect(await name({ partner_id: partnerId, external_id: 'user-1' })).toMatchObject({ status: 400 })
     expect(await name({ partner: { name: 'Nora' } })).toMatchObject({ status: 400 })
     expect(await name({ external_id: 'user-1' })).toMatchObject({ status: 404 })

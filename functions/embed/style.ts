@@ -40,6 +40,7 @@ export const style = [
     input {
       border-color: var(--strong-line);
       width: 20rem;
+      max-width: 100%;
     }
     .copy {
       display: flex;
