@@ -126,7 +126,10 @@ async function mailOf(
       : t('We e-mail you about this at once: {topics}.', named)
   return {
     to: email,
-    subject: `${about}: ${names.length === 1 ? names[0] : t('{count} programs', { count: names.length })}`,
+    subject: t('{about}: {program}', {
+      about,
+      program: (names.length === 1 && names[0]) || t('{count} programs', { count: names.length }),
+    }),
     idempotencyKey: mailId,
     headers: { 'List-Unsubscribe': `<${stop}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' },
     text: [

@@ -189,6 +189,8 @@ export const notifications = {
     pt: 'Uma comissão foi estornada',
   },
   'Your payout': { de: 'Ihre Auszahlung', fr: 'Votre versement', es: 'Tu pago', pt: 'Seu pagamento' },
+  Payouts: { de: 'Auszahlungen', fr: 'Versements', es: 'Pagos', pt: 'Pagamentos' },
+  Postbacks: { de: 'Postbacks', fr: 'Postbacks', es: 'Postbacks', pt: 'Postbacks' },
   'Monthly statements': {
     de: 'Monatliche Kontoauszüge',
     fr: 'Relevés mensuels',
