@@ -176,10 +176,11 @@ export async function keepPartnerLanguage(db: Database, userId: string, language
           .selectFrom('users as u')
           .select((of) => ['u.id as user_id', of.val(language).as('language')])
           .where('u.id', '=', userId)
-          .where(({ not, exists, selectFrom }) =>
-            not(
-              exists(
-                selectFrom('partners as p')
+          .where((of) =>
+            of.not(
+              of.exists(
+                of
+                  .selectFrom('partners as p')
                   .innerJoin('programs as g', 'g.id', 'p.program_id')
                   .select('p.id')
                   .where('p.user_id', '=', userId)
