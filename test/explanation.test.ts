@@ -520,7 +520,7 @@ test('only the partner of a sale can read its explanation, and it hides the cust
   const theirs = await explainSale(db, { ...asked, partnerUserId: `u${shop.programId}` })
   expect(theirs).toMatchObject({ customer: null, deliveries: [], partner: { id: shop.partnerId } })
   expect(JSON.stringify(theirs)).not.toMatch(new RegExp(`secret-ann|${shop.clickId}`))
-  await expect(explainSale(db, { ...asked, partnerUserId: 'u-else' })).rejects.toThrow('There is no sale')
+  await expect(explainSale(db, { ...asked, partnerUserId: 'u-else' })).rejects.toThrow('You have no such sale')
 })
 
 test('every explanation agrees with the commission and the balance', async () => {
