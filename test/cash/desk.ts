@@ -315,7 +315,8 @@ async function open(desk: Desk, plan: Plan) {
 export async function click(desk: Desk, code: string, agent: string): Promise<string> {
   const link = JSON.stringify({ affiliate_url: `https://shop.example.com/?aff=${code}` })
   const { status, body } = await send(desk, desk.service.trackClick, link, { 'user-agent': agent })
-  if (status !== 200 || body.click_id === undefined) throw new Error(`A click got the answer ${status}.`)
+  if (status !== 200 || body.click_id === undefined)
+    throw new Error(`A click got the answer ${status}: ${JSON.stringify(body)}`)
   return body.click_id
 }
 
