@@ -137,6 +137,7 @@ describe('an invitation', () => {
       program_name: 'Engine',
       language: null,
       email: grace.email,
+      partner_name: 'Typed name',
       brand: { name: 'Engine', color: null, logo: null },
     })
     await expect(acceptPartnerInvitation(db, { token }, eve.userId)).rejects.toMatchObject({ code: 'forbidden' })

@@ -393,7 +393,7 @@ describe('the embedded portal', async () => {
     await setHidesMoney(false)
     await setOrigins()
     await portal().getByRole('button', { name: 'Link erstellen' }).click()
-    await portal().getByText('This page may not show the portal.').waitFor()
+    await portal().getByText('Diese Seite darf das Portal nicht anzeigen.').waitFor()
     await setOrigins(allowed)
     expect(complaints.splice(0)).toEqual([expect.stringContaining('401'), expect.stringContaining('403')])
   })

@@ -24,7 +24,7 @@ order by "i"."id" desc
 limit $4;
 
 -- findPartnerInvitation
-select "g"."name" as "program_name", "g"."language", "i"."email", (
+select "g"."name" as "program_name", "g"."language", "i"."email", "p"."name" as "partner_name", (
   select to_json(obj)
   from (
     select coalesce("b"."portal_name", "o"."name") as "name", "b"."color", case when b.logo is not null then
@@ -34,6 +34,7 @@ select "g"."name" as "program_name", "g"."language", "i"."email", (
     where "o"."id" = "g"."id") as obj) as "brand"
 from "partner_invitations" as "i"
 inner join "programs" as "g" on "g"."id" = "i"."program_id"
+inner join "partners" as "p" on "p"."program_id" = "i"."program_id" and "p"."id" = "i"."partner_id"
 where "i"."token_hash" = $1 and (("i"."accepted_at" is null and "i"."declined_at" is null and "i"."revoked_at" is null) and "i"."expires_at" > now() and ("i"."application_id" is not null or exists (
       select
       from "program_roles" as "m"
