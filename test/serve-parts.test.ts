@@ -421,10 +421,17 @@ describe('over HTTP', async () => {
       expect([
         usesOf('203.0.113.1', '/docs'),
         usesOf('203.0.113.2', '/sign-in', { method: 'POST' }),
-        usesOf('203.0.113.4', '/account/password', { method: 'POST' }),
+        ...[
+          '/account/password',
+          '/account/two-factor/off',
+          '/partner/payout',
+          '/partner/documents/tax-form',
+          '/programs/1/partners/2/tax-form',
+          '/workspaces/workspace_a1/delete',
+        ].map((pathname, place) => usesOf(`203.0.114.${place}`, pathname, { method: 'POST' })),
         usesOf('203.0.113.3', events, { method: 'POST', bodyBytes: 1024 * 1024 }),
         usesOf('127.0.0.1', '/docs'),
-      ]).toEqual([21_875, 115, 115, 781, 50_000])
+      ]).toEqual([21_875, 115, 115, 115, 115, 115, 115, 115, 781, 50_000])
       expect(usesOf('203.0.113.1', '/healthz')).toBe(0)
       expect(usesOf('2001:db8:1:2::1', '/docs')).toBe(21_875)
       expect(usesOf('2001:db8:1:2::2', '/docs')).toBe(0)

@@ -40,7 +40,7 @@ const most = {
 }
 /** The number of compressed bytes that are unpacked at once. They expand to at most a thousand times as many bytes. */
 const sliceBytes = 4 * 1024
-/** After unpacking this much, other requests get their turn. A small slice of zeros unpacks to a thousand times its size. */
+/** After unpacking this much, other requests get their turn. */
 const bytesAtOnce = 4 * 1024 * 1024
 
 const size = z.number().check(z.int(), z.minimum(0))

@@ -39,17 +39,20 @@ export function* readTable(text: string): Generator<TableRecord> {
   /** Whether the cell has more than blanks. */
   let hasText = false
   let isQuoted = false
+  const add = (character: string) => {
+    cell = longer(cell, character)
+    hasText ||= character.trim() !== ''
+  }
   for (let place = start; place <= text.length; place++) {
     const character = text[place]
     if (isQuoted && character !== undefined) {
       if (character === '\n') line++
-      if (character !== '"') cell = longer(cell, character)
-      else if (text[place + 1] === '"') cell = longer(cell, text[++place] ?? '')
+      if (character !== '"') add(character)
+      else if (text[place + 1] === '"') add(text[++place] ?? '')
       else isQuoted = false
     } else if (character === '"' && !hasText) {
       cell = ''
       isQuoted = true
-      hasText = true
     } else if (character === separator || character === '\n' || character === '\r' || character === undefined) {
       if (cells.length < maxColumns) cells.push(cell.trim())
       cell = ''
@@ -60,10 +63,7 @@ export function* readTable(text: string): Generator<TableRecord> {
       if (cells.some(Boolean)) yield { line: lineOfRecord, cells }
       cells = []
       lineOfRecord = line
-    } else {
-      cell = longer(cell, character)
-      hasText ||= character.trim() !== ''
-    }
+    } else add(character)
   }
 }
 

@@ -38,7 +38,7 @@ export async function fetchOutside(url: string, outgoing: OutsideRequest): Promi
     answer.destroy()
     throw new Error(`The server answered with the invalid status ${status}.`)
   }
-  // Such a response has no body, and what a server sends nevertheless could go on for ever.
+  // These statuses have no body. A server that sends one anyway could send without end.
   if (status === 204 || status === 205 || status === 304) {
     answer.destroy()
     return new Response(null, { status })

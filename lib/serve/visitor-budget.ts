@@ -26,7 +26,7 @@ const costs: [path: RegExp, milliseconds: number][] = [
 ]
 /** A posted password is hashed with a deliberately slow function. Forms for signed-in people also ask for the password. */
 const hashesPassword =
-  /^\/(api\/auth\/|sign-in|sign-up|reset-password|account\/|partner\/(payout|documents)|programs\/\d+\/documents|workspaces\/\d+\/delete)/
+  /^\/(api\/auth\/|sign-in|sign-up|reset-password|account\/|partner\/(payout|documents)|programs\/\d+\/partners\/\d+\/tax-form|workspaces\/[^/]+\/delete)/
 const hashing_ms = 150
 const millisecondsOfMegabyte = 22
 
