@@ -10,6 +10,8 @@ type Env = DatabaseEnv & ChannelsEnv & AddressEnv & WebhookSecretEnv
 const termMilliseconds = 65_000
 /** At the edge, each lane has six connections of its own. One run can call 32 Workers. */
 const maxLanes = 24
+/** Only these lanes call slow endpoints, so that fast endpoints always find a free lane. */
+const lanesForSlow = 12
 
 interface Lane {
   lane: number
@@ -28,7 +30,11 @@ async function runLane(env: Env, context: Context | undefined, { lane, ...term }
   const lanes = context?.exports
   const onFull: ConsumerTerm['onFull'] = async () =>
     lanes ? await lanes.lane.fetch('https://lane/', { method: 'POST', body: JSON.stringify(next) }) : undefined
-  const figures = await deliverWebhooks(consumer, lane < maxLanes && lanes ? { ...term, onFull } : term)
+  const figures = await deliverWebhooks(consumer, {
+    ...term,
+    takesSlow: lane <= lanesForSlow,
+    ...(lane < maxLanes && lanes && { onFull }),
+  })
   if (figures.delivered + figures.failed > 0) {
     console.log(JSON.stringify({ function: 'deliver-webhooks', lane, ...figures }))
   }

@@ -1462,6 +1462,7 @@ export interface WebhookEndpoints {
   program_id: Int8;
   rests_until: Timestamp | null;
   secret_number: Generated<number>;
+  slow_until: Generated<Timestamp>;
   types: string[];
   url: string | null;
 }
@@ -1714,6 +1715,10 @@ export interface DatabaseFunctions {
     arguments: { hash: Uint8Array | null }
     row: { program_id: number | null; partner_id: number | null; currency: string | null }
   }
+  claim_due_webhooks: {
+    arguments: { program_ids: (number)[] | null; at_most: number | null; takes_slow: boolean | null }
+    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; partner_id: number | null; method: string | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null }
+  }
   claim_mails: {
     arguments: { max_mails: number | null; most_immediate: number | null; reading_roles: (string)[] | null }
     row: { mail_id: string | null; user_id: string | null; email: string | null; user_name: string | null; language: string | null; frequency: string | null; topics: (string)[] | null; notifications: JsonValue | null }
@@ -1725,10 +1730,6 @@ export interface DatabaseFunctions {
   claim_queued_invitations: {
     arguments: { max_rows: number | null; per_day: number | null }
     row: { of_program_id: number | null; of_partner_id: number | null; of_job_id: number | null; sender_id: string | null }
-  }
-  claim_webhooks: {
-    arguments: { program_ids: (number)[] | null; at_most: number | null }
-    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; partner_id: number | null; method: string | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null }
   }
   clear_test_data: {
     arguments: { of_program_id: number | null; batch_rows: number | null; is_begun: boolean | null }
@@ -2176,10 +2177,10 @@ export const functionCalls: {
   check_api_key: { text: 'select * from check_api_key($1, $2)', names: ['hash', 'scope'] },
   check_key_of_refused: { text: 'select * from check_key_of_refused($1, $2, $3, $4)', names: ['hash', 'refused_call', 'code', 'detail'] },
   check_partner_key: { text: 'select * from check_partner_key($1)', names: ['hash'] },
+  claim_due_webhooks: { text: 'select * from claim_due_webhooks($1, $2, $3)', names: ['program_ids', 'at_most', 'takes_slow'] },
   claim_mails: { text: 'select * from claim_mails($1, $2, $3)', names: ['max_mails', 'most_immediate', 'reading_roles'] },
   claim_payee_mails: { text: 'select * from claim_payee_mails($1, $2)', names: ['max_mails', 'bounds'] },
   claim_queued_invitations: { text: 'select * from claim_queued_invitations($1, $2)', names: ['max_rows', 'per_day'] },
-  claim_webhooks: { text: 'select * from claim_webhooks($1, $2)', names: ['program_ids', 'at_most'] },
   clear_test_data: { text: 'select * from clear_test_data($1, $2, $3)', names: ['of_program_id', 'batch_rows', 'is_begun'] },
   close_workspace: { text: 'select * from close_workspace($1)', names: ['of_workspace_id'] },
   compare_with_former: { text: 'select * from compare_with_former($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)', names: ['of_program_id', 'from_time', 'until', 'max_partners', 'before_gap_cents', 'before_partner_id', 'before_currency', 'max_differences', 'before_us', 'before_key', 'of_partner_id', 'of_reason'] },

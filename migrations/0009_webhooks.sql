@@ -29,6 +29,9 @@ create table webhook_endpoints (
   -- When the last failure was recorded.
   failed_at timestamptz,
   rests_until timestamptz,
+  -- Until a day after its last response that took a second, and in its first hour, the endpoint only gets half of the consumer's connections.
+  -- So slow endpoints of many workspaces don't delay the others.
+  slow_until timestamptz not null default now() + interval '1 hour',
   disabled_at timestamptz,
   disabled_because text check (disabled_because in ('owner', 'failures')),
   -- Deliveries of a deleted endpoint stay until the end of their retention period.

@@ -2061,6 +2061,7 @@ create table webhook_endpoints (
   failures integer not null default 0,
   failed_at timestamp with time zone,
   rests_until timestamp with time zone,
+  slow_until timestamp with time zone not null default (now() + '01:00:00'::interval),
   disabled_at timestamp with time zone,
   disabled_because text,
   deleted_at timestamp with time zone,
@@ -4668,6 +4669,72 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.claim_due_webhooks(program_ids bigint[], at_most integer, takes_slow boolean)
+ RETURNS TABLE(program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  -- A program can have thousands of endpoints of partners, but few with due deliveries.
+  due_ids bigint[];
+begin
+  -- This prevents two consumers from counting the open requests at the same moment.
+  due_ids := array(
+    select e.id from webhook_endpoints e
+    where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null and exists (
+      select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
+    )
+    order by e.program_id, e.id for no key update
+  );
+  return query
+  with workspaces as materialized (
+    select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
+    from programs p where p.id = any (program_ids) group by p.workspace_id
+  ), waiting as (
+    select d.*, w.free, row_number() over (
+      partition by w.workspace_id order by d.is_slow and not takes_slow, d.is_of_partner, d.place, d.next_attempt_at
+    ) as turn_in_workspace
+    from (
+      select d.*, e.partner_id is not null as is_of_partner, e.slow_until > now() as is_slow, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
+      from webhook_endpoints e
+      cross join lateral (
+        select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at is not null and d.claimed_until > now()
+      ) u
+      cross join lateral (
+        select d.program_id, d.endpoint_id, d.message_id, d.next_attempt_at from webhook_deliveries d
+        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
+          and (d.claimed_until is null or d.claimed_until <= now())
+        order by d.next_attempt_at, d.message_id
+        limit case when u.since < now() - interval '1 s' then 0
+          else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
+      ) d
+      where e.program_id = any (program_ids) and e.id = any (due_ids) and e.deleted_at is null and e.disabled_at is null
+        and (e.rests_until is null or e.rests_until <= now())
+    ) d
+    join programs p on p.id = d.program_id
+    join workspaces w on w.workspace_id = p.workspace_id
+  ), due as (
+    select n.*, case when n.is_free then row_number() over (order by not n.is_free, n.is_slow, n.place, n.next_attempt_at) end as turn
+    from (select w.*, w.turn_in_workspace <= w.free and (takes_slow or not w.is_slow) as is_free from waiting w) n
+  ), claimed as (
+    update webhook_deliveries d set claimed_until = now() + interval '45 s'
+    from due n
+    where n.turn <= at_most and d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
+    returning d.program_id, d.endpoint_id, d.message_id
+  )
+  select c.program_id, c.endpoint_id, c.message_id, e.partner_id, e.method, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
+    m.created_at
+  from claimed c
+  join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
+  join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
+  union all
+  select distinct n.program_id, null::bigint, null::bigint, null::bigint, null, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
+  from due n where (n.turn > at_most or n.turn is null) and n.place = 1
+  order by 3;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.claim_mails(max_mails integer, most_immediate integer, reading_roles text[])
  RETURNS TABLE(mail_id uuid, user_id text, email text, user_name text, language text, frequency text, topics text[], notifications jsonb)
  LANGUAGE plpgsql
@@ -4768,71 +4835,6 @@ AS $function$
   )
   returning i.program_id, i.partner_id, i.job_id, i.invited_by
 $function$
-;
-
-CREATE OR REPLACE FUNCTION public.claim_webhooks(program_ids bigint[], at_most integer)
- RETURNS TABLE(program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer, has_previous_secret boolean, type text, data jsonb, created_at timestamp with time zone)
- LANGUAGE plpgsql
-AS $function$
-#variable_conflict use_column
-declare
-  -- A program can have thousands of endpoints of partners, but few with due deliveries.
-  due_ids bigint[];
-begin
-  -- This prevents two consumers from counting the open requests at the same moment.
-  due_ids := array(
-    select e.id from webhook_endpoints e
-    where e.program_id = any (program_ids) and e.deleted_at is null and e.disabled_at is null and exists (
-      select from webhook_deliveries d where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
-    )
-    order by e.program_id, e.id for no key update
-  );
-  return query
-  with workspaces as materialized (
-    select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
-    from programs p where p.id = any (program_ids) group by p.workspace_id
-  ), waiting as (
-    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.is_of_partner, d.place, d.next_attempt_at) as turn_in_workspace
-    from (
-      select d.*, e.partner_id is not null as is_of_partner, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
-      from webhook_endpoints e
-      cross join lateral (
-        select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at is not null and d.claimed_until > now()
-      ) u
-      cross join lateral (
-        select d.program_id, d.endpoint_id, d.message_id, d.next_attempt_at from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
-          and (d.claimed_until is null or d.claimed_until <= now())
-        order by d.next_attempt_at, d.message_id
-        limit case when u.since < now() - interval '1 s' then 0
-          else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
-      ) d
-      where e.program_id = any (program_ids) and e.id = any (due_ids) and e.deleted_at is null and e.disabled_at is null
-        and (e.rests_until is null or e.rests_until <= now())
-    ) d
-    join programs p on p.id = d.program_id
-    join workspaces w on w.workspace_id = p.workspace_id
-  ), due as (
-    select n.*, case when n.turn_in_workspace <= n.free then
-      row_number() over (order by n.turn_in_workspace > n.free, n.place, n.next_attempt_at) end as turn
-    from waiting n
-  ), claimed as (
-    update webhook_deliveries d set claimed_until = now() + interval '45 s'
-    from due n
-    where n.turn <= at_most and d.program_id = n.program_id and d.endpoint_id = n.endpoint_id and d.message_id = n.message_id
-    returning d.program_id, d.endpoint_id, d.message_id
-  )
-  select c.program_id, c.endpoint_id, c.message_id, e.partner_id, e.method, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
-    m.created_at
-  from claimed c
-  join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
-  join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
-  union all
-  select distinct n.program_id, null::bigint, null::bigint, null::bigint, null, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
-  from due n where (n.turn > at_most or n.turn is null) and n.place = 1
-  order by 3;
-end $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.clear_test_data(of_program_id bigint, batch_rows integer, is_begun boolean, OUT deleted bigint, OUT more boolean)
@@ -11869,6 +11871,11 @@ begin
     select a.program_id, a.endpoint_id from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint)
   )
   order by e.program_id, e.id for no key update;
+  update webhook_endpoints e set slow_until = now() + interval '1 day'
+  where e.slow_until < now() + interval '23 h' and (e.program_id, e.id) in (
+    select a.program_id, a.endpoint_id from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint, duration_ms integer)
+    where a.duration_ms >= 1000
+  );
   for attempt in
     select a.* from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint, message_id bigint, attempted_at timestamptz,
       duration_ms integer, status integer, error text, answer text, is_taken boolean)

@@ -233,7 +233,7 @@ test('nobody can open a deleted workspace, and its payouts stay in the books', a
   // Pending notifications are deleted, nothing is claimed, and nothing new is written.
   const unreported = await one(`select count(*)::int as n from webhook_deliveries where program_id = $1`, [programId])
   expect(unreported).toEqual({ n: 2 })
-  expect(await one('select 1 from claim_webhooks(array[$1::bigint], 10)', [programId])).toBeUndefined()
+  expect(await one('select 1 from claim_due_webhooks(array[$1::bigint], 10, true)', [programId])).toBeUndefined()
   expect(await one('select webhook_types from programs where id = $1', [programId])).toEqual({ webhook_types: null })
 
   expect(await money()).toEqual(before)

@@ -148,7 +148,7 @@ async function deliverAsDeployed() {
 /** Runs the consumer in this process without waiting for the queue. First the relay finds webhooks without a wake-up message. */
 async function deliver() {
   await relayWebhooks(db, channels.wakes)
-  await deliverWebhooks({ db, channels, env }, { deadline: Date.now() + 20_000, waits: false })
+  await deliverWebhooks({ db, channels, env }, { deadline: Date.now() + 20_000, waits: false, takesSlow: true })
   await receiver.settle()
 }
 
@@ -506,7 +506,9 @@ test('both secrets sign during a rotation, and a test message arrives for any su
 test('deliveries that a dead consumer had claimed are sent by the next one under the same id', async () => {
   const listener = await listen('ok', { types: ['sale.created'] })
   await sell(listener.program)
-  const claimed = await api.rows('select * from claim_webhooks(array[$1::bigint], 10)', [listener.program.programId])
+  const claimed = await api.rows('select * from claim_due_webhooks(array[$1::bigint], 10, true)', [
+    listener.program.programId,
+  ])
   expect(claimed).toHaveLength(1)
   await deliver()
   expect(receiver.of(listener.name)).toEqual([])
@@ -520,7 +522,7 @@ test('an endpoint gets only a few requests at a time, and after a failure only o
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 6; sales++) await sell(program)
   const claim = async () =>
-    await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
+    await api.rows('select message_id from claim_due_webhooks(array[$1::bigint], 10, true)', [program.programId])
   expect(await claim()).toHaveLength(4)
   expect(await claim()).toHaveLength(0)
   await stack.sql.query(`update webhook_deliveries set claimed_until = null where endpoint_id = $1`, [endpointId])
@@ -534,7 +536,9 @@ test('an endpoint gets only a few requests at a time, and after a failure only o
 test('attempts that overlap a failure count as one failure, and later ones count separately', async () => {
   const { program, endpointId } = await listen('ok', { types: ['sale.created'] })
   for (let sales = 0; sales < 4; sales++) await sell(program)
-  const claimed = await api.rows('select message_id from claim_webhooks(array[$1::bigint], 10)', [program.programId])
+  const claimed = await api.rows('select message_id from claim_due_webhooks(array[$1::bigint], 10, true)', [
+    program.programId,
+  ])
   const [first, second, third, fourth] = claimed.map(({ message_id: id }) => Number(id))
   /** Records failed attempts that started at this time. Returns the number of failures and the length of the pause. */
   const record = async (began: string, messages: (number | undefined)[], isTaken = false) => {
@@ -569,7 +573,7 @@ test("an endpoint that doesn't respond isn't sent a second request and doesn't d
   const others = await Promise.all(times(4, () => listen('ok', { program, types: ['sale.created'] })))
   for (let sales = 0; sales < 3; sales++) await sell(program)
   const claim = async (atMost: number) =>
-    await api.rows('select program_id, endpoint_id, message_id from claim_webhooks(array[$1::bigint], $2)', [
+    await api.rows('select program_id, endpoint_id, message_id from claim_due_webhooks(array[$1::bigint], $2, true)', [
       program.programId,
       atMost,
     ])
@@ -604,7 +608,7 @@ test('a workspace with many slow endpoints leaves room for others', async () => 
   await listen('ok', { program: other, types })
   for (const program of [first, second, other]) await sell(program)
   const claim = async (programs: Sandbox[], atMost: number) =>
-    await api.rows('select program_id, message_id from claim_webhooks($1, $2)', [
+    await api.rows('select program_id, message_id from claim_due_webhooks($1, $2, true)', [
       programs.map(({ programId }) => programId),
       atMost,
     ])
@@ -615,6 +619,33 @@ test('a workspace with many slow endpoints leaves room for others', async () => 
   expect((await claim([first, second, other], 40)).filter(({ message_id }) => message_id !== null)).toMatchObject([
     { program_id: `${other.programId}` },
   ])
+})
+
+test('slow and new endpoints wait for a consumer that takes them, and come after fast ones', async () => {
+  const types: WebhookType[] = ['sale.created']
+  const [slow, fast] = [await listen('ok', { types }), await listen('ok', { types })]
+  await stack.sql.query('update webhook_endpoints set slow_until = now() where id = $1', [fast.endpointId])
+  for (const { program } of [slow, fast, fast]) await sell(program)
+  const claim = async (atMost: number, takesSlow: boolean) =>
+    (
+      await api.rows('select program_id, endpoint_id, message_id from claim_due_webhooks($1, $2, $3)', [
+        [slow.program.programId, fast.program.programId],
+        atMost,
+        takesSlow,
+      ])
+    ).map(({ program_id, ...one }) => (one.endpoint_id === null ? { later: Number(program_id) } : one))
+  const [claimed, later] = await claim(1, true)
+  expect([Number(claimed?.endpoint_id), later]).toEqual([fast.endpointId, { later: slow.program.programId }])
+  // The response takes a second, so the endpoint is slow for a day.
+  await stack.sql.query(
+    `select record_webhook_attempts(jsonb_build_array(jsonb_build_object('program_id', $1::bigint, 'endpoint_id', $2::bigint,
+      'message_id', $3::bigint, 'attempted_at', now(), 'duration_ms', 1000, 'status', 200, 'is_taken', true)), 5)`,
+    [fast.program.programId, fast.endpointId, claimed?.message_id],
+  )
+  const both = [slow, fast].map(({ program }) => ({ later: program.programId }))
+  expect(new Set(await claim(2, false))).toEqual(new Set(both))
+  const ids = (await claim(2, true)).map((one) => ('endpoint_id' in one ? Number(one.endpoint_id) : one))
+  expect(new Set(ids)).toEqual(new Set([slow.endpointId, fast.endpointId]))
 })
 
 test("an endpoint that hangs doesn't get a second request while the consumer delivers to others", async () => {
@@ -644,7 +675,7 @@ test("an endpoint that hangs doesn't get a second request while the consumer del
   }
   const run = deliverWebhooks(
     { db, channels: { ...channels, wakes }, env: { ...env, OUTSIDE: { fetch: outside } } },
-    { deadline: Date.now() + 60_000, waits: false },
+    { deadline: Date.now() + 60_000, waits: false, takesSlow: true },
   )
   await expect.poll(() => well.map(requestsTo), { timeout: 60_000 }).toEqual([3, 3, 3])
   expect(requestsTo(hanging)).toBe(1)
@@ -667,7 +698,7 @@ test('at shutdown pending attempts are recorded, nothing new starts, and no lane
   await own.wakes.send([{ program_id: program.programId, due_at: 0 }])
   const run = deliverWebhooks(
     { db, channels: own, env: { ...env, OUTSIDE: { fetch: outside } } },
-    { deadline: Date.now() + 60_000, waits: true },
+    { deadline: Date.now() + 60_000, waits: true, takesSlow: true },
   )
   await expect.poll(() => requested.length, { timeout: 60_000 }).toBe(4)
   own.stop()

@@ -281,6 +281,7 @@ export const kinds = {
       'failures',
       'failed_at',
       'rests_until',
+      'slow_until',
       'disabled_at',
       'disabled_because',
       'deleted_at',

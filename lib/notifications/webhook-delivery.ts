@@ -19,7 +19,7 @@ const endpointsAtOnce = 4
 const patienceMilliseconds = 250
 /** How long one call waits for messages while the consumer is idle. */
 const idleWaitSeconds = 20
-type Claimed = DatabaseFunctions['claim_webhooks']['row'] & {
+type Claimed = DatabaseFunctions['claim_due_webhooks']['row'] & {
   program_id: number
   endpoint_id: number
   message_id: number
@@ -57,6 +57,8 @@ export interface WebhookConsumer {
 export interface ConsumerTerm {
   deadline: number
   waits: boolean
+  /** Whether this consumer also calls slow endpoints. Otherwise, they wait for another consumer. */
+  takesSlow: boolean
   /** Starts another consumer when all connections are busy. The promise is resolved when that consumer ends. */
   onFull?: () => Promise<unknown>
 }
@@ -68,11 +70,13 @@ export interface ConsumerTerm {
  */
 export async function deliverWebhooks(
   consumer: WebhookConsumer,
-  { deadline, waits, onFull }: ConsumerTerm,
+  { deadline, waits, takesSlow, onFull }: ConsumerTerm,
 ): Promise<{ delivered: number; failed: number }> {
   const { db, channels } = consumer
   const { wakes }: { wakes: Wakes } = channels
   const figures = { delivered: 0, failed: 0 }
+  // Many waiting slow endpoints must not keep a consumer busy that only calls fast ones.
+  const laterSeconds = takesSlow ? 1 : 5
   /** Programs to check next. */
   let waiting = new Map<number, Look>()
   let free = endpointsAtOnce
@@ -123,14 +127,14 @@ export async function deliverWebhooks(
     const atMost = free
     waiting = new Map()
     free -= atMost
-    const { claimed, left } = await claimDue(db, [...programs.keys()], atMost)
+    const { claimed, left } = await claimDue(db, [...programs.keys()], atMost, takesSlow)
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // If the claim had room for more, the workspaces of the remaining programs have reached their limits. They are checked again later.
+    // If the claim had room for more, the remaining programs have reached a limit. They are checked again later.
     if (claimed.length === atMost) for (const id of left) look(id, {})
     else if (left.length > 0)
-      await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + 1 })))
+      await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + laterSeconds })))
     // After a full claim, there may be more deliveries. The next claim prefers endpoints that respond, because a slow endpoint doesn't
     // get a second request.
     if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
@@ -234,8 +238,9 @@ async function claimDue(
   db: Database,
   programIds: number[],
   atMost: number,
+  takesSlow: boolean,
 ): Promise<{ claimed: Claimed[]; left: number[] }> {
-  const statement = call('claim_webhooks', { program_ids: programIds, at_most: atMost })
+  const statement = call('claim_due_webhooks', { program_ids: programIds, at_most: atMost, takes_slow: takesSlow })
   const rows = await retryOnce(() => db.query(statement))
   const claimed: Claimed[] = []
   const left: number[] = []

@@ -137,7 +137,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
 
   async function consume(channels: typeof well, milliseconds: number): Promise<void> {
     await relayWebhooks(db, channels.wakes)
-    await run(channels, { deadline: Date.now() + milliseconds, waits: false })
+    await run(channels, { deadline: Date.now() + milliseconds, waits: false, takesSlow: true })
   }
 
   /** Makes waiting deliveries due now, including those of a consumer that has ended. Returns their number. */
@@ -151,7 +151,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
 
   // Only the events of these sales matter here. Other tests check sales under faults.
   const injected = ['drop-before', 'drop-after', 'cut', 'unavailable', 'kill-backend'] as const
-  const met = ['claim_webhooks', 'record_webhook_attempts', 'from "webhook_deliveries"'] as const
+  const met = ['claim_due_webhooks', 'record_webhook_attempts', 'from "webhook_deliveries"'] as const
   let databaseFaults = 0
   const queueFaultsBefore = faults.faults
   async function consumeUnderFaults(): Promise<void> {
@@ -196,7 +196,7 @@ export async function runWebhookChaos(options: WebhookChaos): Promise<WebhookCha
   const [healthy] = programs
   if (options.hanging && healthy) {
     const measure = async () => {
-      const running = run(well, { deadline: Date.now() + 12_000, waits: true })
+      const running = run(well, { deadline: Date.now() + 12_000, waits: true, takesSlow: true })
       await sleep(1000)
       const longest = await longestToReport(healthy)
       await running

@@ -137,8 +137,7 @@ create or replace trigger partners_accepted_webhooks after update on partners
 -- The number of concurrent requests to one endpoint.
 create or replace function webhooks_at_once() returns integer language sql immutable return 4;
 
--- The number of concurrent requests of one workspace. It is a quarter of the capacity of one consumer with all its lanes, so that a
--- workspace with slow endpoints does not delay others.
+-- The number of concurrent requests of one workspace: a quarter of the capacity of all lanes (functions/deliver-webhooks.ts).
 create or replace function workspace_webhooks_at_once() returns integer language sql immutable return 24;
 
 -- The number of running requests of a workspace. Claims take the oldest deliveries, so the function only looks at the first due
@@ -159,9 +158,10 @@ return (
 -- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and a second one only after every endpoint's
 -- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. If an
 -- endpoint's last attempt failed, it gets one request at a time, with a pause after each. An endpoint that hasn't answered for a second
--- doesn't get further requests. Claims end after 45 seconds, in case their consumer died. If a program still has an unclaimed delivery for
--- an idle endpoint, the function returns a row without a delivery for it.
-create or replace function claim_webhooks(program_ids bigint[], at_most integer) returns table (
+-- doesn't get further requests. Slow endpoints come last, and wait for another consumer if not `takes_slow`. Claims end after 45 seconds,
+-- in case their consumer died. If a program still has an unclaimed delivery for an idle endpoint, the function returns a row without a
+-- delivery for it.
+create or replace function claim_due_webhooks(program_ids bigint[], at_most integer, takes_slow boolean) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer,
   has_previous_secret boolean, type text, data jsonb, created_at timestamptz
 ) language plpgsql as $$
@@ -183,9 +183,11 @@ begin
     select p.workspace_id, workspace_webhooks_at_once() - workspace_webhooks_under_way(p.workspace_id) as free
     from programs p where p.id = any (program_ids) group by p.workspace_id
   ), waiting as (
-    select d.*, w.free, row_number() over (partition by w.workspace_id order by d.is_of_partner, d.place, d.next_attempt_at) as turn_in_workspace
+    select d.*, w.free, row_number() over (
+      partition by w.workspace_id order by d.is_slow and not takes_slow, d.is_of_partner, d.place, d.next_attempt_at
+    ) as turn_in_workspace
     from (
-      select d.*, e.partner_id is not null as is_of_partner, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
+      select d.*, e.partner_id is not null as is_of_partner, e.slow_until > now() as is_slow, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
       from webhook_endpoints e
       cross join lateral (
         select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
@@ -205,9 +207,8 @@ begin
     join programs p on p.id = d.program_id
     join workspaces w on w.workspace_id = p.workspace_id
   ), due as (
-    select n.*, case when n.turn_in_workspace <= n.free then
-      row_number() over (order by n.turn_in_workspace > n.free, n.place, n.next_attempt_at) end as turn
-    from waiting n
+    select n.*, case when n.is_free then row_number() over (order by not n.is_free, n.is_slow, n.place, n.next_attempt_at) end as turn
+    from (select w.*, w.turn_in_workspace <= w.free and (takes_slow or not w.is_slow) as is_free from waiting w) n
   ), claimed as (
     update webhook_deliveries d set claimed_until = now() + interval '45 s'
     from due n
@@ -255,6 +256,11 @@ begin
     select a.program_id, a.endpoint_id from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint)
   )
   order by e.program_id, e.id for no key update;
+  update webhook_endpoints e set slow_until = now() + interval '1 day'
+  where e.slow_until < now() + interval '23 h' and (e.program_id, e.id) in (
+    select a.program_id, a.endpoint_id from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint, duration_ms integer)
+    where a.duration_ms >= 1000
+  );
   for attempt in
     select a.* from jsonb_to_recordset(attempts) a (program_id bigint, endpoint_id bigint, message_id bigint, attempted_at timestamptz,
       duration_ms integer, status integer, error text, answer text, is_taken boolean)
