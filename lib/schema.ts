@@ -396,6 +396,7 @@ export interface Commissions {
   is_shadow: Generated<boolean>;
   kind: 'sale' | 'lead';
   lead_rule_id: Int8 | null;
+  moved_at: Timestamp | null;
   paid_at: Timestamp | null;
   partner_id: Int8;
   payout_id: Int8 | null;

@@ -235,6 +235,8 @@ create table commissions (
   id bigint generated always as identity,
   kind commission_kind not null,
   partner_id bigint not null,
+  -- The last time when another partner got it, because a code of the customer became known later.
+  moved_at timestamptz,
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,

@@ -527,6 +527,7 @@ create table commissions (
   id bigint not null generated always as identity,
   kind commission_kind not null,
   partner_id bigint not null,
+  moved_at timestamp with time zone,
   customer_id bigint not null,
   sale_id bigint,
   currency currency_code not null,
@@ -9004,7 +9005,13 @@ begin
   select count(*) filter (where is_return) as returns, count(*) filter (where not is_return) as losses,
     max(event_created_at) filter (where is_return) as returned_at, max(event_created_at) filter (where not is_return) as lost_at,
     max(event_id) filter (where is_return) as return_id into moves
-  from (select m.*, m.event_type = 'charge.dispute.funds_reinstated' as is_return from moves_of_dispute(event) m) m;
+  from (
+    select m.event_id, m.event_created_at, m.event_type = 'charge.dispute.funds_reinstated' as is_return from moves_of_dispute(event) m
+    union all
+    select v.returned_event_id, v.returned_at, true from processor_reversals v
+    where v.account_id = event.account_id and v.reversal_id = event.fact#>>'{reversals,0,reversal_id}' and v.returned_event_id <> event.event_id
+      and not exists (select from processor_events e where e.account_id = v.account_id and e.event_id = v.returned_event_id)
+  ) m;
   is_lost_again := moves.lost_at > moves.returned_at or moves.lost_at = moves.returned_at and moves.losses > moves.returns;
   if is_lost_again then
     insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, charge_id, invoice_id, amount_cents, currency,
@@ -10093,7 +10100,8 @@ begin
   perform count_paid_sale(moved, 1);
   if commission.id is not null then
     perform count_commission(commission, -1);
-    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null
+    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null,
+      moved_at = case when c.partner_id = moved.partner_id then c.moved_at else now() end
     where c.program_id = commission.program_id and c.id = commission.id
     returning c.* into commission;
     perform count_commission(commission, 1);

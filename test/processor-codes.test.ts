@@ -7,7 +7,7 @@ import applyParked from '../functions/apply-parked-events.ts'
 import { apiKeyHash } from '../lib/access/api-keys.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
-import { paymentIntent } from '../lib/local/stripe-events.ts'
+import { paymentIntent, refund } from '../lib/local/stripe-events.ts'
 import { approveCommissions } from '../lib/money/commissions.ts'
 import { recordSale } from '../lib/money/sales.ts'
 import { endPartnership } from '../lib/programs/partnerships.ts'
@@ -321,6 +321,29 @@ describe('a Stripe payment', () => {
       ['pi_2', 'code', 2000],
       ['pi_0', 'code', 2000],
     ])
+  })
+
+  test('moves a refunded commission to the partner of an earlier code, and the books accept the report to the first partner', async () => {
+    const shop = await createPromotedShop()
+    await bought(shop, 1, false)
+    await send(shop, 'refund.created', refund(shop, { id: 're_1', amount: 2500, payment_intent: 'pi_1' }))
+    await bought(shop, 0, true)
+    await send(shop, 'refund.created', refund(shop, { id: 're_2', amount: 2500, payment_intent: 'pi_1' }))
+    expect(await outcomeOf(shop)).toEqual([
+      ['pi_1', 'code', 2000],
+      ['pi_0', 'code', 2000],
+    ])
+    const { rows } = await sql.query(
+      `select partner_id, payload->>'amount_cents' as cents from outbox
+      where program_id = $1 and audience = 'partner' and kind = 'commission_refunded' order by id`,
+      [shop.programId],
+    )
+    expect(rows).toEqual([
+      { partner_id: String(shop.partnerId), cents: '500' },
+      { partner_id: String(shop.otherPartnerId), cents: '500' },
+    ])
+    const wrong = await findDifferences(sql, shop.programId)
+    expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
   })
 
   test.each(['API', 'Stripe'])('counts with the Stripe code if the %s reports the payment first', async (first) => {

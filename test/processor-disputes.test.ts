@@ -113,6 +113,24 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     expect(refunded).toEqual([10_000, 0, 10_000, 0])
   })
 
+  test('a dispute that is lost again after the events of the first loss were deleted counts as lost', async () => {
+    const shop = await sold({ generation })
+    const lost = {
+      ...dispute(shop, { id: 'dp_1', amount: 10_000, status: 'lost', ...paidBy }),
+      balance_transactions: [],
+    }
+    await send(shop, 'charge.dispute.funds_withdrawn', lost)
+    await send(shop, 'charge.dispute.funds_reinstated', lost)
+    await sql.query('delete from processor_events where account_id = $1', [shop.account])
+    await sql.query("update processor_reversals set returned_at = now() - interval '91 days' where account_id = $1", [
+      shop.account,
+    ])
+    await send(shop, 'charge.dispute.funds_withdrawn', lost)
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
+    await send({ ...shop, now: shop.now + 1 }, 'charge.dispute.funds_reinstated', lost)
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 0, reversed: 0 }])
+  })
+
   test('a won dispute is credited to the balance again, and the advertiser is asked to check', async () => {
     const shop = await sold({ generation })
     await sql.query('update commissions set hold_until = now() where program_id = $1', [shop.programId])

@@ -514,6 +514,7 @@ export const kinds = {
       id: 'id',
       kind: 'text',
       partner_id: 'partners',
+      moved_at: 'past?',
       customer_id: 'customers',
       sale_id: 'sales?',
       currency: 'text',

@@ -63,7 +63,8 @@ begin
   perform count_paid_sale(moved, 1);
   if commission.id is not null then
     perform count_commission(commission, -1);
-    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null
+    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null,
+      moved_at = case when c.partner_id = moved.partner_id then c.moved_at else now() end
     where c.program_id = commission.program_id and c.id = commission.id
     returning c.* into commission;
     perform count_commission(commission, 1);

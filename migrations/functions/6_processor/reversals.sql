@@ -179,7 +179,7 @@ $$;
 
 -- Stores a second loss of a dispute that was won before, if its events have no balance transactions. The latest event decides. If
 -- several events have the latest second, the dispute is lost if more of them are losses than returns. So the order of deliveries does
--- not change the result.
+-- not change the result. If retention deleted the event of the first return, the stored reversal has its time.
 create or replace function keep_second_loss(event processor_events) returns void language plpgsql as $$
 declare
   again_id text := event.fact#>>'{reversals,0,reversal_id}' || ':again';
@@ -192,7 +192,13 @@ begin
   select count(*) filter (where is_return) as returns, count(*) filter (where not is_return) as losses,
     max(event_created_at) filter (where is_return) as returned_at, max(event_created_at) filter (where not is_return) as lost_at,
     max(event_id) filter (where is_return) as return_id into moves
-  from (select m.*, m.event_type = 'charge.dispute.funds_reinstated' as is_return from moves_of_dispute(event) m) m;
+  from (
+    select m.event_id, m.event_created_at, m.event_type = 'charge.dispute.funds_reinstated' as is_return from moves_of_dispute(event) m
+    union all
+    select v.returned_event_id, v.returned_at, true from processor_reversals v
+    where v.account_id = event.account_id and v.reversal_id = event.fact#>>'{reversals,0,reversal_id}' and v.returned_event_id <> event.event_id
+      and not exists (select from processor_events e where e.account_id = v.account_id and e.event_id = v.returned_event_id)
+  ) m;
   is_lost_again := moves.lost_at > moves.returned_at or moves.lost_at = moves.returned_at and moves.losses > moves.returns;
   if is_lost_again then
     insert into processor_reversals (account_id, reversal_id, livemode, reason, payment_intent_id, charge_id, invoice_id, amount_cents, currency,
