@@ -214,6 +214,15 @@ test.for(ids)(
   },
 )
 
+test.for(ids)('%s also identifies a payment in test mode', async (id) => {
+  const { shop, refund } = await openShop()
+  const inTestMode = { ...shop, livemode: false }
+  await send(inTestMode, 'checkout.session.completed', oneTime(inTestMode, { invoice: 'in_1' }))
+  await report(inTestMode, 're_1', 1000)
+  expect(await refund({ transaction_id: id, refund_amount_cents: 2000 })).toMatchObject({ success: true })
+  expect(await salesOf(shop)).toMatchObject([{ is_test: true, refunded: 3000 }])
+})
+
 test.for(ids)('if the call reports a sale first under %s, the payment is that sale', async (id) => {
   const { shop, sale } = await openShop()
   await report(shop, 're_1', 1000)

@@ -291,8 +291,8 @@ function change(history: History, charge: Charge, after: After): void {
   const amount = share(charge.captured - charge.refunded, after.share)
   if (charge.disputed || amount === 0) return
   const refund = account.refund(charge, amount, after.begins)
-  // The service may not have a record of an unattributed sale.
-  if (after.by_api && history.partnerOf(charge.payment) !== null) {
+  // The service may not have a record of an unattributed sale, or of a test payment, whose buyer it doesn't store.
+  if (after.by_api && history.partnerOf(charge.payment) !== null && !history.purchaseOf(charge.payment).test_mode) {
     history.calls.push({
       kind: 'refund',
       transaction_id: transactionOf(charge.payment),
@@ -309,8 +309,8 @@ function change(history: History, charge: Charge, after: After): void {
 
 /** Refunds the rest of a payment outside Stripe. The integrator's call reports it without an amount. */
 function giveBackRest({ account, calls, partnerOf }: History, payment: Payment, purchase: PurchasePlan): void {
-  // The service may not have a record of an unattributed sale or a sale of 0.
-  if (partnerOf(payment) === null || !account.returnRest(payment)) return
+  // The service may not have a record of an unattributed sale, a sale of 0 or a test payment.
+  if (partnerOf(payment) === null || purchase.test_mode || !account.returnRest(payment)) return
   calls.push({ kind: 'refund', transaction_id: idForCalls(payment, purchase) })
 }
 

@@ -32,7 +32,8 @@ begin
   wrote_webhooks := wrote_webhook();
 end $$;
 
--- Finds and locks the program's live sale for one of the processor's ids. All fields are null if there is none.
+-- Finds and locks the program's sale for one of the processor's ids. The processor gives live and test payments different ids. All fields
+-- are null if there is none.
 create or replace function sale_of_processor_id(of_program_id bigint, processor_id text) returns sales language plpgsql as $$
 declare
   account_id text;
@@ -44,6 +45,9 @@ begin
   loop
     perform lock_payments(account_id, array[processor_id]);
     sale := sale_of_program(of_program_id, account_id, false, array[processor_id]);
+    if sale.id is null then
+      sale := sale_of_program(of_program_id, account_id, true, array[processor_id]);
+    end if;
     select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
     exit when sale.id is not null;
   end loop;
