@@ -5942,6 +5942,31 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.count_listed_clicks(of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamp with time zone, until timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(sum(c.clicks), 0)::bigint from (
+    select s.clicks_so_far - coalesce(t.sums[s.place - 1], 0) as clicks, day_start(t.day) + s.quarter * interval '15 minutes' as at
+    from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality s (quarter, clicks_so_far, place)
+    where t.program_id = of_program_id and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
+      and t.grouping_name = case
+        when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' when of_country is not null then 'country' else 'all'
+      end::grouping_name
+      and t.value = coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200), '')
+      and t.day >= coalesce(greatest(utc_day(from_time), (select utc_day(k.since) from clicks_kept k)), '-infinity')
+      and t.day <= coalesce(utc_day(until), 'infinity')
+    union all
+    select 1, e.click_timestamp from uncounted_clicks u
+    join affiliate_click_events e on e.program_id = u.program_id and e.click_timestamp = u.clicked_at and e.id = u.event_id
+    cross join links_listed(of_program_id, of_partner_id, of_link_id) l (links)
+    where u.program_id = of_program_id and (l.links is null or u.link_id = any (l.links)) and (of_country is null or e.geo_country = of_country)
+  ) c
+  where (from_time is null or c.at >= from_time) and (until is null or c.at < until)
+$function$
+;
+
 CREATE OR REPLACE FUNCTION public.count_mail(of_workspace_id text, of_user_id text, to_recipient text, of_source text, of_network text, bounds jsonb)
  RETURNS text
  LANGUAGE plpgsql
@@ -8664,11 +8689,11 @@ CREATE OR REPLACE FUNCTION public.is_in_open_month(moment timestamp with time zo
 RETURN (date_trunc('month'::text, moment, 'UTC'::text) >= date_trunc('month'::text, now(), 'UTC'::text))
 ;
 
-CREATE OR REPLACE FUNCTION public.is_listed_click(e click_events, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
+CREATE OR REPLACE FUNCTION public.is_listed_click(of_link_id bigint, country text, at timestamp with time zone, of_id bigint, links bigint[], of_country text, from_time timestamp with time zone, until timestamp with time zone, edge timestamp with time zone, edge_id bigint, rises boolean)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-RETURN (((links IS NULL) OR ((e).link_id = ANY (links))) AND ((of_country IS NULL) OR ((e).geo_country = of_country)) AND ((from_time IS NULL) OR ((e).click_timestamp >= from_time)) AND ((until IS NULL) OR ((e).click_timestamp < until)) AND ((edge IS NULL) OR CASE WHEN rises THEN (ROW((e).click_timestamp, (e).id) > ROW(edge, edge_id)) ELSE (ROW((e).click_timestamp, (e).id) < ROW(edge, edge_id)) END))
+RETURN (((links IS NULL) OR (of_link_id = ANY (links))) AND ((of_country IS NULL) OR (country = of_country)) AND ((from_time IS NULL) OR (at >= from_time)) AND ((until IS NULL) OR (at < until)) AND ((edge IS NULL) OR CASE WHEN rises THEN (ROW(at, of_id) > ROW(edge, edge_id)) ELSE (ROW(at, of_id) < ROW(edge, edge_id)) END))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_over(entry audit_log)
@@ -9360,64 +9385,55 @@ declare
     select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
   );
-  first_day date := (
-    select min(t.day) from grouped_quarters t
-    where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
+  -- The days with such clicks, in the order of the list.
+  days constant date[] := array(
+    select d.day from (
+      select t.day from grouped_quarters t
+      where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = '' and t.value = wanted
+      union
+      select utc_day(u) from unnest(uncounted) u
+    ) d
+    where d.day >= coalesce(greatest(utc_day(from_time), case when rises then utc_day(edge) end, (select utc_day(k.since) from clicks_kept k)), '-infinity')
+      and d.day <= coalesce(least(utc_day(until), case when not rises then utc_day(edge) end), 'infinity')
+    order by case when rises then d.day end, d.day desc
   );
-  last_day date := utc_day(now());
-  of_day date;
-  begins timestamptz;
+  place integer := 1;
+  day_count integer := 1;
   quarters timestamptz[];
   rows_left integer := max_rows;
   found_rows integer;
 begin
-  first_day := least(first_day, (select utc_day(min(u)) from unnest(uncounted) u));
-  last_day := greatest(last_day, (select utc_day(max(u)) from unnest(uncounted) u));
-  first_day := greatest(first_day, utc_day(from_time), case when rises then utc_day(edge) end,
-    (select utc_day(k.since) from clicks_kept k));
-  last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
-  of_day := case when rises then first_day else last_day end;
-  while rows_left > 0 loop
-    -- Jumps to the next day with clicks, so that a gap of years costs only one index lookup.
-    of_day := case when rises then least(
-      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
-        and t.currency = '' and t.value = wanted and t.day >= of_day),
-      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
-        and t.currency = '' and t.value = wanted and t.day >= of_day),
-      (select min(utc_day(u)) from unnest(uncounted) u where utc_day(u) >= of_day)
-    ) else greatest(
-      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
-        and t.currency = '' and t.value = wanted and t.day <= of_day),
-      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
-        and t.currency = '' and t.value = wanted and t.day <= of_day),
-      (select max(utc_day(u)) from unnest(uncounted) u where utc_day(u) <= of_day)
-    ) end;
-    exit when (of_day between first_day and last_day) is not true;
-    begins := day_start(of_day);
+  while rows_left > 0 and place <= cardinality(days) loop
     quarters := array(
-      select begins + q.quarter * interval '15 minutes'
+      select day_start(t.day) + q.quarter * interval '15 minutes'
       from grouped_quarters t cross join lateral unnest(t.quarters) q (quarter)
       where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
-        and t.day = of_day and t.value = wanted
+        and t.day = any (days[place:place + day_count - 1]) and t.value = wanted
       union
-      select u from unnest(uncounted) u where u >= begins and u < day_start(of_day + 1)
+      select u from unnest(uncounted) u where utc_day(u) = any (days[place:place + day_count - 1])
     );
-    if cardinality(quarters) > 0 then
-      return query
-        select e.* from unnest(quarters) q (begins)
+    -- Joins the texts of a click only to the returned rows.
+    return query
+      select e.* from (
+        select k.click_timestamp, k.id from unnest(quarters) q (begins)
         cross join lateral (
-          select e.* from click_events e
-          where e.program_id = of_program_id and not e.is_test
-            and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
+          select k.link_id, k.geo_country, k.click_timestamp, k.id from affiliate_click_events k
+          where k.program_id = of_program_id and not k.is_test
+            and k.click_timestamp >= q.begins and k.click_timestamp < q.begins + interval '15 minutes'
           offset 0
-        ) e
-        where is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
-        order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
-        limit rows_left;
-      get diagnostics found_rows = row_count;
-      rows_left := rows_left - found_rows;
-    end if;
-    of_day := case when rises then of_day + 1 else of_day - 1 end;
+        ) k
+        where is_listed_click(k.link_id, k.geo_country, k.click_timestamp, k.id, links, of_country, from_time, until, edge, edge_id, rises)
+        order by case when rises then k.click_timestamp end, case when rises then k.id end, k.click_timestamp desc, k.id desc
+        limit rows_left
+      ) k
+      cross join lateral (
+        select e.* from click_events e where e.program_id = of_program_id and e.click_timestamp = k.click_timestamp and e.id = k.id offset 0
+      ) e
+      order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc;
+    get diagnostics found_rows = row_count;
+    rows_left := rows_left - found_rows;
+    place := place + day_count;
+    day_count := least(2 * day_count, ceil(day_count::numeric * rows_left / greatest(found_rows, 1)));
   end loop;
 end $function$
 ;
@@ -9442,7 +9458,7 @@ begin
   return query
     select e.* from click_events e
     where e.program_id = of_program_id and not e.is_test and e.customer_id = any (customer_ids) and e.click_timestamp between first and last
-      and is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
+      and is_listed_click(e.link_id, e.geo_country, e.click_timestamp, e.id, links, of_country, from_time, until, edge, edge_id, rises)
     order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
     limit max_rows;
 end $function$
@@ -12796,6 +12812,9 @@ begin
   loop
     perform lock_payments(account_id, array[processor_id]);
     sale := sale_of_program(of_program_id, account_id, false, array[processor_id]);
+    if sale.id is null then
+      sale := sale_of_program(of_program_id, account_id, true, array[processor_id]);
+    end if;
     select s.* into sale from sales s where s.program_id = of_program_id and s.id = sale.id for no key update;
     exit when sale.id is not null;
   end loop;

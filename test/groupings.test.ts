@@ -9,7 +9,7 @@ import { addPartner } from '../lib/programs/partners.ts'
 import type { Campaign } from '../lib/tracking/campaign.ts'
 import { countClicks, countFigures, recordClick } from '../lib/tracking/clicks.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
-import { statementOf } from '../lib/tracking/event-list.ts'
+import { type EventChoice, eventTotals, statementOf } from '../lib/tracking/event-list.ts'
 import {
   type Group,
   type GroupsQuery,
@@ -477,6 +477,30 @@ describe.each([
       expect(sorted).toEqual(sorted.toSorted((a, b) => b - a))
     }
   })
+})
+
+test('the footer of the event list counts all clicks of a filter', async () => {
+  const range = { from: new Date('2026-03-11T23:00:00Z'), to: new Date('2026-03-23T22:15:00Z') }
+  const [link] = links
+  const partner = link?.partner_id ?? ''
+  const ofPartner = { partner }
+  const choices: [Partial<EventChoice>, condition: string][] = [
+    [{}, 'true'],
+    [ofPartner, `l.partner_id = ${partner}`],
+    [{ code: link?.code }, `l.id = ${link?.id}`],
+    [{ country: 'DE' }, `e.geo_country = 'DE'`],
+    [{ country: 'DE', ...ofPartner }, `e.geo_country = 'DE' and l.partner_id = ${partner}`],
+    [{ ...range, ...ofPartner }, `e.click_timestamp >= $2 and e.click_timestamp < $3 and l.partner_id = ${partner}`],
+  ]
+  for (const [choice, condition] of choices) {
+    const { rows } = await sql.query<{ clicks: string }>(
+      `select count(*) filter (where $2::timestamptz < $3::timestamptz) as clicks from affiliate_click_events e
+      join referral_links l on l.id = e.link_id where e.program_id = $1 and not e.is_test and ${condition}`,
+      [programId, range.from, range.to],
+    )
+    const [totals] = await eventTotals(db, { programId, isTest: false, eventType: 'click', ...choice })
+    expect([condition, totals?.rows]).toEqual([condition, Number(rows[0]?.clicks)])
+  }
 })
 
 const starts = async (changes: Partial<GroupsQuery>) =>

@@ -137,7 +137,7 @@ export function mergedClicks({ programId, links, country, from, to, place, limit
     .selectFrom(sql<ClickEvent>`merged_clicks(${programId}, ${rows}::jsonb)`.as('e'))
     .selectAll('e')
     .where(
-      sql<boolean>`is_listed_click(e, ${links ?? null}::bigint[], ${country ?? null}, ${from ?? null}, ${to ?? null},
+      sql<boolean>`is_listed_click(e.link_id, e.geo_country, e.click_timestamp, e.id, ${links ?? null}::bigint[], ${country ?? null}, ${from ?? null}, ${to ?? null},
         timestamptz 'epoch' + ${edge}::bigint * interval '1 microsecond', ${String(place.id)}, ${place.rises})`,
     )
     .orderBy('e.click_timestamp', direction)

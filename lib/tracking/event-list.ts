@@ -1,6 +1,6 @@
 import { type Expression, type InferResult, type Selectable, sql } from 'kysely'
 import type { ClickHouse } from '../click-house.ts'
-import { call, type Database } from '../database.ts'
+import { call, type Database, type Statement } from '../database.ts'
 import { hasWords, kysely, lower } from '../kysely.ts'
 import { countedPart, countStatement, type Part, type Totals, totalsOf } from '../keyset.ts'
 import type { DB, Json } from '../schema.ts'
@@ -72,16 +72,31 @@ export async function listedEvents(
   return await eventsNamed(db, await withIds(db, choice), part, clickHouse)
 }
 
-/** Counts the events that match, clicks and leads up to 1,000 each, and sums the sales. */
+/** Counts the events that match, and sums the sales. Leads, and clicks without totals, are counted up to 1,000 each. */
 export async function eventTotals(db: Database, choice: EventChoice): Promise<Totals[]> {
   const named = await withIds(db, choice)
   const totals = {
-    click: () => countStatement(clicksRead(named, countedPart)),
+    click: () => (hasTotals(named) ? clickTotals(named) : countStatement(clicksRead(named, countedPart))),
     lead: () => countStatement(leads(named, countedPart)),
     conversion: () => totalsOf(sales(named, countedPart), sql<number>`amount_cents`),
   }
   const types = choice.eventType ? [choice.eventType] : eventTypes
   return (await db.batch(types.map((type) => totals[type]()))).flat()
+}
+
+/** Whether the totals of clicks have the sum for these filters: none, or one of a link, a partner and a country. */
+const hasTotals = (choice: NamedChoice) =>
+  !choice.isTest &&
+  !isOfCustomers(choice) &&
+  [choice.link, choice.partner_id, choice.country].filter((filter) => filter !== undefined).length <= 1
+
+function clickTotals({ programId, partner_id, link, country, from, to }: NamedChoice): Statement<Totals> {
+  const chosen = sql`${partner_id ?? null}, ${link?.id ?? null}, ${country ?? null}, ${from ?? null}, ${to ?? null}`
+  return kysely.selectNoFrom([
+    sql<null>`null::text`.as('currency'),
+    sql<number>`count_listed_clicks(${programId}, ${chosen})`.as('rows'),
+    sql<number>`0`.as('cents'),
+  ])
 }
 
 /** Reads one page of events for filters with ids, in one request. */

@@ -1,10 +1,11 @@
 -- Returns whether a click belongs to one of these links and this country (null: any), and is in the range and beyond the list's cursor.
 create or replace function is_listed_click(
-  e click_events, links bigint[], of_country text, from_time timestamptz, until timestamptz, edge timestamptz, edge_id bigint, rises boolean
+  of_link_id bigint, country text, at timestamptz, of_id bigint, links bigint[], of_country text, from_time timestamptz, until timestamptz,
+  edge timestamptz, edge_id bigint, rises boolean
 ) returns boolean language sql immutable
-return (links is null or e.link_id = any (links)) and (of_country is null or e.geo_country = of_country)
-  and (from_time is null or e.click_timestamp >= from_time) and (until is null or e.click_timestamp < until)
-  and (edge is null or case when rises then (e.click_timestamp, e.id) > (edge, edge_id) else (e.click_timestamp, e.id) < (edge, edge_id) end);
+return (links is null or of_link_id = any (links)) and (of_country is null or country = of_country)
+  and (from_time is null or at >= from_time) and (until is null or at < until)
+  and (edge is null or case when rises then (at, of_id) > (edge, edge_id) else (at, of_id) < (edge, edge_id) end);
 
 -- The links of a partner, one link, or null for all links.
 create or replace function links_listed(of_program_id bigint, of_partner_id bigint, of_link_id bigint) returns bigint[] language sql stable
@@ -15,7 +16,8 @@ return case when of_link_id is not null or of_partner_id is not null then array(
 
 -- The clicks of a partner, a link or a country next to the list's cursor: earlier ones, newest first, or later ones if `rises`. Returns up
 -- to `max_rows`. Click events have no index on these columns. `grouped_quarters` contains the quarters of an hour with such clicks, and
--- `uncounted_clicks` adds the newest. The function reads only those quarters.
+-- `uncounted_clicks` adds the newest. The function reads only those quarters. It begins with one day, and reads more days at once if the
+-- days before had few clicks.
 create or replace function list_clicks(
   of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz,
   edge timestamptz, edge_id bigint, rises boolean, max_rows integer
@@ -30,66 +32,81 @@ declare
     select distinct date_bin('15 minutes', u.clicked_at, 'epoch') from uncounted_clicks u
     where u.program_id = of_program_id and (links is null or u.link_id = any (links))
   );
-  first_day date := (
-    select min(t.day) from grouped_quarters t
-    where t.program_id = of_program_id and t.grouping_name = 'all' and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
+  -- The days with such clicks, in the order of the list.
+  days constant date[] := array(
+    select d.day from (
+      select t.day from grouped_quarters t
+      where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = '' and t.value = wanted
+      union
+      select utc_day(u) from unnest(uncounted) u
+    ) d
+    where d.day >= coalesce(greatest(utc_day(from_time), case when rises then utc_day(edge) end, (select utc_day(k.since) from clicks_kept k)), '-infinity')
+      and d.day <= coalesce(least(utc_day(until), case when not rises then utc_day(edge) end), 'infinity')
+    order by case when rises then d.day end, d.day desc
   );
-  last_day date := utc_day(now());
-  of_day date;
-  begins timestamptz;
+  place integer := 1;
+  day_count integer := 1;
   quarters timestamptz[];
   rows_left integer := max_rows;
   found_rows integer;
 begin
-  first_day := least(first_day, (select utc_day(min(u)) from unnest(uncounted) u));
-  last_day := greatest(last_day, (select utc_day(max(u)) from unnest(uncounted) u));
-  first_day := greatest(first_day, utc_day(from_time), case when rises then utc_day(edge) end,
-    (select utc_day(k.since) from clicks_kept k));
-  last_day := least(last_day, utc_day(until), case when not rises then utc_day(edge) end);
-  of_day := case when rises then first_day else last_day end;
-  while rows_left > 0 loop
-    -- Jumps to the next day with clicks, so that a gap of years costs only one index lookup.
-    of_day := case when rises then least(
-      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
-        and t.currency = '' and t.value = wanted and t.day >= of_day),
-      (select min(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
-        and t.currency = '' and t.value = wanted and t.day >= of_day),
-      (select min(utc_day(u)) from unnest(uncounted) u where utc_day(u) >= of_day)
-    ) else greatest(
-      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'clicks'
-        and t.currency = '' and t.value = wanted and t.day <= of_day),
-      (select max(t.day) from grouped_quarters t where t.program_id = of_program_id and t.grouping_name = name and t.metric = 'bot_clicks'
-        and t.currency = '' and t.value = wanted and t.day <= of_day),
-      (select max(utc_day(u)) from unnest(uncounted) u where utc_day(u) <= of_day)
-    ) end;
-    exit when (of_day between first_day and last_day) is not true;
-    begins := day_start(of_day);
+  while rows_left > 0 and place <= cardinality(days) loop
     quarters := array(
-      select begins + q.quarter * interval '15 minutes'
+      select day_start(t.day) + q.quarter * interval '15 minutes'
       from grouped_quarters t cross join lateral unnest(t.quarters) q (quarter)
       where t.program_id = of_program_id and t.grouping_name = name and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
-        and t.day = of_day and t.value = wanted
+        and t.day = any (days[place:place + day_count - 1]) and t.value = wanted
       union
-      select u from unnest(uncounted) u where u >= begins and u < day_start(of_day + 1)
+      select u from unnest(uncounted) u where utc_day(u) = any (days[place:place + day_count - 1])
     );
-    if cardinality(quarters) > 0 then
-      return query
-        select e.* from unnest(quarters) q (begins)
+    -- Joins the texts of a click only to the returned rows.
+    return query
+      select e.* from (
+        select k.click_timestamp, k.id from unnest(quarters) q (begins)
         cross join lateral (
-          select e.* from click_events e
-          where e.program_id = of_program_id and not e.is_test
-            and e.click_timestamp >= q.begins and e.click_timestamp < q.begins + interval '15 minutes'
+          select k.link_id, k.geo_country, k.click_timestamp, k.id from affiliate_click_events k
+          where k.program_id = of_program_id and not k.is_test
+            and k.click_timestamp >= q.begins and k.click_timestamp < q.begins + interval '15 minutes'
           offset 0
-        ) e
-        where is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
-        order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
-        limit rows_left;
-      get diagnostics found_rows = row_count;
-      rows_left := rows_left - found_rows;
-    end if;
-    of_day := case when rises then of_day + 1 else of_day - 1 end;
+        ) k
+        where is_listed_click(k.link_id, k.geo_country, k.click_timestamp, k.id, links, of_country, from_time, until, edge, edge_id, rises)
+        order by case when rises then k.click_timestamp end, case when rises then k.id end, k.click_timestamp desc, k.id desc
+        limit rows_left
+      ) k
+      cross join lateral (
+        select e.* from click_events e where e.program_id = of_program_id and e.click_timestamp = k.click_timestamp and e.id = k.id offset 0
+      ) e
+      order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc;
+    get diagnostics found_rows = row_count;
+    rows_left := rows_left - found_rows;
+    place := place + day_count;
+    day_count := least(2 * day_count, ceil(day_count::numeric * rows_left / greatest(found_rows, 1)));
   end loop;
 end $$;
+
+-- Counts the kept clicks of a partner, a link or a country, or all clicks, from the totals and `uncounted_clicks`. The range begins and ends
+-- at a quarter of an hour.
+create or replace function count_listed_clicks(
+  of_program_id bigint, of_partner_id bigint, of_link_id bigint, of_country text, from_time timestamptz, until timestamptz
+) returns bigint language sql stable as $$
+  select coalesce(sum(c.clicks), 0)::bigint from (
+    select s.clicks_so_far - coalesce(t.sums[s.place - 1], 0) as clicks, day_start(t.day) + s.quarter * interval '15 minutes' as at
+    from grouped_quarters t cross join lateral unnest(t.quarters, t.sums) with ordinality s (quarter, clicks_so_far, place)
+    where t.program_id = of_program_id and t.metric in ('clicks', 'bot_clicks') and t.currency = ''
+      and t.grouping_name = case
+        when of_link_id is not null then 'link' when of_partner_id is not null then 'partner' when of_country is not null then 'country' else 'all'
+      end::grouping_name
+      and t.value = coalesce(of_link_id::text, of_partner_id::text, left(of_country, 200), '')
+      and t.day >= coalesce(greatest(utc_day(from_time), (select utc_day(k.since) from clicks_kept k)), '-infinity')
+      and t.day <= coalesce(utc_day(until), 'infinity')
+    union all
+    select 1, e.click_timestamp from uncounted_clicks u
+    join affiliate_click_events e on e.program_id = u.program_id and e.click_timestamp = u.clicked_at and e.id = u.event_id
+    cross join links_listed(of_program_id, of_partner_id, of_link_id) l (links)
+    where u.program_id = of_program_id and (l.links is null or u.link_id = any (l.links)) and (of_country is null or e.geo_country = of_country)
+  ) c
+  where (from_time is null or c.at >= from_time) and (until is null or c.at < until)
+$$;
 
 -- The clicks of some customers. Their clicks can be months apart, so the index by customer finds the few pages of each month that contain
 -- them.
@@ -110,7 +127,7 @@ begin
   return query
     select e.* from click_events e
     where e.program_id = of_program_id and not e.is_test and e.customer_id = any (customer_ids) and e.click_timestamp between first and last
-      and is_listed_click(e, links, of_country, from_time, until, edge, edge_id, rises)
+      and is_listed_click(e.link_id, e.geo_country, e.click_timestamp, e.id, links, of_country, from_time, until, edge, edge_id, rises)
     order by case when rises then e.click_timestamp end, case when rises then e.id end, e.click_timestamp desc, e.id desc
     limit max_rows;
 end $$;
