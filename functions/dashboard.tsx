@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import { secureHeaders } from 'hono/secure-headers'
-import type { Viewer } from '../lib/access/viewer.ts'
+import { isOnlyPartner, type Viewer } from '../lib/access/viewer.ts'
 import { asApiError, createApp, limitBody, limitBodyTo, maxImportBytes } from '../lib/api/app.ts'
 import { clientAddress, enforceRateLimit } from '../lib/api/rate-limits.ts'
 import { turnstileOrigin } from '../lib/access/turnstile.ts'
@@ -12,8 +12,8 @@ import { findLogo, isLogoFile } from '../lib/programs/brand.ts'
 import { maxLogoBytes } from '../lib/programs/logo-image.ts'
 import { pages as account } from './dashboard/account/account.tsx'
 import { pages as auditLog } from './dashboard/account/audit-log.tsx'
-import { nextOf } from './dashboard/account/credentials.tsx'
 import { pages as deletion } from './dashboard/account/deletion.tsx'
+import { pages as erasure } from './dashboard/account/erasure.tsx'
 import { pages as invitations } from './dashboard/account/invitations.tsx'
 import { pages as mail, unsubscribePath } from './dashboard/account/mail.tsx'
 import { pages as members } from './dashboard/account/members.tsx'
@@ -40,15 +40,15 @@ import { pages as postbacks } from './dashboard/partner/postbacks.tsx'
 import { pages as partnerSale } from './dashboard/partner/sale.tsx'
 import { pages as partnerDocuments } from './dashboard/partner/documents.tsx'
 import { pages as partnerPayouts } from './dashboard/partner/payouts.tsx'
-import { cameFrom } from './dashboard/components/address.ts'
+import { cameFrom, safePath } from './dashboard/components/address.ts'
 import { Card } from './dashboard/components/blocks.tsx'
 import { assets } from './dashboard/components/assets.ts'
 import { redirectWith } from './dashboard/components/flash.tsx'
 import { refuseAtField } from './dashboard/components/form.ts'
 import { AccountPage, PartnerPage, PlainPage, ProgramPage, renderPage } from './dashboard/components/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
-import { createPages, type DashboardEnv, languageOf, loadViewer, zoneOf } from './dashboard/components/page.ts'
-import { english, type PageTexts, textsIn } from './dashboard/components/text.tsx'
+import { createPages, type DashboardEnv, loadViewer, showToPartner } from './dashboard/components/page.ts'
+import { english, type PageTexts } from './dashboard/components/text.tsx'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
 import { pages as applications } from './dashboard/program/applications.tsx'
 import { pages as bulkJobs } from './dashboard/program/bulk-jobs.tsx'
@@ -210,16 +210,22 @@ pages.use(async (c, next) => {
   await next()
 })
 pages.use(loadViewer)
-/** The pages for partners, and the pages on which they sign in first. All others are in English. */
+/** The pages for partners, and the pages on which they sign in first. */
 const partnerPages = /^\/(partner|partner-invitation|join|application)([/?]|$)/
-const signInPages = /^\/(sign-in|sign-up|two-factor|forgot-password|reset-password)$/
-/** Shown above pages about several programs, or about a program that isn't known yet. */
-const neutralBrand = ({ t }: PageTexts) => ({ name: t('Partner portal'), color: null, logo: null })
+const signInPages = /^\/(sign-in|sign-up|two-factor|forgot-password|reset-password|verify-email)$/
+/** The pages for members, which are in English. All others, such as the account, are in the language of people who are only partners. */
+const memberPages = /^\/(programs|workspaces|invitation)(\/|$)/
+/** The page that the reader opens. Pages on which people sign in lead to the next one. */
+function openedPage(c: Context): string {
+  let url = new URL(c.req.url)
+  while (signInPages.test(url.pathname)) url = new URL(safePath(url.searchParams.get('next') ?? undefined), url)
+  return url.pathname
+}
 pages.use(async (c, next) => {
-  const opened = signInPages.test(c.req.path) ? nextOf(c) : c.req.path
-  const isForPartners = partnerPages.test(opened)
-  c.set('texts', isForPartners ? textsIn(languageOf(c), zoneOf(c)) : english)
-  if (isForPartners) c.set('brand', c.get('viewer')?.partner?.brand ?? neutralBrand(c.get('texts')))
+  const opened = openedPage(c)
+  const isShared = !memberPages.test(c.req.path)
+  if (partnerPages.test(opened) || (isShared && isOnlyPartner(c.get('viewer')))) showToPartner(c)
+  else c.set('texts', english)
   await next()
 })
 const limitImport = limitBodyTo(maxImportBytes)
@@ -242,6 +248,7 @@ const allPages = [
   account,
   auditLog,
   deletion,
+  erasure,
   invitations,
   mail,
   members,
@@ -345,7 +352,8 @@ function renderError(c: Context, message: string, status: (typeof errorCodes)[ke
   const { t, fixed }: PageTexts = c.get('texts') ?? english
   const title = t('That did not work')
   const heading = status === 404 ? t('Not found') : title
-  const text = <p>{fixed(message)}</p>
+  const requestId: string = c.get('requestId')
+  const text = <p>{fixed(message.replace(requestId, '{id}'), { id: requestId })}</p>
   const viewer: Viewer | undefined = c.get('viewer')
   if (!viewer) {
     return renderPage(

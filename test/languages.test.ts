@@ -7,13 +7,18 @@ import { textsIn } from '../functions/dashboard/components/text.tsx'
 import { amountProblem } from '../functions/dashboard/components/typed-number.ts'
 import dashboard from '../functions/dashboard.tsx'
 import { chooseLanguage, languageCodes, languages } from '../lib/languages.ts'
+import { maxBodyBytes } from '../lib/api/app.ts'
 import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { createPartnerKey } from '../lib/access/partner-keys.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { payeeForm } from '../lib/money/documents.ts'
+import { taxFormForm } from '../lib/money/tax-forms.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { refusalOfTemplate } from '../lib/notifications/postbacks.ts'
-import { createEndpoint, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { createEndpoint, maxPostbacks, testEndpoint } from '../lib/notifications/webhook-endpoints.ts'
+import { failingDays } from '../lib/notifications/failing-days.ts'
+import { mailTopics, topicWords, unsubscribeToken } from '../lib/notifications/mail-choices.ts'
 import { mails } from '../lib/texts/messages/mails.ts'
 import { portal } from '../lib/texts/messages/portal.ts'
 import { createTexts, type Messages } from '../lib/texts/texts.ts'
@@ -54,10 +59,8 @@ function textsOf(value: unknown): string[] {
 
 const partnerFiles = [
   ...globSync('functions/dashboard/{partner,join}/*.{ts,tsx}'),
-  'functions/dashboard/account/invitations.tsx',
-  'functions/dashboard/account/password.tsx',
-  'functions/dashboard/account/sign-in.tsx',
-  'functions/dashboard/account/sign-up.tsx',
+  ...globSync('functions/dashboard/account/{account,credentials,erasure,invitations,mail,password}.tsx'),
+  ...globSync('functions/dashboard/account/{session-list,sign-in,sign-up,two-factor,verification}.tsx'),
   'functions/embed/portal.tsx',
 ]
 
@@ -67,6 +70,14 @@ const english = new Set([
   'You are invited as',
   ', with the address',
   'Join {}',
+  // Only members have workspaces.
+  'As a member of a workspace',
+  '{} requires two-factor codes. Set them up to open it.',
+  // Names of companies, a response header, and an error that is never shown.
+  'GitHub',
+  'Google',
+  'Set-Cookie',
+  'better-auth enabled a method other than TOTP',
   // A request that no page sends.
   "This sign-in method isn't set up here.",
   // The key of a counter.
@@ -99,6 +110,17 @@ const composed = new Set([
   'The address must not contain a password.',
   'The address must have its placeholders after the question mark.',
   'The address must not contain a #, because nothing after it is sent.',
+  'The address must be an address such as https://example.com/webhooks.',
+  'The address contains a single brace.',
+  'The address must have at most 2000 characters.',
+  'The address must have at most 30 placeholders.',
+  `You can have at most ${maxPostbacks} postbacks per program. Delete one first.`,
+  `Your postbacks to an address were disabled after ${failingDays} days of failures.`,
+  `The body can have at most ${maxBodyBytes / 1024} KiB. Send a smaller one.`,
+  'The database did not respond. Send the same request again. Request {id}.',
+  'Something went wrong on our side. Send support this request id: {id}.',
+  'Use at most 200 characters.',
+  'Use at most 500 characters.',
 ])
 
 const parts = (text: string) => [...new Set(text.replace('{count}', '').match(/\{\w+\}|<\/?\w+>/g))].toSorted()
@@ -153,10 +175,43 @@ test('refusals of an amount and of a postback address are in the language of the
   expect(amountProblem('1.234', 'usd', french)).toBe('Les montants en USD ont au plus 2 décimales.')
   expect(amountProblem('-1', 'usd', french)).toBe('Saisissez un montant supérieur à zéro, sans signe moins.')
   const addresses = ['http://example.com', 'https://localhost', 'https://10.0.0.1', 'https://a:b@example.com']
-  const templates = [...addresses, 'https://example.com/{sub1}', 'https://example.com/?a={sub1}#b']
+  const places = ['https://example.com/{sub1}', 'https://example.com/?a={sub1}#b', 'https://example.com/?a={sub1', 'a']
+  const long = [`https://example.com/?${'a'.repeat(2000)}`, `https://example.com/?${'{sub1}'.repeat(31)}`]
+  const templates = [...addresses, ...places, ...long]
   const refusals = templates.map((template) => `The address ${refusalOfTemplate(template, { WEBHOOK_LOOPBACK: '' })}.`)
   expect(refusals.filter((text) => french.fixed(text) === text)).toEqual([])
   expect(new Set(refusals).size).toBe(templates.length)
+})
+
+test('refusals of the details on documents and of a tax form are in the language of the page', () => {
+  const details = { legal_name: 'Ada', address: 'Berlin', country: 'DE', vat_id: '' }
+  const filed = { ...details, kind: 'w8ben', classification: '', tax_id: '', birth_date: '', signature: 'Ada' }
+  const long = 'a'.repeat(501)
+  const wrong = [
+    { legal_name: ' ' },
+    { legal_name: '名' },
+    { legal_name: long },
+    { address: long },
+    { country: '' },
+    { vat_id: '1'.repeat(21) },
+    { vat_id: 'FR1' },
+    { kind: 'w7' },
+    { kind: 'w9' },
+    { kind: 'w9', country: 'US', tax_id: '12345' },
+    { classification: long },
+    { tax_id: '1'.repeat(41) },
+    { tax_id: '123' },
+    { birth_date: 'soon' },
+    { signature: '' },
+  ]
+  const refusals = wrong.flatMap((fields) =>
+    [payeeForm.safeParse({ ...details, ...fields }), taxFormForm.safeParse({ ...filed, ...fields })].flatMap(
+      ({ error }) => error?.issues.map(({ message }) => message) ?? [],
+    ),
+  )
+  const french = textsIn('fr')
+  expect(refusals.filter((text) => french.fixed(text) === text)).toEqual([])
+  expect(new Set(refusals).size).toBeGreaterThan(12)
 })
 
 test('the layout follows the direction of the language', () => {
@@ -205,7 +260,7 @@ const pseudo = (text: string) =>
 
 /** Texts that aren't in the message table: code, names, addresses and abbreviations. */
 const data =
-  /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost|utm_source)\b|&(amp|#39|quot|lt|gt);/gs
+  /<(script|style|template|code|pre|bdi)\b[^>]*>.*?<\/\1>|<option value="(en|de|fr|es|pt)".*?<\/option>|[\w.-]+@[\w.-]+|https?:\/\/[^\s<"]+|[0-9a-f]{8}-[\w-]+|…\w{4}\b|\b(GET|POST|UTC|PDF|USD|US|Partner Tracking|CODE-0|lead|evt_\d+|status=lost|utm_source)\b|&(amp|#39|quot|lt|gt);/gs
 
 /** Finds the words of a page that didn't come from the message table, in the page's text and in attributes that people read. */
 function wordsOf(html: string): string[] {
@@ -215,8 +270,97 @@ function wordsOf(html: string): string[] {
   return texts.flatMap((text) => text.match(/.*[A-Za-z]{2,}.*/g) ?? []).map((text) => text.trim())
 }
 
+interface Reader {
+  headers: Record<string, string>
+}
+
+interface Form {
+  action: string
+  fields: Record<string, string>
+}
+
+const unescaped = (text: string) => text.replaceAll('&amp;', '&').replaceAll('&quot;', '"').replaceAll('&#39;', "'")
+
+/** The pages that a page links to, without documents, files and assets. */
+const linksOf = (html: string) =>
+  Array.from(html.matchAll(/<a\b[^>]* href="(\/[^"#]*)/g), ([, href = '']) => unescaped(href)).filter(
+    (href) => !/^\/(docs|api|assets|documents)\b|\.csv\b/.test(href),
+  )
+
+/** The forms of a page as a careless person sends them: no field is filled in. */
+function formsOf(html: string): Form[] {
+  return Array.from(
+    html.matchAll(/<form method="post"[^>]* action="([^"]*)"[^>]*>(.*?)<\/form>/gs),
+    ([, action = '', inside = '']) => {
+      const names = Array.from(
+        inside.matchAll(/<(?:input|textarea|select)\b[^>]* name="([^"]*)"/g),
+        ([, name = '']) => [name, ''],
+      )
+      const hidden = Array.from(
+        inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g),
+        ([, name = '', value = '']) => [name, unescaped(value)],
+      )
+      return { action: unescaped(action), fields: Object.fromEntries([...names, ...hidden]) }
+    },
+  )
+}
+
+const siteAddress = 'https://api.example.com'
+
+/** Opens a page and the pages to which it redirects. Sends `form`, if there is one. Keeps the cookies in between. */
+async function open(address: string, { headers }: Reader, form?: Form): Promise<{ address: string; html: string }> {
+  const url = new URL(address, siteAddress)
+  const sent = form && { method: 'POST', body: new URLSearchParams(form.fields) }
+  const response = await dashboard.request(
+    url.href,
+    { headers: { ...headers, ...(form && { origin: siteAddress }) }, ...sent },
+    pageEnv,
+    inNoWorker,
+  )
+  const location = response.headers.get('location')
+  if (location === null) return { address: url.pathname + url.search, html: await response.text() }
+  const set = response.headers.getSetCookie().map((cookie) => cookie.split(';')[0])
+  const cookie = [headers['cookie'], ...set].filter(Boolean).join('; ')
+  return await open(location, { headers: { ...headers, cookie } })
+}
+
+/**
+ * Follows all links from these pages, and sends each form without filling it in. Returns the visited paths, and the texts that didn't come
+ * from the message table.
+ */
+async function walk(starts: string[], reader: Reader) {
+  const visited = new Set<string>()
+  const forms = new Map<string, Form>()
+  const untranslated: string[] = []
+  const read = (address: string, html: string) => {
+    if (!html.includes('<html lang="de" dir="rtl">')) untranslated.push(`${address}: the page is not in the language`)
+    untranslated.push(...wordsOf(html).map((words) => `${address}: ${words}`))
+  }
+  let next = starts
+  while (next.length > 0) {
+    const pages = await Promise.all(next.map(async (address) => await open(address, reader)))
+    for (const { address, html } of pages) {
+      read(address, html)
+      for (const form of formsOf(html)) forms.set(form.action, form)
+    }
+    for (const address of next) visited.add(address.split('?')[0] ?? '')
+    const found = new Map(pages.flatMap(({ html }) => linksOf(html)).map((href) => [href.split('?')[0] ?? '', href]))
+    next = Array.from(found).flatMap(([known, href]) => (visited.has(known) ? [] : [href]))
+  }
+  const ends = ({ action }: Form) => Number(/leave|delete|cancel|revoke/.test(action))
+  const sendable = Array.from(forms.values())
+    // These end the session.
+    .filter(({ action }) => !/sign-out|sessions/.test(action))
+    .toSorted((a, b) => ends(a) - ends(b))
+  for (const form of sendable) {
+    const answer = await open(form.action, reader, form)
+    read(`${form.action}, sent`, answer.html)
+  }
+  return { visited, sent: sendable.map(({ action }) => action), untranslated }
+}
+
 // This test changes the German messages of this process, so it comes last.
-test('every text of the pages for partners comes from the table, in a right-to-left language', async () => {
+test('every page, form and refusal that a partner reaches comes from the table, in a right-to-left language', async () => {
   const program = await createLedgerProgram(sql, db, { holdDays: 0 })
   const { programId, partnerIds } = program
   const partnerId = partnerIds[0] ?? 0
@@ -250,35 +394,43 @@ test('every text of the pages for partners comes from the table, in a right-to-l
   const { slug, send } = await joinable({ questions: [{ label: '?', type: 'short', required: false }], terms: '1' })
   await send(person.email, person.userId)
   await sql.query(`update programs set name = 'Машина' where name = 'Engine'`)
+  await sql.query(`update applications set answers = '[]'`)
 
   Object.assign(languages.de, { locale: 'ar-EG', dir: 'rtl' })
   for (const messages of [portal, mails])
     for (const [key, message] of Object.entries(messages)) Object.assign(message, { de: pseudo(key) })
-  const addresses = `/ /links /campaigns /postbacks /commissions /adjustments /payouts /documents /notifications /invitations
-    /applications /nothing /commissions?status=lost /api-keys/${programId} /postbacks/${programId} /postbacks/${programId}/${endpoint.id}
-    /postbacks/${programId}/${endpoint.id}/${messageId} /payouts/${payoutId}/lines /payouts/${programId}/statement /sales/${programId}/${refunded.id}`
-  const portalPages = addresses.split(/\s+/).map((address) => `/partner${address === '/' ? '' : address}`)
-  const signIn = ['sign-in', 'sign-up', 'two-factor', 'forgot-password', 'reset-password'].map(
-    (page) => `/${page}?next=%2Fpartner`,
+  const byBrowser = { headers: { 'accept-language': 'de' } }
+  const signedIn = { headers: { ...byBrowser.headers, ...sessionCookieOf(person.token) } }
+  const ofMembers = await open('/sign-in', byBrowser)
+  expect(ofMembers.html).toContain('<html lang="en"')
+  const stopped = {
+    userId: person.userId,
+    topics: mailTopics.filter((topic) => topicWords[topic].reader === 'partner'),
+  }
+  const unsubscribe = `/mail/unsubscribe?token=${await unsubscribeToken(pageEnv, { ...stopped, language: 'de' })}`
+  const ofPayee = `/mail/unsubscribe?token=${await unsubscribeToken(pageEnv, { email: person.email, language: 'de' })}`
+  const signIn = ['sign-in', 'sign-up', 'two-factor', 'forgot-password', 'reset-password', 'verify-email']
+  const atSignIn = await walk(signIn.map((page) => `/${page}?next=%2Fpartner`).concat(unsubscribe, ofPayee), byBrowser)
+  const unlinked = [
+    '/nothing',
+    '/partner/nothing',
+    '/partner/commissions?status=lost',
+    '/application?token=x',
+    `/join/${slug}/sent`,
+  ]
+  const starts = ['/partner', `/join/${slug}`, '/account/two-factor/confirm', '/verify-email?token=x', unsubscribe]
+  const inPortal = await walk(
+    [...starts, ...unlinked, `/partner/postbacks/${programId}/${endpoint.id}/${messageId}`],
+    signedIn,
   )
-  const pages = [...portalPages, ...signIn, `/join/${slug}`, `/join/${slug}/sent`, '/application?token=x']
-  const signedOut = { 'accept-language': 'de' }
-  const signedIn = { ...signedOut, ...sessionCookieOf(person.token) }
-  const ofDashboard = await dashboard.request(
-    'https://api.example.com/sign-in',
-    { headers: signedOut },
-    pageEnv,
-    inNoWorker,
-  )
-  expect(await ofDashboard.text()).toContain('<html lang="en"')
-  const found = await Promise.all(
-    pages.map(async (address) => {
-      const headers = signIn.includes(address) ? signedOut : signedIn
-      const response = await dashboard.request(`https://api.example.com${address}`, { headers }, pageEnv, inNoWorker)
-      const html = await response.text()
-      expect([address, html]).toEqual([address, expect.stringContaining('<html lang="de" dir="rtl">')])
-      return wordsOf(html).map((words) => `${address}: ${words}`)
-    }),
-  )
-  expect(found.flat()).toEqual([])
+  // An account with codes, an unconfirmed address, and mails that came back.
+  await sql.query(`update users set two_factor_enabled = true, email_verified = false where id = $1`, [person.userId])
+  await sql.query(`insert into refused_addresses (email, reason) values ($1, 'bounced')`, [person.email])
+  const withCodes = await walk(['/account/two-factor', '/account/mail'], signedIn)
+  expect([...atSignIn.untranslated, ...inPortal.untranslated, ...withCodes.untranslated]).toEqual([])
+  const account = ['', '/mail', '/sessions', '/two-factor', '/erase'].map((page) => `/account${page}`)
+  const portalPages = [`/partner/sales/${programId}/${refunded.id}`, `/partner/payouts/${payoutId}/lines`]
+  expect([...inPortal.visited]).toEqual(expect.arrayContaining([...account, ...portalPages]))
+  const sent = ['/account/email', '/account/password', `/partner/postbacks/${programId}`, '/partner/documents/tax-form']
+  expect(inPortal.sent).toEqual(expect.arrayContaining(sent))
 })

@@ -1,6 +1,7 @@
 import { call, type Database } from '../database.ts'
 import { ApiError, nameSome } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
+import { createTexts, type Texts } from '../texts/texts.ts'
 import { readUnsettled } from './unsettled.ts'
 
 /** Renames a person. */
@@ -40,16 +41,23 @@ export async function endSessions(db: Database, userId: string, sessionId: strin
  * Erases a person's account, and their name and addresses in every program in which they are a partner. Totals and debts are kept, but
  * no longer identify the person. `payees` contains the encrypted identities that the books need (lib/money/payees.ts). Throws `conflict`
  * if programs still owe the person money, or if workspaces would lose their last owner. The error lists the names of these programs or
- * workspaces.
+ * workspaces, in the language of `texts`.
  */
-export async function eraseAccount(db: Database, userId: string, payees: string): Promise<void> {
+export async function eraseAccount(
+  db: Database,
+  userId: string,
+  payees: string,
+  { fixed }: Pick<Texts, 'fixed'> = createTexts({}, 'en'),
+): Promise<void> {
   const [done] = await db.query(call('erase_user', { of_user_id: userId, payees }))
-  const unsettled = readUnsettled(done?.unsettled).map(({ program, money }) => `${program} (${money})`)
+  const unsettled = readUnsettled(done?.unsettled).map(({ program, money }) => `${program} (${fixed(money)})`)
   const owned = done?.last_owner_of ?? []
   if (unsettled.length > 0) {
     throw new ApiError(
       'conflict',
-      `You have an unsettled balance in: ${nameSome(unsettled)}. Wait until it is paid or settled.`,
+      fixed('You have an unsettled balance in: {programs}. Wait until it is paid or settled.', {
+        programs: nameSome(unsettled),
+      }),
     )
   }
   if (owned.length > 0) {

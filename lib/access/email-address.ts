@@ -6,8 +6,11 @@ import { refuse } from '../constraints.ts'
 import type { Database } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
+import type { Language } from '../languages.ts'
 import { type MailEnv, sendMail } from '../mail.ts'
 import { mailBounds, tooManyMails, tooManyMailsOfNetwork } from '../mail-bounds.ts'
+import { mails } from '../texts/messages/mails.ts'
+import { createTexts } from '../texts/texts.ts'
 import { mayMailToday, mayMailUnconfirmed } from './attempts.ts'
 import { mailboxOf } from './mailbox.ts'
 
@@ -51,6 +54,20 @@ export async function confirmEmail(db: Database, env: SessionEnv, token: string,
   }
 }
 
+/** Returns the address of a page that a mail links to. `next` is the page after it. */
+export function mailedPage(env: { BASE_URL: string }, path: string, { next, token }: { next: string; token?: string }) {
+  const query = new URLSearchParams({ ...(token !== undefined && { token }), ...(next !== '/' && { next }) }).toString()
+  return `${env.BASE_URL}${path}${query && '?'}${query}`
+}
+
+interface EmailChange {
+  newEmail: string
+  /** The language of the mails. */
+  language: Language
+  /** The start page of the person, after the pages that the mails link to. */
+  next: string
+}
+
 /**
  * Mails a link to the new address that changes a person's address, and notifies the old address. An unconfirmed old address gets no mail,
  * because its owner may be a stranger and the mail contains typed text. The response doesn't show whether the new address has an account.
@@ -61,7 +78,7 @@ export async function askEmailChange(
   db: Database,
   env: EmailEnv,
   user: { email: string; emailVerified: boolean },
-  newEmail: string,
+  { newEmail, language, next }: EmailChange,
   visitorAddress: string | null,
 ): Promise<void> {
   // The requests are counted under two keys, so that strangers who request an address can't prevent its owner from using it.
@@ -70,32 +87,32 @@ export async function askEmailChange(
   if (!(await mayMailUnconfirmed(db, visitorAddress))) throw new ApiError('rate_limited', tooManyMailsOfNetwork)
   const [taken] = await db.query(kysely.selectFrom('users').select('id').where('email', '=', newEmail))
   const token = await createEmailVerificationToken(env.AUTH_SECRET, user.email, newEmail, confirmationSeconds)
-  const mail = taken
-    ? {
-        subject: 'You already have an account',
-        text: [
-          'Somebody, probably you, wanted to use this address for another account. You already have an account. Sign in here:',
-          `${env.BASE_URL}/sign-in`,
-          "If this wasn't you, you can ignore this e-mail. Nothing has changed.",
-        ],
-      }
-    : {
-        subject: 'Confirm your new e-mail address',
-        text: [
-          'Somebody, probably you, wants to use this address for their account. If it is yours, confirm it within a day:',
-          `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
-          "If this wasn't you, you can ignore this e-mail. Nothing changes until somebody opens the link.",
-        ],
-      }
-  await sendMail(db, env, { to: newEmail, subject: mail.subject, text: mail.text.join('\n\n') })
+  const { t } = createTexts(mails, language)
+  const send = async (to: string, subject: string, text: string[]) =>
+    await sendMail(db, env, { to, subject, text: text.join('\n\n'), language, button: t('Open the page') })
+  if (taken)
+    await send(newEmail, t('You already have an account'), [
+      t(
+        'Somebody, probably you, wanted to use this address for another account. You already have an account. Sign in here:',
+      ),
+      mailedPage(env, '/sign-in', { next }),
+      t("If this wasn't you, you can ignore this e-mail. Nothing has changed."),
+    ])
+  else
+    await send(newEmail, t('Confirm your new e-mail address'), [
+      t(
+        'Somebody, probably you, wants to use this address for their account. If it is yours, confirm it within a day:',
+      ),
+      mailedPage(env, '/verify-email', { token, next }),
+      t("If this wasn't you, you can ignore this e-mail. Nothing changes until somebody opens the link."),
+    ])
   if (!user.emailVerified) return
-  await sendMail(db, env, {
-    to: user.email,
-    subject: 'Your e-mail address is about to change',
-    text: [
-      `Somebody, probably you, asked to change the address of your account to ${newEmail}. We sent a link to the new address, and the change takes effect when it is opened.`,
-      "If this wasn't you, choose a new password now, which signs everybody else out:",
-      `${env.BASE_URL}/forgot-password`,
-    ].join('\n\n'),
-  })
+  await send(user.email, t('Your e-mail address is about to change'), [
+    t(
+      'Somebody, probably you, asked to change the address of your account to {email}. We sent a link to the new address, and the change takes effect when it is opened.',
+      { email: newEmail },
+    ),
+    t("If this wasn't you, choose a new password now, which signs everybody else out:"),
+    mailedPage(env, '/forgot-password', { next }),
+  ])
 }

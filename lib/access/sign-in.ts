@@ -19,7 +19,7 @@ import { countAttempts, delayAfter, mayMailToday, mayMailUnconfirmed } from './a
 import { countedAddress } from './counted-address.ts'
 import { dialectOf } from './dialect.ts'
 import { mailboxOf } from './mailbox.ts'
-import { confirmationSeconds } from './email-address.ts'
+import { confirmationSeconds, mailedPage } from './email-address.ts'
 import { newRecoveryCodes } from './recovery-codes.ts'
 import { readSessionToken, sessionCookie, sessionSeconds } from './sessions.ts'
 
@@ -98,8 +98,8 @@ interface AuthOptions {
 /**
  * Opens better-auth for one call over the service's own tables: users and their sessions. It only runs single statements, because the HTTP
  * driver has no interactive transactions. lib/programs/members.ts handles the members of workspaces. There, each change must be one atomic
- * statement, so that a workspace never loses its last owner, and removed members stay in the table. `next` is the page after a password
- * reset. Mails are in `language`, unless the person has saved another one.
+ * statement, so that a workspace never loses its last owner, and removed members stay in the table. `next` is the page after those that
+ * mails link to. Mails are in `language`, unless the person has saved another one.
  */
 export function openAuth(
   { env, executionCtx }: AuthContext,
@@ -192,9 +192,9 @@ export function openAuth(
             t(
               'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:',
             ),
-            `${env.BASE_URL}/sign-in`,
+            mailedPage(env, '/sign-in', { next }),
             t('Forgot your password? Choose a new one here:'),
-            `${env.BASE_URL}/forgot-password`,
+            mailedPage(env, '/forgot-password', { next }),
             t("If this wasn't you, you can ignore this e-mail. Nothing has changed."),
           ].join('\n\n'),
           language: written,
@@ -208,7 +208,7 @@ export function openAuth(
           subject: t('Choose a new password'),
           text: [
             t('Somebody, probably you, asked for a new password. Choose a new one here within an hour:'),
-            `${env.BASE_URL}/reset-password?token=${encodeURIComponent(token)}${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`,
+            mailedPage(env, '/reset-password', { token, next }),
             t("If this wasn't you, you can ignore this e-mail. Your password stays the same."),
           ].join('\n\n'),
           language: written,
@@ -227,7 +227,7 @@ export function openAuth(
           subject: t('Confirm your e-mail address'),
           text: [
             t('Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:'),
-            `${env.BASE_URL}/verify-email?token=${encodeURIComponent(token)}`,
+            mailedPage(env, '/verify-email', { token, next }),
             t(
               "If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail.",
             ),

@@ -61,6 +61,11 @@ export interface ViewerProgram {
   views: SavedView[]
 }
 
+/** Whether the person only uses the service as a partner. Pages that partners and members share are in the language of such a person. */
+export function isOnlyPartner(viewer: Viewer | undefined): boolean {
+  return Boolean(viewer?.partner) && viewer?.workspaces.length === 0 && viewer.locked.length === 0
+}
+
 /** Finds the signed-in person with their workspaces and programs in one database query. Returns undefined without a session. */
 export async function findViewer(db: Database, env: SessionEnv, headers: Headers): Promise<Viewer | undefined> {
   const token = await readSessionToken(headers, env.AUTH_SECRET)

@@ -4,6 +4,7 @@ import { type Database, violatedConstraint } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { kysely } from '../kysely.ts'
 import { seal, unseal } from '../processors/seal.ts'
+import type { Texts } from '../texts/texts.ts'
 import { type TaxFormFields, unsealTaxForm } from './tax-forms.ts'
 
 /** The identity of a partner that a program paid. */
@@ -23,10 +24,15 @@ const rowOf = (programId: number, partnerId: number) => `payee ${programId} ${pa
 
 /**
  * Erases a person's account with `eraseAccount`. For programs that paid them, or to which they owe money, keeps their identity as long as
- * the books, encrypted with `secret` (EMAIL_HASH_KEY).
+ * the books, encrypted with `secret` (EMAIL_HASH_KEY). `texts` is the language of errors.
  */
-export async function erasePayee(db: Database, secret: string, userId: string): Promise<void> {
-  const erase = async () => await eraseAccount(db, userId, await sealPayees(db, secret, userId))
+export async function erasePayee(
+  db: Database,
+  secret: string,
+  userId: string,
+  texts?: Pick<Texts, 'fixed'>,
+): Promise<void> {
+  const erase = async () => await eraseAccount(db, userId, await sealPayees(db, secret, userId), texts)
   await erase().catch(async (error: unknown) => {
     // Somebody was paid in the meantime. Nothing was erased.
     if (violatedConstraint(error) !== 'erased_payees_complete') throw error

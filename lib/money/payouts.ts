@@ -117,7 +117,10 @@ export async function cancelPayout(
     throw new ApiError('conflict', "This payout is on its way and can't be canceled. Ask the program about it.")
   }
   if (row.status !== 'requested' && row.status !== 'canceled') {
-    throw new ApiError('conflict', `This payout is ${row.status}. It cannot be canceled.`)
+    throw new ApiError(
+      'conflict',
+      "This payout was decided, so it can't be canceled. Reload the page to see its state.",
+    )
   }
 }
 

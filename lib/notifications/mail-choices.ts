@@ -164,11 +164,15 @@ export async function stopPayeeMails(db: Database, email: string): Promise<void>
 }
 
 /** The mails that a link stops: some topics of a person, or all mail to an address without an account. */
-type Unsubscription = { userId: string; topics: MailTopic[] } | { email: string }
+type Unsubscription = ({ userId: string; topics: MailTopic[] } | { email: string }) & {
+  /** The language of the mail. Undefined in mails to members of a workspace. */
+  language?: string | undefined
+}
 
+const language = z.optional(z.string())
 const claims = z.union([
-  z.object({ sub: z.string(), topics: z.array(z.enum(mailTopics)) }),
-  z.object({ email: z.string() }),
+  z.object({ sub: z.string(), topics: z.array(z.enum(mailTopics)), language }),
+  z.object({ email: z.string(), language }),
 ])
 
 /** This is a separate secret, so that nobody can use a mail token as another token of the service, or the other way around. */
@@ -176,15 +180,19 @@ const keyOf = ({ AUTH_SECRET }: { AUTH_SECRET: string }) => `stop mails:${AUTH_S
 
 /** Creates the token of an unsubscribe link. It never expires, like the mail itself. */
 export async function unsubscribeToken(env: { AUTH_SECRET: string }, of: Unsubscription) {
-  return await sign('email' in of ? of : { sub: of.userId, topics: of.topics }, keyOf(env), 'HS256')
+  const claim = 'email' in of ? of : { sub: of.userId, topics: of.topics, language: of.language }
+  return await sign(claim, keyOf(env), 'HS256')
 }
 
 /** Reads the mails of an unsubscribe link. Throws `invalid_request` if the token is not from this service. */
 export async function readUnsubscription(env: { AUTH_SECRET: string }, token: string): Promise<Unsubscription> {
   try {
     const claim = z.parse(claims, await verify(token, keyOf(env), 'HS256'))
-    return 'email' in claim ? claim : { userId: claim.sub, topics: claim.topics }
+    return 'email' in claim ? claim : { userId: claim.sub, topics: claim.topics, language: claim.language }
   } catch {
-    throw new ApiError('invalid_request', 'This link is incomplete. Sign in and choose your e-mails under Account.')
+    throw new ApiError(
+      'invalid_request',
+      'This link is incomplete. Sign in and choose your e-mails on your account page.',
+    )
   }
 }

@@ -102,7 +102,8 @@ async function mailOf(
   const texts = createTexts(mails, chooseLanguage([claimed.language]))
   const { t, fixed, language } = texts
   const names = [...new Set(notifications.map((one) => one.program_name))]
-  const sender = senderOf(notifications)
+  const isForPartners = notifications.every(({ audience }) => audience === 'partner')
+  const sender = senderOf(notifications, isForPartners)
   const about =
     frequency === 'daily' ? t('Your day') : topics.map((topic) => fixed(topicWords[topic].subject)).join(', ')
   const shown = notifications.slice(0, linesOfMail)
@@ -116,8 +117,9 @@ async function mailOf(
     ),
     address: pageOf(env, listed[0]),
   }))
-  const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { userId, topics })}`
-  const choices = `${env.BASE_URL}/account/mail`
+  const stopped = { userId, topics, ...(isForPartners && { language }) }
+  const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, stopped)}`
+  const choices = `${env.BASE_URL}/${isForPartners ? 'partner' : 'account'}/mail`
   const moreText = more > 0 ? [t('And {count} more on the page.', { count: more })] : []
   const named = { topics: topics.map((topic) => fixed(topicWords[topic].name)).join(', ') }
   const why =
@@ -161,10 +163,9 @@ async function mailOf(
 }
 
 /** Returns the program of all notifications as the sender. Members of a program know it by its own name. */
-function senderOf(notifications: Notification[]): Sender | undefined {
+function senderOf(notifications: Notification[], isForPartners: boolean): Sender | undefined {
   const [first] = notifications
   if (!first || notifications.some((one) => one.program_id !== first.program_id)) return undefined
-  const isForPartners = notifications.every(({ audience }) => audience === 'partner')
   return isForPartners ? { name: first.sender, color: first.color } : { name: first.program_name, color: null }
 }
 

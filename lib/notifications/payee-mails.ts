@@ -50,7 +50,7 @@ async function mailOf(env: NotificationMailEnv, row: DatabaseFunctions['claim_pa
   const texts = createTexts(mails, chooseLanguage([row.language]))
   const { t, fixed, language } = texts
   const sender = { name: notification.sender, color: notification.color }
-  const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { email })}`
+  const stop = `${env.BASE_URL}/mail/unsubscribe?token=${await unsubscribeToken(env, { email, language })}`
   const line = textOf(notification, undefined, texts)
   const why = t('{name} pays you as a partner and gave us this address. You have no account here.', {
     name: notification.program_name,

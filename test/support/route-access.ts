@@ -249,6 +249,7 @@ export const routes = {
     'GET /partner/api-keys/:programId',
     'POST /partner/api-keys/:programId',
     'POST /partner/api-keys/:programId/:partnerKeyId/revoke',
+    'GET /partner/mail',
     'GET /partner/notifications',
     'GET /partner/notifications.csv',
     'POST /partner/notifications/read',

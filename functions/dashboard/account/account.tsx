@@ -2,7 +2,6 @@ import * as z from 'zod/mini'
 import { rename } from '../../../lib/access/account.ts'
 import { askEmailChange } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
-import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { nameField } from '../../../lib/names.ts'
 import { Badge, Card, LinkButton } from '../components/blocks.tsx'
@@ -11,6 +10,7 @@ import { redirectWith } from '../components/flash.tsx'
 import { form, FormRefusal, optionalText } from '../components/form.ts'
 import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
+import { Text } from '../components/text.tsx'
 import {
   answered,
   checkPassword,
@@ -19,102 +19,83 @@ import {
   OwnPassword,
   passOn,
   passwordField,
+  startOf,
+  withNext,
   wrongOr,
 } from './credentials.tsx'
+import { OwnWorkspaces } from './own-workspaces.tsx'
 
 /** The person's own account: name, address, password, and links to further settings. */
 export const pages = createPages()
 
 pages.get('/account', requireViewer, (c) => {
   const { user, workspaces } = c.get('viewer')
+  const { t } = c.get('texts')
   return c.render(
-    <AccountPage title="Your account" lead={`${user.name}, ${user.email}`}>
-      <Card title="Name">
-        <Form action="/account/name" submit="Save name">
-          <Field name="name" label="Your name" autocomplete="name" value={user.name} required />
+    <AccountPage title={t('Your account')} lead={`${user.name}, ${user.email}`}>
+      <Card title={t('Name')}>
+        <Form action="/account/name" submit={t('Save name')}>
+          <Field name="name" label={t('Your name')} autocomplete="name" value={user.name} required />
         </Form>
       </Card>
-      <Card title="E-mail address">
-        <Form action="/account/email" submit="Change address">
+      <Card title={t('E-mail address')}>
+        <Form action="/account/email" submit={t('Change address')}>
           <Field
             name="email"
-            label="New address"
+            label={t('New address')}
             type="email"
             autocomplete="email"
-            hint={`Takes effect when you open the link that we send to the new address. We also notify ${user.email}.`}
+            hint={t('Takes effect when you open the link that we send to the new address. We also notify {email}.', {
+              email: user.email,
+            })}
             required
           />
           <OwnPassword name="email_password" />
         </Form>
       </Card>
-      <Card title="Password">
-        <Form action="/account/password" submit="Change password">
-          <OwnPassword name="current" label="Current password" />
-          <NewPassword name="new" label="New password" signsOut />
+      <Card title={t('Password')}>
+        <Form action="/account/password" submit={t('Change password')}>
+          <OwnPassword name="current" label={t('Current password')} />
+          <NewPassword name="new" label={t('New password')} signsOut />
         </Form>
         <p class="small muted">
-          If you sign in another way and have no password yet, <a href="/forgot-password">request a link</a> to choose
-          one.
+          <Text
+            of="If you sign in another way and have no password yet, <a>request a link</a> to choose one."
+            a={(text) => <a href={withNext('/forgot-password', startOf(c))}>{text}</a>}
+          />
         </p>
       </Card>
       <Card
-        title="Two-factor codes"
-        aside={user.twoFactor ? <Badge tone="good">Enabled</Badge> : <Badge tone="warn">Disabled</Badge>}
+        title={t('Two-factor codes')}
+        aside={
+          user.twoFactor ? (
+            <Badge tone="good">{t('Enabled codes')}</Badge>
+          ) : (
+            <Badge tone="warn">{t('Disabled codes')}</Badge>
+          )
+        }
       >
-        <p>You sign in with your password and a code from an app on your phone.</p>
+        <p>{t('You sign in with your password and a code from an app on your phone.')}</p>
         <div class="row">
-          <LinkButton href="/account/two-factor" text={user.twoFactor ? 'Change' : 'Set up'} />
+          <LinkButton href="/account/two-factor" text={user.twoFactor ? t('Change') : t('Set up')} />
         </div>
       </Card>
-      {workspaces.length > 0 && (
-        <Card title="Workspaces">
-          <p>
-            If you leave a workspace, you lose access immediately. The last owner can't leave without making another
-            member an owner.
-          </p>
-          <ul class="stack">
-            {workspaces.map(({ id, name, role }) => (
-              <li class="row apart">
-                <span>
-                  {name}, as {role}
-                </span>
-                <span class="row">
-                  {may([role], 'owner:manage') && (
-                    <LinkButton
-                      class="compact"
-                      href={`/workspaces/${id}/delete`}
-                      label={`Delete ${name}`}
-                      text="Delete"
-                    />
-                  )}
-                  <PostButton
-                    action={`/workspaces/${id}/leave`}
-                    class="compact danger"
-                    label={`Leave ${name}`}
-                    confirm={`Leave ${name}? You need a new invitation to return.`}
-                    text="Leave"
-                  />
-                </span>
-              </li>
-            ))}
-          </ul>
-        </Card>
-      )}
-      <Card title="E-mail">
-        <p>Choose which e-mails you get: at once, once a day or never.</p>
+      <OwnWorkspaces workspaces={workspaces} />
+      <Card title={t('E-mail')}>
+        <p>{t('Choose which e-mails you get: at once, once a day or never.')}</p>
         <div class="row">
-          <LinkButton href="/account/mail" text="Choose" />
+          <LinkButton href="/account/mail" text={t('Choose')} />
         </div>
       </Card>
-      <Card title="Sessions">
-        <p>The devices on which you are signed in.</p>
+      <Card title={t('Sessions')}>
+        <p>{t('The devices on which you are signed in.')}</p>
         <div class="row">
-          <LinkButton href="/account/sessions" text="View your sessions" />
-          <PostButton action="/sign-out" text="Sign out" />
+          <LinkButton href="/account/sessions" text={t('View your sessions')} />
+          <PostButton action="/sign-out" text={t('Sign out')} />
         </div>
       </Card>
       <p>
-        <a href="/account/erase">Erase your account</a>
+        <a href="/account/erase">{t('Erase your account')}</a>
       </p>
     </AccountPage>,
   )
@@ -134,13 +115,18 @@ pages.post('/account/email', requireViewer, form(emailForm, '/account'), async (
   const { user } = c.get('viewer')
   if (email === user.email) throw new FormRefusal({ email: 'This is already your address.' })
   await checkPassword(c, 'email_password', password)
+  const { t, language } = c.get('texts')
+  const change = { newEmail: email, language, next: startOf(c) }
   try {
-    await askEmailChange(c.get('db'), c.env, user, email, c.req.header('cf-connecting-ip') ?? null)
+    await askEmailChange(c.get('db'), c.env, user, change, c.req.header('cf-connecting-ip') ?? null)
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'rate_limited') throw error
     throw new FormRefusal({ email: error.message })
   }
-  const text = `Open the link that we sent to ${email}. Until then your address is ${user.email}.`
+  const text = t('Open the link that we sent to {email}. Until then your address is {current}.', {
+    email,
+    current: user.email,
+  })
   return redirectWith(c, '/account', text)
 })
 

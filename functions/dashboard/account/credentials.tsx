@@ -93,6 +93,11 @@ export function nextOf(c: Pick<PageContext, 'req'>): string {
   return safePath(c.req.query('next'))
 }
 
+/** The first page of the reader's side. As the next page, it shows the pages before it in the language of partners. */
+export function startOf(c: Pick<PageContext, 'get'>): string {
+  return c.get('brand') ? '/partner' : '/'
+}
+
 export function withNext(path: string, next: string): string {
   return next === '/' ? path : `${path}?next=${encodeURIComponent(next)}`
 }

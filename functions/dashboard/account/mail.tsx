@@ -1,5 +1,6 @@
 import * as z from 'zod/mini'
 import type { Viewer } from '../../../lib/access/viewer.ts'
+import { chooseLanguage } from '../../../lib/languages.ts'
 import {
   mailFrequencies,
   type MailFrequency,
@@ -18,7 +19,8 @@ import { redirectWith } from '../components/flash.tsx'
 import { form } from '../components/form.ts'
 import { Day } from '../components/format.tsx'
 import { AccountPage, PlainPage } from '../components/layout.tsx'
-import { createPages, requireViewer } from '../components/page.ts'
+import { createPages, type PageContext, requirePartner, requireViewer, showToPartner } from '../components/page.ts'
+import { Text, useTexts } from '../components/text.tsx'
 
 /** A person's choice of notification mails and their frequency. */
 export const pages = createPages()
@@ -28,14 +30,13 @@ const address = '/account/mail'
 export const unsubscribePath = '/mail/unsubscribe'
 
 const frequencyWords: Record<MailFrequency, string> = { at_once: 'At once', daily: 'Once a day', never: 'Never' }
-const options = mailFrequencies.map((frequency) => [frequency, frequencyWords[frequency]] as const)
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
 
 const refusals = {
-  bounced: 'E-mail to your address was returned',
-  complained: 'An e-mail was reported as spam',
-  unsubscribed: 'You stopped e-mail to your address',
+  bounced: 'E-mail to your address was returned on {day}, so we no longer send notifications there.',
+  complained: 'An e-mail was reported as spam on {day}, so we no longer send notifications to your address.',
+  unsubscribed: 'You stopped e-mail to your address on {day}, so we no longer send notifications there.',
 } as const
 
 /** The roles in which a person gets mail. A person without a role sees both, because they may get either later. */
@@ -46,23 +47,24 @@ function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
 
 pages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
+  const { t, fixed } = c.get('texts')
   const { choices, refused } = await readMailChoices(c.get('db'), viewer.user.id)
   return c.render(
     <AccountPage
-      title="E-mail"
-      lead={`Choose the e-mails to ${viewer.user.email}. The dashboard shows all notifications.`}
+      title={t('E-mail')}
+      lead={t('Choose the e-mails to {email}. The dashboard shows all notifications.', { email: viewer.user.email })}
     >
       {refused && (
-        <section class="message bad row apart" aria-label="Your address refused e-mail">
+        <section class="message bad row apart" aria-label={t('Your address refused e-mail')}>
           <p>
-            {refusals[refused.reason]} on <Day at={refused.refused_at} />, so we no longer send notifications there.
+            <Text of={refusals[refused.reason]} day={<Day at={refused.refused_at} />} />
           </p>
-          <PostButton action={`${address}/retry`} text="Send me e-mail again" />
+          <PostButton action={`${address}/retry`} text={t('Send me e-mail again')} />
         </section>
       )}
-      <Form action={address} submit="Save">
+      <Form action={address} submit={t('Save')}>
         {readersOf(viewer).map((reader) => (
-          <Card title={readers[reader]}>
+          <Card title={fixed(readers[reader])}>
             <div class="fields">
               {choices
                 .filter(({ topic }) => topicWords[topic].reader === reader)
@@ -74,10 +76,10 @@ pages.get(address, requireViewer, async (c) => {
         ))}
       </Form>
       <p class="small muted">
-        Daily e-mails go out at 7:00 UTC. You always get e-mails about your sign-in and your payout address.
+        {t('Daily e-mails go out at 7:00 UTC. You always get e-mails about your sign-in and your payout address.')}
       </p>
       <p>
-        <a href="/account">Back to your account</a>
+        <a href="/account">{t('Back to your account')}</a>
       </p>
     </AccountPage>,
   )
@@ -85,8 +87,13 @@ pages.get(address, requireViewer, async (c) => {
 
 function Choice({ topic, frequency }: { topic: MailTopic; frequency: MailFrequency }) {
   const { name, hint } = topicWords[topic]
-  return <Field name={topic} label={name} hint={hint} value={frequency} options={options} />
+  const { fixed } = useTexts()
+  const options = mailFrequencies.map((one) => [one, fixed(frequencyWords[one])] as const)
+  return <Field name={topic} label={fixed(name)} hint={fixed(hint)} value={frequency} options={options} />
 }
+
+// Mails to partners link to this address, so that partners who must sign in first see that page in their language.
+pages.get('/partner/mail', requirePartner, (c) => c.redirect(address, 303))
 
 const frequencyField = z.optional(z.enum(mailFrequencies, 'Choose one of these.'))
 const choicesForm = z.object({
@@ -115,41 +122,55 @@ pages.post(`${address}/retry`, requireViewer, async (c) => {
 // This page doesn't need a session, so people can unsubscribe straight from a mail. Only the button unsubscribes, because mail scanners
 // open links.
 pages.get(unsubscribePath, async (c) => {
-  const token = tokenInQuery(c)
-  const stopped = await readUnsubscription(c.env, token)
+  const stopped = await readStopped(c)
+  const { t } = c.get('texts')
   return c.render(
-    <PlainPage title="Stop these e-mails">
-      <p>You will no longer get e-mails about this:</p>
+    <PlainPage title={t('Stop these e-mails')}>
+      <p>{t('You will no longer get e-mails about this:')}</p>
       <Stopped of={stopped} />
       <PostButton
-        action={`${unsubscribePath}?token=${encodeURIComponent(token)}`}
+        action={`${unsubscribePath}?token=${encodeURIComponent(tokenInQuery(c))}`}
         class="primary"
-        text="Stop these e-mails"
+        text={t('Stop these e-mails')}
       />
       {'topics' in stopped && (
         <p class="small muted">
-          The dashboard still shows these notifications. To choose for each kind, <a href={address}>sign in</a>.
+          <Text
+            of="The dashboard still shows these notifications. To choose for each kind, <a>sign in</a>."
+            a={(text) => <a href={choicesOf(stopped)}>{text}</a>}
+          />
         </p>
       )}
     </PlainPage>,
   )
 })
 
+const choicesOf = ({ language }: { language?: string | undefined }) =>
+  language === undefined ? address : '/partner/mail'
+
+/** Reads the mails that the link stops. The page is in the language of the mail. */
+async function readStopped(c: PageContext) {
+  const stopped = await readUnsubscription(c.env, tokenInQuery(c))
+  if (stopped.language !== undefined) showToPartner(c, chooseLanguage([stopped.language]))
+  return stopped
+}
+
 // Mail programs post this with one click (RFC 8058). The token identifies the person and the mails. The token allows nothing else.
 pages.post(unsubscribePath, async (c) => {
-  const stopped = await readUnsubscription(c.env, tokenInQuery(c))
+  const stopped = await readStopped(c)
   if ('email' in stopped) await stopPayeeMails(c.get('db'), stopped.email)
   else {
     const choices = Object.fromEntries(stopped.topics.map((topic) => [topic, 'never']))
     await saveMailChoices(c.get('db'), stopped.userId, choices)
   }
+  const { t } = c.get('texts')
   return c.render(
-    <PlainPage title="The e-mails are stopped">
-      <p>You no longer get e-mails about this:</p>
+    <PlainPage title={t('The e-mails are stopped')}>
+      <p>{t('You no longer get e-mails about this:')}</p>
       <Stopped of={stopped} />
       {'topics' in stopped && (
         <p>
-          <a href={address}>Choose your e-mails</a>
+          <a href={choicesOf(stopped)}>{t('Choose your e-mails')}</a>
         </p>
       )}
     </PlainPage>,
@@ -157,7 +178,11 @@ pages.post(unsubscribePath, async (c) => {
 })
 
 function Stopped({ of }: { of: Awaited<ReturnType<typeof readUnsubscription>> }) {
-  const names = 'email' in of ? [`Payouts to ${of.email}`] : of.topics.map((topic) => topicWords[topic].name)
+  const { t, fixed } = useTexts()
+  const names =
+    'email' in of
+      ? [t('Payouts to {email}', { email: of.email })]
+      : of.topics.map((topic) => fixed(topicWords[topic].name))
   return (
     <p>
       <strong>{names.join(', ')}</strong>

@@ -7,46 +7,53 @@ import { Day, Time } from '../components/format.tsx'
 import { AccountPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
 import { Table } from '../components/table.tsx'
+import type { PageTexts } from '../components/text.tsx'
+import { startOf, withNext } from './credentials.tsx'
 
 /** The devices on which a person is signed in. */
 export const pages = createPages()
 
 const address = '/account/sessions'
 
-async function deviceOf(userAgent: string | null): Promise<string> {
-  const { browser_name: browser, device_os: system } = await visitorDevice(userAgent)
-  return [browser ?? 'A program', system].filter(Boolean).join(' on ')
+async function deviceOf(userAgent: string | null, { t }: PageTexts): Promise<string> {
+  const { browser_name: name, device_os: system } = await visitorDevice(userAgent)
+  const browser = name ?? t('A program')
+  return system ? t('{browser} on {system}', { browser, system }) : browser
 }
 
 pages.get(address, requireViewer, async (c) => {
   const viewer = c.get('viewer')
+  const texts = c.get('texts')
+  const { t } = texts
   const listed = await listSessions(c.get('db'), viewer.user.id)
   const sessions = await Promise.all(
-    listed.map(async (session) => ({ ...session, device: await deviceOf(session.user_agent) })),
+    listed.map(async (session) => ({ ...session, device: await deviceOf(session.user_agent, texts) })),
   )
   return c.render(
     <AccountPage
-      title="Your sessions"
-      lead="These devices are signed in to your account. If you don't recognize one, sign it out and change your password."
+      title={t('Your sessions')}
+      lead={t(
+        "These devices are signed in to your account. If you don't recognize one, sign it out and change your password.",
+      )}
       actions={
         <PostButton
           action={`${address}/end`}
           class="danger"
-          confirm="Sign out everywhere? You also have to sign in again on this device."
-          text="Sign out everywhere"
+          confirm={t('Sign out everywhere? You also have to sign in again on this device.')}
+          text={t('Sign out everywhere')}
         />
       }
     >
       <Card>
         <Table
-          caption="Your sessions"
+          caption={t('Your sessions')}
           rows={sessions}
           columns={[
             {
               label: 'Device',
               cell: ({ id, device }) => (
                 <>
-                  {device} {id === viewer.sessionId && <Badge tone="good">This device</Badge>}
+                  {device} {id === viewer.sessionId && <Badge tone="good">{t('This device')}</Badge>}
                 </>
               ),
             },
@@ -57,8 +64,8 @@ pages.get(address, requireViewer, async (c) => {
                 <PostButton
                   action={`${address}/${encodeURIComponent(id)}/end`}
                   class="compact"
-                  label={`Sign out ${device}`}
-                  text="Sign out"
+                  label={t('Sign out {device}', { device })}
+                  text={t('Sign out')}
                 />
               ),
             },
@@ -66,7 +73,7 @@ pages.get(address, requireViewer, async (c) => {
         />
       </Card>
       <p>
-        <a href="/account">Back to your account</a>
+        <a href="/account">{t('Back to your account')}</a>
       </p>
     </AccountPage>,
   )
@@ -74,7 +81,7 @@ pages.get(address, requireViewer, async (c) => {
 
 pages.post(`${address}/end`, requireViewer, async (c) => {
   await endSessions(c.get('db'), c.get('viewer').user.id, null)
-  return redirectWith(c, '/sign-in', 'You are signed out everywhere.')
+  return redirectWith(c, withNext('/sign-in', startOf(c)), 'You are signed out everywhere.')
 })
 
 pages.post(`${address}/:sessionId/end`, requireViewer, async (c) => {

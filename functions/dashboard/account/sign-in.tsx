@@ -6,7 +6,7 @@ import { form, optionalText, refuseForm } from '../components/form.ts'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages } from '../components/page.ts'
 import { Text } from '../components/text.tsx'
-import { answered, nextOf, passOn, Providers, signIn, withNext } from './credentials.tsx'
+import { answered, nextOf, passOn, Providers, signIn, startOf, withNext } from './credentials.tsx'
 
 /** Signs people in, by password or through another provider, and signs them out. */
 export const pages = createPages()
@@ -71,5 +71,5 @@ for (const provider of ['github', 'google'] as const) {
 
 pages.post('/sign-out', async (c) => {
   await passOn(c, await openAuth(c).api.signOut(answered(c)))
-  return c.redirect('/sign-in', 303)
+  return c.redirect(withNext('/sign-in', startOf(c)), 303)
 })

@@ -19,6 +19,7 @@ import {
   passwordField,
   Providers,
   signIn,
+  startOf,
   withNext,
 } from './credentials.tsx'
 
@@ -74,7 +75,7 @@ pages.post('/sign-up', form(signUpForm, signUpPage), async (c) => {
   const { name, email, password } = c.req.valid('form')
   const isInvited = (await invitedAddress(c)) === email.toLowerCase()
   const { t, language } = c.get('texts')
-  const response = await openAuth(c, { confirmsAddress: !isInvited, language }).api.signUpEmail({
+  const response = await openAuth(c, { confirmsAddress: !isInvited, next: startOf(c), language }).api.signUpEmail({
     ...answered(c),
     body: { name, email, password },
   })

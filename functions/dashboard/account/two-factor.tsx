@@ -27,27 +27,31 @@ const confirmPage = `${address}/confirm`
 
 pages.get(address, requireViewer, (c) => {
   const viewer = c.get('viewer')
+  const { t } = c.get('texts')
   return c.render(
     <AccountPage
-      title="Two-factor codes"
-      lead="You sign in with your password and a code from an app on your phone, so a stolen password alone is not enough."
+      title={t('Two-factor codes')}
+      lead={t(
+        'You sign in with your password and a code from an app on your phone, so a stolen password alone is not enough.',
+      )}
     >
       {viewer.locked.map(({ name }) => (
-        <p class="message warn">{name} requires two-factor codes. Set them up to open it.</p>
+        <p class="message warn">{`${name} requires two-factor codes. Set them up to open it.`}</p>
       ))}
       {viewer.user.twoFactor ? <IsOn /> : <IsOff />}
       <p>
-        <a href="/account">Back to your account</a>
+        <a href="/account">{t('Back to your account')}</a>
       </p>
     </AccountPage>,
   )
 })
 
 function IsOff() {
+  const { t } = useTexts()
   return (
-    <Card title="Set up two-factor codes">
-      <p>You need an authenticator app. Most password managers include one.</p>
-      <Form action={address} submit="Show the code to scan">
+    <Card title={t('Set up two-factor codes')}>
+      <p>{t('You need an authenticator app. Most password managers include one.')}</p>
+      <Form action={address} submit={t('Show the code to scan')}>
         <OwnPassword name="password" />
       </Form>
     </Card>
@@ -55,17 +59,18 @@ function IsOff() {
 }
 
 function IsOn() {
+  const { t } = useTexts()
   return (
     <>
-      <Card title="New recovery codes">
-        <p>Each code lets you sign in once without the app. New codes replace the current ones.</p>
-        <Form action={`${address}/recovery-codes`} submit="Create new recovery codes">
+      <Card title={t('New recovery codes')}>
+        <p>{t('Each code lets you sign in once without the app. New codes replace the current ones.')}</p>
+        <Form action={`${address}/recovery-codes`} submit={t('Create new recovery codes')}>
           <OwnPassword name="recovery_password" />
         </Form>
       </Card>
-      <Card title="Disable two-factor codes">
-        <p>You won't be able to open workspaces that require two-factor codes.</p>
-        <Form action={`${address}/off`} submit="Disable the codes" danger>
+      <Card title={t('Disable two-factor codes')}>
+        <p>{t("You won't be able to open workspaces that require two-factor codes.")}</p>
+        <Form action={`${address}/off`} submit={t('Disable the codes')} danger>
           <OwnPassword name="off_password" />
         </Form>
       </Card>
@@ -78,13 +83,15 @@ function CodeField({ hint }: { hint: string }) {
 }
 
 function RecoveryCodes({ codes }: { codes: string[] }) {
+  const { t } = useTexts()
   return (
-    <Card title="Recovery codes">
+    <Card title={t('Recovery codes')}>
       <p data-address={address}>
-        Keep these codes in a place that you can reach without your phone. Each of them works once. They won't be shown
-        again.
+        {t(
+          "Keep these codes in a place that you can reach without your phone. Each of them works once. They won't be shown again.",
+        )}
       </p>
-      <Copy text={codes.join('\n')} label="recovery codes" />
+      <Copy text={codes.join('\n')} label={t('recovery codes')} />
     </Card>
   )
 }
@@ -103,23 +110,24 @@ pages.post(address, requireViewer, requireVerified, form(setUpForm, address), as
 
 /** The page that asks for the first code. The code proves that the app has the secret. The secret is shown once. */
 function renderConfirm(c: ViewerContext, created?: { totpURI: string; backupCodes: string[] }) {
+  const { t } = c.get('texts')
   return c.render(
-    <AccountPage title="Two-factor codes">
+    <AccountPage title={t('Two-factor codes')}>
       {created && (
-        <Card title="Scan this with your app">
-          <QrCode text={created.totpURI} label="QR code for your app. The key is shown below as text." />
-          <p>Or enter this key:</p>
-          <Copy text={new URL(created.totpURI).searchParams.get('secret') ?? ''} label="key for the app" />
+        <Card title={t('Scan this with your app')}>
+          <QrCode text={created.totpURI} label={t('QR code for your app. The key is shown below as text.')} />
+          <p>{t('Or enter this key:')}</p>
+          <Copy text={new URL(created.totpURI).searchParams.get('secret') ?? ''} label={t('key for the app')} />
         </Card>
       )}
       {created && <RecoveryCodes codes={created.backupCodes} />}
-      <Card title="Enter the code that the app shows">
-        <Form action={confirmPage} submit="Enable the codes">
-          <CodeField hint="Six digits that change every 30 seconds." />
+      <Card title={t('Enter the code that the app shows')}>
+        <Form action={confirmPage} submit={t('Enable the codes')}>
+          <CodeField hint={t('Six digits that change every 30 seconds.')} />
         </Form>
         {!created && (
           <p class="small">
-            <a href={address}>Start again</a>
+            <a href={address}>{t('Start again')}</a>
           </p>
         )}
       </Card>
@@ -145,11 +153,12 @@ pages.post(`${address}/recovery-codes`, requireViewer, form(recoveryForm, addres
   const { recovery_password: password } = c.req.valid('form')
   await checkPassword(c, 'recovery_password', password)
   const { backupCodes } = await openAuth(c).api.generateBackupCodes({ body: { password }, headers: c.req.raw.headers })
+  const { t } = c.get('texts')
   return c.render(
-    <AccountPage title="Recovery codes" heading="Two-factor codes">
+    <AccountPage title={t('Recovery codes')} heading={t('Two-factor codes')}>
       <RecoveryCodes codes={backupCodes} />
       <p>
-        <a href={address}>Done</a>
+        <a href={address}>{t('Done')}</a>
       </p>
     </AccountPage>,
   )

@@ -1,13 +1,13 @@
 import { confirmEmail, readConfirmation } from '../../../lib/access/email-address.ts'
 import { openAuth } from '../../../lib/access/sign-in.ts'
 import { tooManyMails } from '../../../lib/mail-bounds.ts'
-import { cameFrom, tokenInQuery } from '../components/address.ts'
+import { addressOf, cameFrom, tokenInQuery } from '../components/address.ts'
 import { LinkButton } from '../components/blocks.tsx'
 import { PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { PlainPage } from '../components/layout.tsx'
 import { createPages, requireViewer } from '../components/page.ts'
-import { answered, codeOf, passOn, withNext } from './credentials.tsx'
+import { answered, codeOf, nextOf, passOn, startOf, withNext } from './credentials.tsx'
 
 /** Confirms a person's e-mail address through a mailed link. */
 export const pages = createPages()
@@ -16,24 +16,27 @@ export const pages = createPages()
 pages.get('/verify-email', async (c) => {
   const viewer = c.get('viewer')
   const claims = await readConfirmation(c.env, tokenInQuery(c))
-  const here = `/verify-email?token=${encodeURIComponent(tokenInQuery(c))}`
+  const here = addressOf('/verify-email', { token: tokenInQuery(c), next: c.req.query('next') && nextOf(c) })
+  const { t } = c.get('texts')
   return c.render(
-    <PlainPage title="Confirm your e-mail address">
+    <PlainPage title={t('Confirm your e-mail address')}>
       {viewer ? (
         <>
           <p>
-            You are signed in as {viewer.user.email}.{' '}
-            {claims?.updateTo ? `Change the address of your account to ${claims.updateTo}?` : 'Is this address yours?'}
+            {t('You are signed in as {email}.', { email: viewer.user.email })}{' '}
+            {claims?.updateTo
+              ? t('Change the address of your account to {email}?', { email: claims.updateTo })
+              : t('Is this address yours?')}
           </p>
-          <PostButton action={here} class="primary" text="Yes, confirm it" />
+          <PostButton action={here} class="primary" text={t('Yes, confirm it')} />
         </>
       ) : (
         <>
-          <p>To confirm the address, sign in with your password.</p>
-          <LinkButton class="primary" href={withNext('/sign-in', here)} text="Sign in" />
+          <p>{t('To confirm the address, sign in with your password.')}</p>
+          <LinkButton class="primary" href={withNext('/sign-in', here)} text={t('Sign in')} />
         </>
       )}
-      <p class="small muted">If you did not create an account here, close this page.</p>
+      <p class="small muted">{t('If you did not create an account here, close this page.')}</p>
     </PlainPage>,
   )
 })
@@ -45,11 +48,13 @@ pages.post('/verify-email', requireViewer, async (c) => {
 
 pages.post('/account/verification', requireViewer, async (c) => {
   const { email } = c.get('viewer').user
-  const response = await openAuth(c).api.sendVerificationEmail({ ...answered(c), body: { email } })
+  const { t, language } = c.get('texts')
+  const { api } = openAuth(c, { next: startOf(c), language })
+  const response = await api.sendVerificationEmail({ ...answered(c), body: { email } })
   const back = cameFrom(c) ?? '/account'
   if ((await codeOf(response)) === 'EMAIL_ALREADY_VERIFIED')
     return redirectWith(c, back, 'Your e-mail address is already confirmed.')
   const problem = response.status === 429 ? tooManyMails : await passOn(c, response)
   if (problem) return redirectWith(c, back, problem, 'bad')
-  return redirectWith(c, back, `A new link is on its way to ${email}.`)
+  return redirectWith(c, back, t('A new link is on its way to {email}.', { email }))
 })

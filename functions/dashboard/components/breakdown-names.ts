@@ -32,7 +32,7 @@ export function nameOfValue(
   const fixed = texts?.fixed ?? String
   if (value === null) return fixed(breakdownTexts[name].none)
   if (value === '') return fixed('All others')
-  if (isNamedById(name)) return label ?? `${breakdownTexts[name].one} ${value}`
+  if (isNamedById(name)) return label ?? `${fixed(breakdownTexts[name].one)} ${value}`
   if (name === 'country') return /^[A-Z]{2}$/.test(value) ? (countries.of(value) ?? value) : value
   if (name === 'device') return value[0]?.toUpperCase() + value.slice(1)
   return name === 'page' ? value.replace(/^https?:\/\//, '') : value

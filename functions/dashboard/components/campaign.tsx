@@ -1,3 +1,4 @@
+import { type Language, languages } from '../../../lib/languages.ts'
 import { type Campaign, campaignNames } from '../../../lib/tracking/campaign.ts'
 import type { BreakdownName } from '../../../lib/tracking/overview.ts'
 import {
@@ -49,6 +50,10 @@ export function FilterChip({ href, name, value, label }: FilterChipProps) {
   )
 }
 
+/** A name inside a sentence. Only German capitalizes all nouns. */
+const inSentence = (name: string, language: Language) =>
+  language === 'de' ? name : name.toLocaleLowerCase(languages[language].locale)
+
 interface CampaignTablesProps {
   campaigns: PartnerCampaigns
   /** The breakdowns that the page shows if they have values. */
@@ -61,7 +66,7 @@ interface CampaignTablesProps {
 /** One table for each breakdown, with the figures of each value. */
 export function CampaignTables({ campaigns, names, currency, addressWith }: CampaignTablesProps) {
   const texts = useTexts()
-  const { t, fixed, number, money, time } = texts
+  const { t, fixed, number, money, time, language } = texts
   const shown = campaigns.breakdowns.filter(({ name }) => names.includes(name))
   return (
     <>
@@ -77,7 +82,7 @@ export function CampaignTables({ campaigns, names, currency, addressWith }: Camp
             </p>
           )}
           <Table
-            caption={t('Figures by {name}', { name: fixed(breakdownTexts[name].one) })}
+            caption={t('Figures by {name}', { name: inSentence(fixed(breakdownTexts[name].one), language) })}
             rows={rows}
             columns={[
               {

@@ -12,7 +12,7 @@ import { Text, useTexts } from './text.tsx'
 export const commissionStates: States<CommissionStatus> = {
   pending: { name: 'Pending', tone: 'warn' },
   approved: { name: 'Approved', tone: 'accent' },
-  paid: { name: 'Paid', tone: 'good' },
+  paid: { name: 'Paid (commission)', tone: 'good' },
   refunded: { name: 'Partly reversed', tone: 'bad' },
   reversed: { name: 'Reversed', tone: 'bad' },
 }

@@ -2,7 +2,7 @@ import type { Context } from 'hono'
 import { html } from 'hono/html'
 import type { Child, PropsWithChildren } from 'hono/jsx'
 import { may } from '../../../lib/access/roles.ts'
-import type { Viewer, ViewerProgram } from '../../../lib/access/viewer.ts'
+import { isOnlyPartner, type Viewer, type ViewerProgram } from '../../../lib/access/viewer.ts'
 import { languages } from '../../../lib/languages.ts'
 import { canMail, mailIsMissing } from '../../../lib/mail.ts'
 import { proxyPath } from '../../../lib/programs/proxy-path.ts'
@@ -340,9 +340,10 @@ export function PartnerPage(page: PropsWithChildren<FramedPageProps>) {
   )
 }
 
-/** A page of the person's own account. */
+/** A page of the person's own account. People who are only partners keep the navigation of their portal. */
 export function AccountPage(page: PropsWithChildren<PageProps>) {
   const viewer = useViewer()
+  if (isOnlyPartner(viewer)) return <PartnerPage {...page} />
   const programs = viewer.programs.map(({ id, name }) => ({ href: `/programs/${id}`, label: name }))
   const groups = [{ items: [...programs, { href: '/docs', label: useTexts().t('Documentation') }] }]
   return <Frame {...page} viewer={viewer} label={viewer.user.name} groups={groups} />

@@ -22,7 +22,7 @@ import type { ConnectEnv } from '../../../lib/processors/stripe/connect.ts'
 import type { Brand } from '../../../lib/brand.ts'
 import type { ProgramOfHost } from '../../../lib/programs/hosts.ts'
 import type { RefusedVariables } from './form.ts'
-import type { PageTexts } from './text.tsx'
+import { type PageTexts, textsIn } from './text.tsx'
 
 export interface DashboardEnv
   extends
@@ -91,6 +91,13 @@ export function languageOf(c: PageContext, programLanguage?: string | null): Lan
   const partner = c.get('viewer')?.partner
   const choices = [partner?.language, programLanguage ?? partner?.programLanguage]
   return chooseLanguage(choices, c.req.header('accept-language'))
+}
+
+/** Shows the page in the language and the time zone of a partner, with the brand of their only program or a neutral one. */
+export function showToPartner(c: PageContext, language = languageOf(c)): void {
+  const texts = textsIn(language, zoneOf(c))
+  c.set('texts', texts)
+  c.set('brand', c.get('viewer')?.partner?.brand ?? { name: texts.t('Partner portal'), color: null, logo: null })
 }
 
 /** Reads the reader's time zone from the cookie that the script of an earlier page stored. Null if there is none. */

@@ -131,7 +131,7 @@ interface TableCardProps<Row> {
 
 /** A card with a short table. */
 export function TableCard<Row>(props: PropsWithChildren<TableCardProps<Row>>) {
-  const { title, aside, none = useTexts().t('None yet.'), children, ...table } = props
+  const { title, aside, none = 'None yet.', children, ...table } = props
   return (
     <Card title={title} aside={aside}>
       {table.rows.length === 0 ? <p class="muted">{none}</p> : <Table {...table} />}

@@ -92,7 +92,7 @@ function KeyTable({ programId, keys }: { programId: number; keys: StoredPartnerK
           ),
         },
       ]}
-      none={t('None yet.')}
+      none={t('No keys yet.')}
     />
   )
 }

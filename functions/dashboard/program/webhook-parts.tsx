@@ -140,7 +140,7 @@ export function Attempts({ endpoint, attempts }: { endpoint: WebhookEndpoint; at
       none={
         endpoint.url === null
           ? 'The command svc listen fetches this delivery and forwards it locally, so no attempts are recorded here.'
-          : t('None yet.')
+          : t('No attempts yet.')
       }
     />
   )

@@ -32,6 +32,7 @@ export const apiKeys = {
     es: 'Último uso (UTC)',
     pt: 'Último uso (UTC)',
   },
+  'No keys yet.': { de: 'Noch keine.', fr: 'Aucune pour l’instant.', es: 'Ninguna todavía.', pt: 'Nenhuma ainda.' },
   never: { de: 'nie', fr: 'jamais', es: 'nunca', pt: 'nunca' },
   Revoke: { de: 'Widerrufen', fr: 'Révoquer', es: 'Revocar', pt: 'Revogar' },
   'Revoke key …{hint}': {

@@ -129,7 +129,6 @@ export const frame = {
   Newer: { de: 'Neuere', fr: 'Plus récents', es: 'Más recientes', pt: 'Mais recentes' },
   Older: { de: 'Ältere', fr: 'Plus anciens', es: 'Más antiguos', pt: 'Mais antigos' },
   'Export CSV': { de: 'CSV exportieren', fr: 'Exporter en CSV', es: 'Exportar CSV', pt: 'Exportar CSV' },
-  'None yet.': { de: 'Noch keine.', fr: 'Aucun pour l’instant.', es: 'Ninguno todavía.', pt: 'Nenhum ainda.' },
   'No results': { de: 'Keine Ergebnisse', fr: 'Aucun résultat', es: 'Sin resultados', pt: 'Nenhum resultado' },
   'Show all': { de: 'Alle anzeigen', fr: 'Tout afficher', es: 'Mostrar todo', pt: 'Mostrar tudo' },
   'The filter {filter} is unknown here and not applied.': {
@@ -197,5 +196,41 @@ export const frame = {
     fr: 'Suivi et versements avec {service}',
     es: 'Seguimiento y pagos con {service}',
     pt: 'Rastreamento e pagamentos com {service}',
+  },
+  'This form was sent twice. It was applied once.': {
+    de: 'Dieses Formular wurde zweimal gesendet. Es wurde einmal angewendet.',
+    fr: 'Ce formulaire a été envoyé deux fois. Il a été appliqué une fois.',
+    es: 'Este formulario se ha enviado dos veces. Se ha aplicado una vez.',
+    pt: 'Este formulário foi enviado duas vezes. Ele foi aplicado uma vez.',
+  },
+  'This came from a page of another site. Go back to the dashboard and try again.': {
+    de: 'Das kam von einer Seite einer anderen Website. Gehen Sie zurück zum Dashboard und versuchen Sie es noch einmal.',
+    fr: 'Cette demande vient d’une page d’un autre site. Revenez au tableau de bord et réessayez.',
+    es: 'Esto viene de una página de otro sitio. Vuelve al panel e inténtalo de nuevo.',
+    pt: 'Isto veio de uma página de outro site. Volte ao painel e tente de novo.',
+  },
+  'The form could not be read. Go back and send it again.': {
+    de: 'Das Formular konnte nicht gelesen werden. Gehen Sie zurück und senden Sie es noch einmal.',
+    fr: 'Le formulaire n’a pas pu être lu. Revenez en arrière et renvoyez-le.',
+    es: 'No se ha podido leer el formulario. Vuelve atrás y envíalo de nuevo.',
+    pt: 'O formulário não pôde ser lido. Volte e envie-o de novo.',
+  },
+  'The body can have at most 64 KiB. Send a smaller one.': {
+    de: 'Das Formular darf höchstens 64 KiB groß sein. Senden Sie weniger Text.',
+    fr: 'Le formulaire peut contenir au plus 64 Kio. Envoyez moins de texte.',
+    es: 'El formulario puede tener como máximo 64 KiB. Envía menos texto.',
+    pt: 'O formulário pode ter no máximo 64 KiB. Envie menos texto.',
+  },
+  'The database did not respond. Send the same request again. Request {id}.': {
+    de: 'Die Datenbank hat nicht geantwortet. Versuchen Sie es noch einmal. Anfrage {id}.',
+    fr: 'La base de données n’a pas répondu. Réessayez. Demande {id}.',
+    es: 'La base de datos no ha respondido. Inténtalo de nuevo. Solicitud {id}.',
+    pt: 'O banco de dados não respondeu. Tente de novo. Solicitação {id}.',
+  },
+  'Something went wrong on our side. Send support this request id: {id}.': {
+    de: 'Bei uns ist etwas schiefgegangen. Nennen Sie dem Support diese Nummer: {id}.',
+    fr: 'Une erreur s’est produite de notre côté. Indiquez ce numéro à l’assistance : {id}.',
+    es: 'Algo ha fallado por nuestra parte. Indica este número al soporte: {id}.',
+    pt: 'Algo deu errado do nosso lado. Informe este número ao suporte: {id}.',
   },
 } as const satisfies Messages

@@ -263,4 +263,48 @@ export const mails = {
     es: 'Si no has sido tú, puedes ignorar este correo. Sin tu confirmación, la cuenta no puede enviar correos.',
     pt: 'Se não foi você, pode ignorar este e-mail. Sem a sua confirmação, a conta não pode enviar e-mails.',
   },
+  'Somebody, probably you, wanted to use this address for another account. You already have an account. Sign in here:':
+    {
+      de: 'Jemand, wahrscheinlich Sie, wollte diese Adresse für ein anderes Konto verwenden. Sie haben bereits ein Konto. Melden Sie sich hier an:',
+      fr: 'Quelqu’un, sans doute vous, a voulu utiliser cette adresse pour un autre compte. Vous avez déjà un compte. Connectez-vous ici :',
+      es: 'Alguien, probablemente tú, ha querido usar esta dirección para otra cuenta. Ya tienes una cuenta. Inicia sesión aquí:',
+      pt: 'Alguém, provavelmente você, quis usar este endereço em outra conta. Você já tem uma conta. Entre aqui:',
+    },
+  'Confirm your new e-mail address': {
+    de: 'Bestätigen Sie Ihre neue E-Mail-Adresse',
+    fr: 'Confirmez votre nouvelle adresse e-mail',
+    es: 'Confirma tu nueva dirección de correo',
+    pt: 'Confirme seu novo endereço de e-mail',
+  },
+  'Somebody, probably you, wants to use this address for their account. If it is yours, confirm it within a day:': {
+    de: 'Jemand, wahrscheinlich Sie, möchte diese Adresse für ein Konto verwenden. Wenn es Ihre ist, bestätigen Sie sie innerhalb eines Tages:',
+    fr: 'Quelqu’un, sans doute vous, veut utiliser cette adresse pour son compte. Si c’est la vôtre, confirmez-la dans la journée :',
+    es: 'Alguien, probablemente tú, quiere usar esta dirección para su cuenta. Si es tuya, confírmala en el plazo de un día:',
+    pt: 'Alguém, provavelmente você, quer usar este endereço na própria conta. Se ele é seu, confirme-o em até um dia:',
+  },
+  "If this wasn't you, you can ignore this e-mail. Nothing changes until somebody opens the link.": {
+    de: 'Wenn Sie das nicht waren, können Sie diese E-Mail ignorieren. Es ändert sich nichts, bis jemand den Link öffnet.',
+    fr: 'Si ce n’était pas vous, vous pouvez ignorer cet e-mail. Rien ne change tant que personne n’ouvre le lien.',
+    es: 'Si no has sido tú, puedes ignorar este correo. No cambia nada hasta que alguien abra el enlace.',
+    pt: 'Se não foi você, pode ignorar este e-mail. Nada muda até que alguém abra o link.',
+  },
+  'Your e-mail address is about to change': {
+    de: 'Ihre E-Mail-Adresse wird geändert',
+    fr: 'Votre adresse e-mail va changer',
+    es: 'Tu dirección de correo va a cambiar',
+    pt: 'Seu endereço de e-mail vai mudar',
+  },
+  'Somebody, probably you, asked to change the address of your account to {email}. We sent a link to the new address, and the change takes effect when it is opened.':
+    {
+      de: 'Jemand, wahrscheinlich Sie, möchte die Adresse Ihres Kontos auf {email} ändern. Wir haben einen Link an die neue Adresse gesendet. Die Änderung gilt, sobald er geöffnet wird.',
+      fr: 'Quelqu’un, sans doute vous, a demandé à remplacer l’adresse de votre compte par {email}. Nous avons envoyé un lien à la nouvelle adresse, et le changement prend effet quand il est ouvert.',
+      es: 'Alguien, probablemente tú, ha pedido cambiar la dirección de tu cuenta a {email}. Hemos enviado un enlace a la dirección nueva, y el cambio se aplica cuando se abra.',
+      pt: 'Alguém, provavelmente você, pediu para alterar o endereço da sua conta para {email}. Enviamos um link para o novo endereço, e a mudança vale quando ele for aberto.',
+    },
+  "If this wasn't you, choose a new password now, which signs everybody else out:": {
+    de: 'Wenn Sie das nicht waren, wählen Sie jetzt ein neues Passwort. Damit werden alle anderen abgemeldet:',
+    fr: 'Si ce n’était pas vous, choisissez maintenant un nouveau mot de passe, ce qui déconnecte toutes les autres personnes :',
+    es: 'Si no has sido tú, elige ahora una contraseña nueva, lo que cierra todas las demás sesiones:',
+    pt: 'Se não foi você, escolha agora uma nova senha, o que encerra todas as outras sessões:',
+  },
 } as const satisfies Messages

@@ -1,3 +1,4 @@
+import { account } from './account.ts'
 import { apiKeys } from './api-keys.ts'
 import { embed } from './embed.ts'
 import { frame } from './frame.ts'
@@ -23,4 +24,5 @@ export const portal = {
   ...embed,
   ...sale,
   ...signIn,
+  ...account,
 }

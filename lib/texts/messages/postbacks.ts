@@ -369,4 +369,40 @@ export const postbacks = {
     es: 'La dirección no debe contener #, porque no se envía nada de lo que sigue.',
     pt: 'O endereço não deve conter #, porque nada depois dele é enviado.',
   },
+  'The address must be an address such as https://example.com/webhooks.': {
+    de: 'Geben Sie eine Adresse wie https://example.com/webhooks ein.',
+    fr: 'Saisissez une adresse telle que https://example.com/webhooks.',
+    es: 'Escribe una dirección como https://example.com/webhooks.',
+    pt: 'Digite um endereço como https://example.com/webhooks.',
+  },
+  'The address contains a single brace.': {
+    de: 'Die Adresse enthält eine einzelne geschweifte Klammer.',
+    fr: 'L’adresse contient une accolade isolée.',
+    es: 'La dirección contiene una llave suelta.',
+    pt: 'O endereço contém uma chave solta.',
+  },
+  'The address must have at most 2000 characters.': {
+    de: 'Die Adresse darf höchstens 2000 Zeichen haben.',
+    fr: 'L’adresse peut avoir au plus 2000 caractères.',
+    es: 'La dirección puede tener como máximo 2000 caracteres.',
+    pt: 'O endereço pode ter no máximo 2000 caracteres.',
+  },
+  'The address must have at most 30 placeholders.': {
+    de: 'Die Adresse darf höchstens 30 Platzhalter haben.',
+    fr: 'L’adresse peut avoir au plus 30 variables.',
+    es: 'La dirección puede tener como máximo 30 variables.',
+    pt: 'O endereço pode ter no máximo 30 variáveis.',
+  },
+  'You can have at most 5 postbacks per program. Delete one first.': {
+    de: 'Sie können höchstens 5 Postbacks je Programm haben. Löschen Sie zuerst einen.',
+    fr: 'Vous pouvez avoir au plus 5 postbacks par programme. Supprimez-en un d’abord.',
+    es: 'Puedes tener como máximo 5 postbacks por programa. Elimina uno primero.',
+    pt: 'Você pode ter no máximo 5 postbacks por programa. Exclua um primeiro.',
+  },
+  'No attempts yet.': {
+    de: 'Noch keine Versuche.',
+    fr: 'Aucune tentative pour l’instant.',
+    es: 'Ningún intento todavía.',
+    pt: 'Nenhuma tentativa ainda.',
+  },
 } as const satisfies Messages

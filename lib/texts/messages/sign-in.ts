@@ -1,4 +1,5 @@
 import type { Messages } from '../texts.ts'
+import { mails } from './mails.ts'
 
 /** The pages on which partners sign in or create an account. */
 export const signIn = {
@@ -121,12 +122,7 @@ export const signIn = {
     es: 'Este código es incorrecto o ya se ha usado. Después de cinco códigos incorrectos o diez minutos, tienes que iniciar sesión otra vez.',
     pt: 'Este código está errado ou já foi usado. Depois de cinco códigos errados ou dez minutos, você precisa entrar de novo.',
   },
-  'Choose a new password': {
-    de: 'Neues Passwort wählen',
-    fr: 'Choisir un nouveau mot de passe',
-    es: 'Elegir una contraseña nueva',
-    pt: 'Escolher uma nova senha',
-  },
+  'Choose a new password': mails['Choose a new password'],
   'Save password': {
     de: 'Passwort speichern',
     fr: 'Enregistrer le mot de passe',
