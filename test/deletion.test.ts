@@ -319,7 +319,7 @@ test('only anonymous sums remain of an erased partner, and later purchases of th
   expect(wrong.refusal).toContain('This is not your password.')
   expect(await page('POST', '/account/erase', partner.token, { password })).toMatchObject({
     status: 303,
-    location: '/sign-in',
+    location: '/sign-in?next=%2Fpartner',
   })
 
   expect(await page('GET', '/account', partner.token)).toMatchObject({ status: 303 })

@@ -23,9 +23,11 @@ import { mails } from '../lib/texts/messages/mails.ts'
 import { portal } from '../lib/texts/messages/portal.ts'
 import { createTexts, type Messages } from '../lib/texts/texts.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
+import { launchBrowser } from './support/browser.ts'
+import { drawInPlace } from './support/draw.ts'
 import { openJoinPages } from './support/join-pages.ts'
 import { createLedgerProgram } from './support/ledger.ts'
-import { inNoWorker, sessionCookieOf } from './support/people.ts'
+import { inNoWorker, password, sessionCookieOf } from './support/people.ts'
 import { startEndpoint } from './support/stack.ts'
 
 const table: Messages = { ...portal, ...mails }
@@ -142,8 +144,12 @@ describe('the message table', () => {
       .join('\n')
       .replaceAll(/\s+/g, ' ')
       .replaceAll("\\'", "'")
-    const isUsed = (key: string) => ["'", '"', '`'].some((mark) => code.includes(mark + key + mark))
-    const unused = Object.keys(table).filter((key) => !isUsed(key) && !composed.has(key))
+    const byStart = Map.groupBy(Object.keys(table), (key) => key.slice(0, 2))
+    const used = Array.from(code.matchAll(/['"`]/g)).flatMap(({ index, 0: mark }) =>
+      (byStart.get(code.slice(index + 1, index + 3)) ?? []).filter((key) => code.startsWith(key + mark, index + 1)),
+    )
+    const found = new Set([...used, ...composed])
+    const unused = Object.keys(table).filter((key) => !found.has(key))
     expect(unused).toEqual([])
   })
 
@@ -325,8 +331,8 @@ async function open(address: string, { headers }: Reader, form?: Form): Promise<
 }
 
 /**
- * Follows all links from these pages, and sends each form without filling it in. Returns the visited paths, and the texts that didn't come
- * from the message table.
+ * Follows all links from these pages, and sends each form without filling it in. Returns the visited paths, the pages that were shown, and
+ * the texts that didn't come from the message table.
  */
 async function walk(starts: string[], reader: Reader) {
   const visited = new Set<string>()
@@ -337,10 +343,12 @@ async function walk(starts: string[], reader: Reader) {
     untranslated.push(...wordsOf(html).map((words) => `${address}: ${words}`))
   }
   let next = starts
+  const shown = new Map<string, string>()
   while (next.length > 0) {
     const pages = await Promise.all(next.map(async (address) => await open(address, reader)))
     for (const { address, html } of pages) {
       read(address, html)
+      shown.set(address, html)
       for (const form of formsOf(html)) forms.set(form.action, form)
     }
     for (const address of next) visited.add(address.split('?')[0] ?? '')
@@ -356,15 +364,18 @@ async function walk(starts: string[], reader: Reader) {
     const answer = await open(form.action, reader, form)
     read(`${form.action}, sent`, answer.html)
   }
-  return { visited, sent: sendable.map(({ action }) => action), untranslated }
+  return { visited, sent: sendable.map(({ action }) => action), untranslated, shown }
 }
 
-// This test changes the German messages of this process, so it comes last.
+/** The pages of the test below by their addresses, for the last test. */
+const rightToLeft = new Map<string, string>()
+
+// This test changes the German messages of this process, so it comes after the others.
 test('every page, form and refusal that a partner reaches comes from the table, in a right-to-left language', async () => {
   const program = await createLedgerProgram(sql, db, { holdDays: 0 })
   const { programId, partnerIds } = program
   const partnerId = partnerIds[0] ?? 0
-  const person = await createPerson(db, pageEnv, { name: 'Ада', email: 'ada@example.com' })
+  const person = await createPerson(db, pageEnv, { name: 'Ада', email: 'ada@example.com', password })
   await tiePartner(db, partnerId, person.userId)
   await sql.query(`update programs set name = 'Аналитика' where id = $1`, [programId])
   await sql.query(`update partners set name = 'Ада' where program_id = $1`, [programId])
@@ -423,14 +434,52 @@ test('every page, form and refusal that a partner reaches comes from the table, 
     [...starts, ...unlinked, `/partner/postbacks/${programId}/${endpoint.id}/${messageId}`],
     signedIn,
   )
+  await open('/account/email', signedIn, {
+    action: '/account/email',
+    fields: { email: 'new@example.com', email_password: password },
+  })
   // An account with codes, an unconfirmed address, and mails that came back.
   await sql.query(`update users set two_factor_enabled = true, email_verified = false where id = $1`, [person.userId])
   await sql.query(`insert into refused_addresses (email, reason) values ($1, 'bounced')`, [person.email])
   const withCodes = await walk(['/account/two-factor', '/account/mail'], signedIn)
-  expect([...atSignIn.untranslated, ...inPortal.untranslated, ...withCodes.untranslated]).toEqual([])
+  const { rows: sentMails } = await sql.query<{ recipient: string; subject: string; body: string }>(
+    'select recipient, subject, body from mails',
+  )
+  const inMails = sentMails.flatMap(({ subject, body }) => wordsOf(`${subject}\n${body}`))
+  for (const { shown } of [atSignIn, inPortal, withCodes])
+    for (const [address, html] of shown) rightToLeft.set(address, html)
+  expect(new Set(sentMails.map(({ recipient }) => recipient))).toEqual(new Set([person.email, 'new@example.com']))
+  expect([...inMails, ...atSignIn.untranslated, ...inPortal.untranslated, ...withCodes.untranslated]).toEqual([])
   const account = ['', '/mail', '/sessions', '/two-factor', '/erase'].map((page) => `/account${page}`)
   const portalPages = [`/partner/sales/${programId}/${refunded.id}`, `/partner/payouts/${payoutId}/lines`]
   expect([...inPortal.visited]).toEqual(expect.arrayContaining([...account, ...portalPages]))
   const sent = ['/account/email', '/account/password', `/partner/postbacks/${programId}`, '/partner/documents/tax-form']
   expect(inPortal.sent).toEqual(expect.arrayContaining(sent))
+})
+
+test('no page for partners is wider than a phone, even from right to left and with longer words', async () => {
+  const browser = await launchBrowser()
+  const page = await browser.newPage({ viewport: { width: 390, height: 844 }, baseURL: siteAddress })
+  await page.route('**', async (route) => {
+    const url = new URL(route.request().url())
+    const html = rightToLeft.get(url.pathname + url.search)
+    if (html !== undefined) return await route.fulfill({ body: html, contentType: 'text/html; charset=utf-8' })
+    const asset = await dashboard.request(url.href, {}, pageEnv, inNoWorker)
+    const body = Buffer.from(await asset.arrayBuffer())
+    return await route.fulfill({ status: asset.status, headers: Object.fromEntries(asset.headers), body })
+  })
+  await page.goto('/account')
+  const overflows: unknown[] = []
+  for (const address of rightToLeft.keys()) {
+    await drawInPlace(page, address)
+    const widths = await page.evaluate(() => {
+      const { documentElement: root } = document
+      const closed = root.scrollWidth
+      for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
+      return [root.dir, closed, root.scrollWidth]
+    })
+    if (widths.join() !== 'rtl,390,390') overflows.push([address, ...widths])
+  }
+  expect(rightToLeft.size).toBeGreaterThan(40)
+  expect(overflows).toEqual([])
 })

@@ -124,6 +124,13 @@ test('reads return the same data as the API, and refusals contain the reason', a
     isError: false,
     success: true,
   })
+  const rules = [{ sale_type: 'payment', commission_bp: 5000 }]
+  const amounts = { currency: 'usd', actual_cents: 200, now_cents: 200, then_cents: 500 }
+  expect(await agent.call('preview_rules', { rules, month: new Date().toISOString().slice(0, 7) })).toMatchObject({
+    isError: false,
+    success: true,
+    preview: { totals: [amounts], partners: [{ partner_id: program.partnerId, ...amounts }] },
+  })
   expect(await agent.call('get_partner', { partner_id: 999_999 })).toMatchObject({
     isError: true,
     error: { code: 'not_found' },

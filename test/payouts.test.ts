@@ -622,6 +622,6 @@ test('a partner cancels an open payout once, but not a paid one', async () => {
   await Promise.all(Array.from({ length: 4 }, () => cancelPayout(db, programId, first, taken)))
   expect(await due()).toContainEqual([first, 1500, null])
   await payPayout(db, programId, paidPayout, 500, transfer)
-  await expect(cancelPayout(db, programId, first, paidPayout)).rejects.toThrow('is paid')
+  await expect(cancelPayout(db, programId, first, paidPayout)).rejects.toThrow('was decided')
   await expect(payPayout(db, programId, taken, 1500, transfer)).rejects.toThrow('is canceled')
 })

@@ -398,6 +398,36 @@ describe('the embedded portal', async () => {
     expect(complaints.splice(0)).toEqual([expect.stringContaining('401'), expect.stringContaining('403')])
   })
 
+  test('a portal whose token expires while it is open gets a new one, and without a callback says that it could not be loaded', async () => {
+    await page.clock.install()
+    await openPages({ [`${allowed}/partners`]: element })
+    await sale().waitFor()
+    /** The service refuses the frame's token once, as it does when the token has expired. */
+    const expire = () =>
+      page.route(
+        /\/embed\/\d+\/portal/,
+        (route) =>
+          route.continue({ headers: { ...route.request().headers(), authorization: `Bearer ${expiredToken()}` } }),
+        { times: 1 },
+      )
+    const buildLink = () => portal().getByRole('button', { name: 'Build link' }).click()
+    await expire()
+    await portal().getByLabel('Link to any page').fill('https://shop.example.com/sale')
+    await buildLink()
+    await portal().getByText(`https://shop.example.com/sale?aff=${partnerCode}`).waitFor()
+    expect(await page.evaluate('asked')).toBe(2)
+
+    await expire()
+    await page.evaluate(`document.querySelector('svc-portal').getToken = undefined`)
+    await buildLink()
+    await expect.poll(() => complaints.length).toBe(2)
+    await page.clock.fastForward(10_000)
+    await portal().getByText('The portal could not be loaded. Reload the page.').waitFor()
+    await page.evaluate(`document.querySelector('svc-portal').getToken = getToken`)
+    await sale().waitFor()
+    expect(complaints.splice(0)).toEqual([expect.stringContaining('401'), expect.stringContaining('401')])
+  })
+
   test('React passes its newest callback, reports its failure, and shows the portal after a retry', async () => {
     const script = await bundle(`
       import { createRoot } from 'react-dom/client'

@@ -26,7 +26,7 @@ import {
   testEndpoint,
   programOwner,
 } from '../lib/notifications/webhook-endpoints.ts'
-import { placeholders, refusalOfTemplate } from '../lib/notifications/postbacks.ts'
+import { placeholders, type PostbackValues, postbackUrl, refusalOfTemplate } from '../lib/notifications/postbacks.ts'
 import {
   deleteOldWebhooks,
   findDelivery,
@@ -964,6 +964,29 @@ test('hostile templates are refused', () => {
   ] as const
   for (const [template, refusal] of refusals) expect(refusalOfTemplate(template, {})).toBe(refusal)
   expect(refusalOfTemplate('https://tracker.example.com/p?a={sub1}&b={sub1}', {})).toBeUndefined()
+})
+
+test('no value of a placeholder changes the host, the path or another parameter of a postback', () => {
+  const template = `https://tracker.example.com/p?${placeholders.map((name) => `${name}={${name}}`).join('&')}&end=1`
+  for (const value of [
+    '@evil.example/',
+    '//evil.example/?event=x#',
+    '../..',
+    '\\evil',
+    'a&status=paid;b=+%26%00',
+    'Ada\r\nHost: evil.example',
+    '"><script>alert(1)</script>',
+    '{sub1}{reason}',
+    '\u202E\u0000\uD800',
+  ]) {
+    const values = Object.fromEntries(placeholders.map((name) => [name, value])) as PostbackValues
+    const sent = postbackUrl(template, values)
+    expect(sent).toMatch(/^https:\/\/tracker\.example\.com\/p\?[\w.~!*'()%=&-]+$/)
+    const { origin, pathname, hash, searchParams } = new URL(sent)
+    expect([origin, pathname, hash]).toEqual(['https://tracker.example.com', '/p', ''])
+    const expected = placeholders.map((name) => [name, value.toWellFormed()])
+    expect([...searchParams]).toEqual([...expected, ['end', '1']])
+  }
 })
 
 test('every event type was sent, and each body matches the OpenAPI document', () => {

@@ -10,10 +10,13 @@ let language // the language of that page
 let token
 let query = ''
 let attempts = 0
+let waiting
 
 const say = (message) => parent.postMessage(message, page ?? '*')
 function askForToken() {
   attempts += 1
+  // The page may have no callback, or one that never answers.
+  waiting = setTimeout(() => fail(main.dataset.failed), 10_000)
   // This message contains nothing secret, and the page's origin is unknown before its first answer.
   say({ svc: 'token' })
 }
@@ -35,6 +38,7 @@ addEventListener('message', ({ source, origin, data }) => {
   }
   if (data?.svc === 'token') {
     page = origin
+    clearTimeout(waiting)
     token = data.token
     if (typeof token === 'string') load()
     else fail(main.dataset.failed)

@@ -19,6 +19,7 @@ export const forms = css`
   .field .hint {
     font-size: var(--small);
     color: var(--muted);
+    overflow-wrap: anywhere;
   }
   fieldset {
     border: 0;

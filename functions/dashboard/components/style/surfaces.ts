@@ -152,6 +152,7 @@ export const surfaces = css`
     gap: 0.5rem;
     padding: 2.5rem 1rem;
     text-align: center;
+    overflow-wrap: anywhere;
   }
   .empty p {
     max-width: 32rem;
