@@ -2,6 +2,8 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseAst } from 'vite'
 import { describe, expect, test } from 'vitest'
+import { commissionStates } from '../functions/dashboard/components/commission.tsx'
+import { payoutStates } from '../functions/dashboard/components/payout.tsx'
 import { style } from '../functions/dashboard/components/style.ts'
 import { textsIn } from '../functions/dashboard/components/text.tsx'
 import { amountProblem } from '../functions/dashboard/components/typed-number.ts'
@@ -142,7 +144,7 @@ describe('the message table', () => {
     const code = globSync(['functions/**/*.{ts,tsx}', 'lib/**/*.ts'], { exclude: (name) => name === 'messages' })
       .map((file) => readFileSync(file, 'utf8'))
       .join('\n')
-      .replaceAll(/\s+/g, ' ')
+      .replaceAll(/\n\s*/g, ' ')
       .replaceAll("\\'", "'")
     const byStart = Map.groupBy(Object.keys(table), (key) => key.slice(0, 2))
     const used = Array.from(code.matchAll(/['"`]/g)).flatMap(({ index, 0: mark }) =>
@@ -218,6 +220,12 @@ test('refusals of the details on documents and of a tax form are in the language
   const french = textsIn('fr')
   expect(refusals.filter((text) => french.fixed(text) === text)).toEqual([])
   expect(new Set(refusals).size).toBeGreaterThan(12)
+})
+
+test('the name of a state agrees with its noun', () => {
+  const paid = [commissionStates.paid.name, payoutStates.paid.name]
+  const words = languageCodes.map((code) => paid.map((name) => textsIn(code).fixed(name)).join(' '))
+  expect(words).toEqual(['Paid Paid', 'Bezahlt Bezahlt', 'Payée Payé', 'Pagada Pagado', 'Paga Pago'])
 })
 
 test('the layout follows the direction of the language', () => {
