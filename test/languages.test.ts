@@ -339,8 +339,8 @@ async function open(address: string, { headers }: Reader, form?: Form): Promise<
 }
 
 /**
- * Follows all links from these pages, and sends each form without filling it in. Returns the visited paths, the pages that were shown, and
- * the texts that didn't come from the message table.
+ * Follows all links from these pages, and sends each form without filling it in. Returns the visited paths, the sent forms, and the shown
+ * pages. `untranslated` are texts that aren't in the message table.
  */
 async function walk(starts: string[], reader: Reader) {
   const visited = new Set<string>()
