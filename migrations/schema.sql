@@ -4319,11 +4319,15 @@ begin
       select r.kind, count(*) from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id group by r.kind
     ) k)));
   perform set_config('svc.importing', 'on', true);
+  -- If several imports need a parameter, the last undo removes it.
   update imports i set state = 'applying', added_params = array(
-    select n from unnest(params) n except select unnest(p.link_params) from programs p where p.id = of_program_id
+    select n from unnest(params) n join programs p on p.id = of_program_id
+    where n <> all (p.link_params) or is_param_of_other_import(import, n)
   )
   where i.program_id = of_program_id and i.id = of_import_id returning i.* into import;
-  update programs p set link_params = p.link_params || import.added_params
+  update programs p set link_params = p.link_params || array(
+    select n from unnest(import.added_params) n where n <> all (p.link_params)
+  )
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $function$
 ;
@@ -4374,7 +4378,9 @@ begin
     ) o));
   perform set_config('svc.importing', 'on', true);
   update imports i set state = 'undoing' where i.program_id = of_program_id and i.id = of_import_id;
-  update programs p set link_params = array(select n from unnest(p.link_params) n where n <> all (import.added_params))
+  update programs p set link_params = array(
+    select n from unnest(p.link_params) n where n <> all (import.added_params) or is_param_of_other_import(import, n)
+  )
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $function$
 ;
@@ -8710,6 +8716,13 @@ CREATE OR REPLACE FUNCTION public.is_paid_out(adjustment adjustments)
 RETURN (EXISTS (SELECT FROM (balance_entries e JOIN payouts w ON (((w.program_id = e.program_id) AND (w.partner_id = e.partner_id) AND ((w.currency)::text = (e.currency)::text) AND (w.created_at_entry_number >= e.entry_number) AND (w.status = ANY (ARRAY['requested'::text, 'in_run'::text, 'sent'::text, 'unclaimed'::text, 'paid'::text]))))) WHERE ((e.program_id = (is_paid_out.adjustment).program_id) AND (e.adjustment_id = (is_paid_out.adjustment).id))))
 ;
 
+CREATE OR REPLACE FUNCTION public.is_param_of_other_import(import imports, param text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN (EXISTS (SELECT FROM imports o WHERE ((o.program_id = (is_param_of_other_import.import).program_id) AND (o.id <> (is_param_of_other_import.import).id) AND (o.state = ANY (ARRAY['applying'::text, 'applied'::text])) AND (o.create_count > 0) AND (is_param_of_other_import.param = ANY (o.added_params)))))
+;
+
 CREATE OR REPLACE FUNCTION public.is_processors_own(refund refunds)
  RETURNS boolean
  LANGUAGE sql
@@ -8729,6 +8742,13 @@ CREATE OR REPLACE FUNCTION public.is_reopenable(run payout_runs)
  LANGUAGE sql
  STABLE
 RETURN (COALESCE(((run).paid_at > (now() - '24:00:00'::interval)), false) AND (NOT (EXISTS (SELECT FROM payout_runs r WHERE ((r.program_id = (is_reopenable.run).program_id) AND (r.id > (is_reopenable.run).id))))) AND (NOT (EXISTS (SELECT FROM payout_batches b WHERE ((b.program_id = (is_reopenable.run).program_id) AND (b.payout_run_id = (is_reopenable.run).id) AND (b.status <> 'stopped'::text))))))
+;
+
+CREATE OR REPLACE FUNCTION public.is_same_record(kind import_kind, one jsonb, other jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (NOT (EXISTS (SELECT FROM unnest(CASE is_same_record.kind WHEN 'partner'::import_kind THEN ARRAY['email'::text] WHEN 'customer'::import_kind THEN ARRAY['partner'::text, 'processor_customer_id'::text, 'customer_key'::text] WHEN 'balance'::import_kind THEN ARRAY['amount_cents'::text] WHEN 'commission'::import_kind THEN ARRAY['partner'::text, 'amount_cents'::text, 'currency'::text] ELSE NULL::text[] END) field(field) WHERE (lower((is_same_record.one ->> field.field)) IS DISTINCT FROM lower((is_same_record.other ->> field.field))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_unused(of_program_id bigint)
@@ -11002,12 +11022,17 @@ CREATE OR REPLACE FUNCTION public.plan_row(import imports, planned import_rows)
  RETURNS import_rows
  LANGUAGE plpgsql
 AS $function$
+declare
+  earlier jsonb;
 begin
-  if planned.kind not in ('link', 'code') and exists (
-    select from import_rows r where r.program_id = import.program_id and r.import_id = import.id and r.kind = planned.kind
-      and r.source_id = planned.source_id and r.id < planned.id and r.outcome <> 'error'
-  ) then
+  if planned.kind not in ('link', 'code') then
+    select r.fields into earlier from import_rows r where r.program_id = import.program_id and r.import_id = import.id
+      and r.kind = planned.kind and r.source_id = planned.source_id and r.id < planned.id and r.outcome <> 'error' order by r.id limit 1;
+  end if;
+  if earlier is not null and is_same_record(planned.kind, earlier, planned.fields) then
     return decided(planned, 'skip', 'repeated');
+  elsif earlier is not null then
+    return decided(planned, 'error', 'same_id');
   end if;
   return case planned.kind
     when 'group' then plan_group_row(import, planned)

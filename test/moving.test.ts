@@ -10,8 +10,8 @@ import { askPayout, refusePayout } from '../lib/money/payouts.ts'
 import { continueImports, createImport, deleteOldImports, importFiles } from '../lib/moving/imports.ts'
 import { type ImportFile, readFiles } from '../lib/moving/read-files.ts'
 import { services } from '../lib/moving/sources.ts'
-import { readTable } from '../lib/moving/table.ts'
-import { codeOfLink, readAmount, readDate, readEmail } from '../lib/moving/values.ts'
+import { decodeTable, readTable } from '../lib/moving/table.ts'
+import { codeOfLink, currencyOfAmount, readAmount, readDate, readEmail, readMonths } from '../lib/moving/values.ts'
 import { contents } from './support/moved.ts'
 import { enterShadowMode } from '../lib/programs/shadow-mode.ts'
 import { readPartnerDetails } from '../lib/programs/partner-details.ts'
@@ -546,15 +546,50 @@ test.each<[text: string, currency: string, cents: number | undefined]>([
   ['twelve', 'usd', undefined],
   ['', 'usd', undefined],
   ['1.2.3,4,5', 'usd', 123_450],
+  ['0.980', 'usd', 98],
+  ['-€0,375', 'eur', -38],
+  ['Fr. 12.50-', 'chf', -1250],
+  ['(12.50)', 'usd', -1250],
+  ['−3', 'usd', -300],
+  ['12x34', 'usd', undefined],
+  ['1e5', 'usd', undefined],
+  ['12.5.0', 'usd', undefined],
   ['99999999999999', 'usd', undefined],
 ])('the amount %s in %s is %s', (text, currency, cents) => {
   expect(readAmount(text, currency)).toBe(cents)
+})
+
+test.each<[column: string, amount: string, currency: string | undefined]>([
+  ['', '12.00', 'usd'],
+  ['', '€12.00', 'eur'],
+  ['', '12,00 EUR', 'eur'],
+  ['', 'CA$12', 'cad'],
+  ['cad', '$12', 'cad'],
+  ['€', '12', 'eur'],
+  ['eur', '$12', undefined],
+  ['euro', '12', undefined],
+  ['', '₿12', undefined],
+])('in a program in usd, the column %j and the amount %j mean the currency %s', (column, amount, currency) => {
+  expect(currencyOfAmount(column, amount, 'usd')).toBe(currency)
+})
+
+test.each([
+  ['12', 12],
+  ['12 months', 12],
+  ['Lifetime', 0],
+  ['', 0],
+  ['1 year', undefined],
+  ['-3', undefined],
+])('the limit %j is %s months', (text, months) => {
+  expect(readMonths(text)).toBe(months)
 })
 
 test.each<[text: string, order: 'day first' | 'month first', day: string | undefined]>([
   ['2024-02-03', 'day first', '2024-02-03T00:00:00.000Z'],
   ['2024-02-03 04:05:06', 'day first', '2024-02-03T04:05:06.000Z'],
   ['2024-02-03T04:05:06+02:00', 'day first', '2024-02-03T02:05:06.000Z'],
+  ['2024-02-03 04:05:06 +0200', 'day first', '2024-02-03T02:05:06.000Z'],
+  ['2024-02-30', 'day first', undefined],
   ['03/02/2024', 'day first', '2024-02-03T00:00:00.000Z'],
   ['03/02/2024', 'month first', '2024-03-02T00:00:00.000Z'],
   ['3.2.24 14:30', 'day first', '2024-02-03T14:30:00.000Z'],
@@ -594,6 +629,8 @@ test('tables may have quotes, line breaks in cells, and any separator', () => {
     [2, 'a', 'b'],
     [3, '1,5', '2'],
   ])
+  expect(Array.from(readTable('a\n"b,1\nc,2\n')).at(-1)).toEqual({ line: 2, cells: ['b,1\nc,2'], isUnclosed: true })
+  expect(decodeTable(new TextEncoder().encode('ö,ë').subarray(0, -1))).toBe('ö,')
   expect(cellsOf('')).toEqual([])
   const long = 'a'.repeat(20_000)
   expect(cellsOf(`${long},"${long}"`)).toEqual([[1, 'a'.repeat(10_000), 'a'.repeat(10_000)]])
@@ -679,13 +716,66 @@ test('a mapping corrects the headings of a file', async () => {
   expect(data).toMatchObject([{ kind: 'partner', fields: { name: 'Ada', email: 'ada@example.com' } }])
 })
 
+const shown = (rows: Record<string, string>[]) =>
+  rows.map(({ origin, kind, outcome, reason }) => `${origin}: ${kind} ${outcome} ${reason}`)
+
+test('a sloppy export loses neither terms nor money, and the plan shows each conflict', async () => {
+  const { shop, call } = await startCaller()
+  const sloppy = {
+    'affiliates.csv':
+      'Name,Email,Campaign,Token,Unpaid\nZoë,z@example.com,Gold,zoe,"€12,00"\nBob,b@example.com,c2,bob,0.980',
+    'balances.csv': 'Partner,Amount\nb@example.com,7.00',
+    'campaigns.csv': 'id,Name,Percent,Months\nc1,Gold,30,12 months\nc2,Silver,20,1 year',
+    'commissions.csv': `Partner,Amount,Status,Date\n${'z@example.com,9.80,due,2026-10-01\n'.repeat(2)}b@example.com,"3`,
+    'customers.csv': 'Stripe Customer ID,Affiliate Email\ncus_a,z@example.com\ncus_a,b@example.com',
+  }
+  const { import_id: id } = (await call('POST', '', { source: 'csv', files: sloppy })).body
+  const planned = (await call('GET', `/${id}/rows?limit=100`)).body.data
+  await call('POST', `/${id}/apply`)
+  const applied = (await call('GET', `/${id}/rows?limit=100`)).body.data
+  expect(shown(applied)).toEqual(shown(planned))
+  expect(shown(applied).filter((one) => !one.endsWith(' new'))).toMatchInlineSnapshot(`
+    [
+      "campaigns.csv line 3: group create terms_not_accepted",
+      "balances.csv line 2: balance error same_id",
+      "commissions.csv line 2: commission create history_only",
+      "commissions.csv line 3: commission create history_only",
+      "commissions.csv line 4: commission error quote_not_closed",
+      "customers.csv line 2: customer create no_first_purchase_date",
+      "customers.csv line 3: customer error same_id",
+    ]
+  `)
+  const { rows } = await sql.query(
+    `select (select json_agg(json_build_array(g.name, r.commission_bp, r.commission_duration_months) order by g.name)
+        from partner_groups g left join commission_rules r on r.group_id = g.id where g.program_id = $1) as groups,
+      (select json_agg(json_build_array(currency, balance_cents) order by 1) from balances where program_id = $1) as balances,
+      (select array_agg(amount_cents::int) from imported_commissions where program_id = $1) as history`,
+    [shop.programId],
+  )
+  expect(rows).toEqual([
+    {
+      groups: [
+        ['Gold', 3000, 12],
+        ['Silver', null, null],
+      ],
+      balances: [
+        ['eur', 1200],
+        ['usd', 98],
+      ],
+      history: [980, 980],
+    },
+  ])
+})
+
 test("the same program from a second source doesn't add a second opening balance, and commissions without a status don't add debt", async () => {
   const { shop, call } = await startCaller()
   const people = 'id,name,email,balance,currency\n1,Ada,ada@example.com,3.00,USD\n2,Bob,bob@example.com,,'
   const balances = 'partner email,balance,currency\nada@example.com,5.00,EUR\nada@example.com,900,JPY'
   const history = 'id,partner email,amount,currency,date\nc1,bob@example.com,12.00,USD,2025-01-02'
+  const ids: number[] = []
   const moved = async (source: string, named: Record<string, string>) => {
     const { import_id: id } = (await call('POST', '', { source, files: named })).body
+    ids.push(id)
     expect((await call('POST', `/${id}/apply`)).body.state).toBe('applied')
     const { data } = (await call('GET', `/${id}/rows?limit=100`)).body
     return data.flatMap(({ kind, reason }: { kind: string; reason: string }) => (kind === 'balance' ? [reason] : []))
@@ -706,6 +796,14 @@ test("the same program from a second source doesn't add a second opening balance
     { currency: 'jpy', cents: 900 },
     { currency: 'usd', cents: 300 },
   ])
+  // The link parameters stay until the last import that needs them is undone.
+  const params: string[][] = []
+  for (const id of ids) {
+    await call('POST', `/${id}/undo`)
+    const program = await sql.query('select link_params from programs where id = $1', [shop.programId])
+    params.push(program.rows[0].link_params)
+  }
+  expect(params).toEqual([['via', 'ref', 'aff'], ['via', 'ref'], []])
 })
 
 test('hostile files are cut to the limits of the database, and to a number of rows', async () => {

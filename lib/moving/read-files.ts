@@ -4,13 +4,14 @@ import type { Service } from './sources.ts'
 import { decodeTable, readTable } from './table.ts'
 import {
   codeOfLink,
+  currencyOfAmount,
   type DateOrder,
   orderOf,
   readAmount,
   readCents,
-  readCurrency,
   readDate,
   readEmail,
+  readMonths,
   readName,
   readPercent,
 } from './values.ts'
@@ -43,22 +44,32 @@ export async function* readFiles(
 ): AsyncGenerator<ReadRow> {
   // Partners who only appear in records of other tables. Each of them adds one row.
   const named = new Set<string>()
-  for (const file of files) {
+  // Partners only have the name of their group. If they came first, their groups would be created without terms.
+  const isOfGroups = (file: ImportFile) => openFile(file, mappings)?.table === 'groups'
+  const { true: ofGroups = [], false: others = [] } = Object.groupBy(files, (file) => `${isOfGroups(file)}`)
+  for (const file of [...ofGroups, ...others]) {
     const opened = openFile(file, mappings)
     if (!opened) continue
     const { text, first, table, columns } = opened
+    const counted = new Map<string, number>()
     const order = dateOrderOf(
       text,
       dateFields.flatMap((field) => columns.get(field) ?? []),
     )
-    for (const { line, cells } of readTable(text)) {
+    for (const { line, cells, isUnclosed } of readTable(text)) {
       if (line === first.line) continue
       const record: TableLine = {
         origin: `${file.name} line ${line}`,
         order,
         cell: (field) => cells[columns.get(field) ?? -1] ?? '',
+        numbered: (id) => {
+          const count = (counted.get(id) ?? 0) + 1
+          counted.set(id, count)
+          return count === 1 ? id : `${count}: ${id}`
+        },
       }
-      yield* readers[table](record, context, named)
+      if (isUnclosed) yield row(kinds[table], record.origin, record.origin, {}, 'quote_not_closed')
+      else yield* readers[table](record, context, named)
     }
   }
 }
@@ -118,10 +129,23 @@ function dateOrderOf(text: string, columns: number[]): DateOrder {
   return 'day first'
 }
 
+/** The kind of the main row of each table. */
+const kinds: Record<Table, ReadRow['kind']> = {
+  groups: 'group',
+  partners: 'partner',
+  links: 'link',
+  codes: 'code',
+  customers: 'customer',
+  balances: 'balance',
+  commissions: 'commission',
+}
+
 interface TableLine {
   origin: string
   order: DateOrder
   cell: (field: Field) => string
+  /** Adds a number to an id that an earlier record of the file has. The same file results in the same ids. */
+  numbered: (id: string) => string
 }
 
 type Reader = (
@@ -131,20 +155,26 @@ type Reader = (
 ) => Iterable<ReadRow> | AsyncIterable<ReadRow>
 
 const readers: Record<Table, Reader> = {
-  *groups({ origin, cell }, { currency }) {
+  *groups({ origin, cell }, { currency }, named) {
     const name = readName(cell('name'))
-    const of = readCurrency(cell('currency')) ?? currency
-    const commission_bp = readPercent(cell('commission_percent'))
-    const fixed = of === currency ? readAmount(cell('commission_amount'), of) : undefined
-    const isOther = of !== currency && cell('commission_amount') !== ''
-    yield groupRow(
-      origin,
-      cell('id') || cell('name'),
-      name,
-      { commission_bp, commission_fixed_cents: fixed },
-      Number(cell('duration_months')) || undefined,
-      isOther,
-    )
+    const [percent, amount, months] = [
+      cell('commission_percent'),
+      cell('commission_amount'),
+      readMonths(cell('duration_months')),
+    ]
+    const of = currencyOfAmount(cell('currency'), amount, currency)
+    const isOther = of !== currency && amount !== ''
+    const terms = {
+      commission_bp: readPercent(percent),
+      commission_fixed_cents: isOther ? undefined : readAmount(amount, currency),
+    }
+    const isUnreadable =
+      months === undefined ||
+      (percent !== '' && terms.commission_bp === undefined) ||
+      (amount !== '' && !isOther && !((terms.commission_fixed_cents ?? -1) >= 0))
+    for (const one of [cell('id'), name]) named.add(`group ${(one ?? '').toLowerCase()}`)
+    const read = groupRow(origin, cell('id') || cell('name'), name, terms, months, isOther)
+    yield isUnreadable ? { ...read, fields: { ...read.fields, rules: [], note: 'terms_not_accepted' } } : read
   },
 
   *partners(record, context, named) {
@@ -235,8 +265,8 @@ const readers: Record<Table, Reader> = {
     yield* balanceRows(record, record.cell('partner'), context)
   },
 
-  async *commissions({ origin, order, cell }, { currency, hash }) {
-    const of = cell('currency') === '' ? currency : readCurrency(cell('currency'))
+  async *commissions({ origin, order, cell, numbered }, { currency, hash }) {
+    const of = currencyOfAmount(cell('currency'), cell('amount'), currency)
     const amount = of && (cell('amount_cents') ? readCents(cell('amount_cents')) : readAmount(cell('amount'), of))
     const earned = cell('earned_at') && readDate(cell('earned_at'), order)
     // A customer's e-mail address is not stored. Its hash becomes the customer's id.
@@ -260,7 +290,9 @@ const readers: Record<Table, Reader> = {
       payment_id: cell('payment_id').slice(0, 255),
       earned_at: earned,
     }
-    const id = cell('id') || [fields.partner, customer, cell('payment_id'), cell('earned_at'), amount].join(' ')
+    // Without ids, two equal lines are two commissions.
+    const id =
+      cell('id') || numbered([fields.partner, customer, cell('payment_id'), cell('earned_at'), amount].join(' '))
     yield withPartner(row('commission', id, origin, fields, problem))
   },
 }
@@ -306,7 +338,7 @@ function* balanceRows(
   partner: string,
   { currency, service }: ReadContext,
 ): Generator<ReadRow> {
-  const of = cell('currency') === '' ? currency : readCurrency(cell('currency'))
+  const of = currencyOfAmount(cell('currency'), cell('balance'), currency)
   const cents = of === undefined ? undefined : readAmount(cell('balance'), of)
   const problem = of === undefined ? 'currency_not_accepted' : cents === undefined ? 'amount_not_accepted' : undefined
   if (cents === 0) return

@@ -10,6 +10,8 @@ export const reasons = {
   email_not_accepted: 'The e-mail address is not valid, so the partner is imported without one.',
   terms_not_imported:
     "The group is imported without terms, because the source doesn't contain them. Set them before you switch.",
+  terms_not_accepted:
+    "The group's percentage, amount or months can't be read, so the group is imported without terms. Set them before you switch.",
   terms_in_other_currency:
     "The group's fixed amount is not in the program's currency, so the group is imported without it. Set it manually.",
   first_sale_as_one_month: 'The source only pays for the first sale. Here, the group pays for one month.',
@@ -19,6 +21,7 @@ export const reasons = {
   same_email_as_another_row: 'Another row has the same e-mail address. Its links and customers go to that partner.',
   other_partner: 'The customer already belongs to another partner of the program and stays with that partner.',
   repeated: 'Another row of the import is identical.',
+  same_id: 'Another row of the import has the same id but different data. Only the first one is imported.',
   added_to_another_row: "The amount is added to the partner's other row in this currency.",
   shadow_mode:
     'The program is in shadow mode, and the former service still pays. Import the balances after you leave shadow mode.',
@@ -35,8 +38,10 @@ export const reasons = {
     "A link code can only have 1 to 64 letters, digits and . _ @ -, and a coupon code can't have spaces.",
   code_taken: 'Another partner has this code.',
   amount_not_accepted: 'The amount cannot be read. Check the column and its decimal separator.',
-  currency_not_accepted: 'The currency is not an ISO 4217 code.',
+  currency_not_accepted: 'The currency is not an ISO 4217 code, or contradicts the sign beside the amount.',
   date_not_accepted: 'The date cannot be read. Use the format 2026-01-31.',
+  quote_not_closed:
+    'The row has a quotation mark that is never closed, so the rest of the file cannot be read. Correct the row, or export the file again.',
   not_money: 'The amount is in credits, points or months, not in money.',
   not_accepted: 'The database refused the row. Check it for very long values.',
   in_use: 'It is already in use, so the undo keeps it.',

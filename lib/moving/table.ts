@@ -2,6 +2,8 @@
 export interface TableRecord {
   line: number
   cells: string[]
+  /** True if the file ends in a quoted cell, so the record contains all later lines. */
+  isUnclosed: boolean
 }
 
 /**
@@ -14,7 +16,8 @@ export function decodeTable(bytes: Uint8Array): string {
   // In UTF-16, every second byte of Latin text is NUL.
   if ((first === 0xff && second === 0xfe) || second === 0) return new TextDecoder('utf-16le').decode(bytes)
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    // In a file that was cut off, the last character can be incomplete.
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })
   } catch {
     return new TextDecoder('windows-1252').decode(bytes)
   }
@@ -60,7 +63,7 @@ export function* readTable(text: string): Generator<TableRecord> {
       if (character === separator) continue
       if (character === '\r' && text[place + 1] === '\n') place++
       line++
-      if (cells.some(Boolean)) yield { line: lineOfRecord, cells }
+      if (cells.some(Boolean)) yield { line: lineOfRecord, cells, isUnclosed: isQuoted }
       cells = []
       lineOfRecord = line
     } else add(character)

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { groupRow } from '../read-files.ts'
 import { codeRow, linkRow } from '../rows.ts'
-import { codeOfLink, readAmount, readCurrency } from '../values.ts'
+import { codeOfLink, readDecimal, readCurrency } from '../values.ts'
 import { type Access, anId, ask, aText, aTime, type List } from './ask.ts'
 import { commissionRow, customerRow, partnerRow } from './shared.ts'
 
@@ -114,12 +114,12 @@ const conversions: List = async (access, { currency: own }, cursor) => {
         id: one.id,
         partner: partner?.id,
         customer: buyer?.customer_id,
-        cents: currency === undefined ? undefined : readAmount(String(one.amount), currency),
+        cents: currency === undefined ? undefined : readDecimal(String(one.amount), currency),
         currency,
         status: one.approved === null || one.approved === undefined ? 'pending' : String(one.approved),
         saleCents:
           currency !== undefined && one.conversion_sub_amount !== null
-            ? readAmount(String(one.conversion_sub_amount), currency)
+            ? readDecimal(String(one.conversion_sub_amount), currency)
             : undefined,
         paymentId: payment,
         earnedAt: one.created_at,

@@ -1,5 +1,12 @@
 -- Applies a planned import in batches. Each batch leaves a consistent program, and a repeated batch applies its rows only once.
 
+-- Returns whether another import that was not undone needs a link parameter. A repeated import, which created nothing, needs none.
+create or replace function is_param_of_other_import(import imports, param text) returns boolean language sql stable
+return exists (
+  select from imports o where o.program_id = (import).program_id and o.id <> (import).id and o.state in ('applying', 'applied')
+    and o.create_count > 0 and param = any (o.added_params)
+);
+
 -- Starts to apply an import: logs the action and enables the source's link parameters. Returns the previous state, or null if there is no
 -- such import. Only a planned import starts.
 create or replace function begin_import(of_program_id bigint, of_import_id bigint, params text[], out was text) language plpgsql as $$
@@ -19,11 +26,15 @@ begin
       select r.kind, count(*) from archive_rows r where r.program_id = of_program_id and r.import_id = of_import_id group by r.kind
     ) k)));
   perform set_config('svc.importing', 'on', true);
+  -- If several imports need a parameter, the last undo removes it.
   update imports i set state = 'applying', added_params = array(
-    select n from unnest(params) n except select unnest(p.link_params) from programs p where p.id = of_program_id
+    select n from unnest(params) n join programs p on p.id = of_program_id
+    where n <> all (p.link_params) or is_param_of_other_import(import, n)
   )
   where i.program_id = of_program_id and i.id = of_import_id returning i.* into import;
-  update programs p set link_params = p.link_params || import.added_params
+  update programs p set link_params = p.link_params || array(
+    select n from unnest(import.added_params) n where n <> all (p.link_params)
+  )
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 

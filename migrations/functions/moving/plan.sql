@@ -213,13 +213,29 @@ begin
   end;
 end $$;
 
+-- Returns whether two rows with the same id would import the same object. Other fields can differ, because some tables have fewer columns.
+create or replace function is_same_record(kind import_kind, one jsonb, other jsonb) returns boolean language sql immutable
+return not exists (
+  select from unnest(case kind
+    when 'partner' then array['email']
+    when 'customer' then array['partner', 'processor_customer_id', 'customer_key']
+    when 'balance' then array['amount_cents']
+    when 'commission' then array['partner', 'amount_cents', 'currency']
+  end) field where lower(one->>field) is distinct from lower(other->>field)
+);
+
 create or replace function plan_row(import imports, planned import_rows) returns import_rows language plpgsql as $$
+declare
+  earlier jsonb;
 begin
-  if planned.kind not in ('link', 'code') and exists (
-    select from import_rows r where r.program_id = import.program_id and r.import_id = import.id and r.kind = planned.kind
-      and r.source_id = planned.source_id and r.id < planned.id and r.outcome <> 'error'
-  ) then
+  if planned.kind not in ('link', 'code') then
+    select r.fields into earlier from import_rows r where r.program_id = import.program_id and r.import_id = import.id
+      and r.kind = planned.kind and r.source_id = planned.source_id and r.id < planned.id and r.outcome <> 'error' order by r.id limit 1;
+  end if;
+  if earlier is not null and is_same_record(planned.kind, earlier, planned.fields) then
     return decided(planned, 'skip', 'repeated');
+  elsif earlier is not null then
+    return decided(planned, 'error', 'same_id');
   end if;
   return case planned.kind
     when 'group' then plan_group_row(import, planned)

@@ -35,7 +35,9 @@ begin
     ) o));
   perform set_config('svc.importing', 'on', true);
   update imports i set state = 'undoing' where i.program_id = of_program_id and i.id = of_import_id;
-  update programs p set link_params = array(select n from unnest(p.link_params) n where n <> all (import.added_params))
+  update programs p set link_params = array(
+    select n from unnest(p.link_params) n where n <> all (import.added_params) or is_param_of_other_import(import, n)
+  )
   where p.id = of_program_id and cardinality(import.added_params) > 0;
 end $$;
 
