@@ -5091,7 +5091,7 @@ CREATE OR REPLACE FUNCTION public.commission_of(base_cents bigint, commission_bp
  RETURNS bigint
  LANGUAGE sql
  STABLE
-RETURN CASE WHEN ((base_cents = 0) OR (sale_date > months_after(first_purchase_date, months))) THEN (0)::bigint ELSE GREATEST(LEAST(((((base_cents * commission_bp) + 5000) / 10000) + COALESCE(fixed_cents, (0)::bigint)), left_cents, '9999999999999'::bigint), (0)::bigint) END
+RETURN CASE WHEN ((base_cents = 0) OR is_after_duration(sale_date, first_purchase_date, months)) THEN (0)::bigint ELSE GREATEST(LEAST(((((base_cents * commission_bp) + 5000) / 10000) + COALESCE(fixed_cents, (0)::bigint)), left_cents, '9999999999999'::bigint), (0)::bigint) END
 ;
 
 CREATE OR REPLACE FUNCTION public.commissions_by_rules(of_program_id bigint, from_time timestamp with time zone, until timestamp with time zone)
@@ -5297,7 +5297,7 @@ CREATE OR REPLACE FUNCTION public.compared_state(sale sales, commission commissi
  RETURNS text
  LANGUAGE sql
  STABLE
-RETURN CASE WHEN (sale).is_test THEN 'test'::text WHEN (((sale).id IS NOT NULL) AND ((sale).partner_id IS NULL)) THEN CASE WHEN ((sale).resolution ? 'expired_click'::text) THEN 'click_expired'::text ELSE 'unattributed'::text END WHEN ((((commission).id IS NULL) AND ((sale).sale_date > months_after(first_date, (sale).commission_months))) OR (((commission).reason)::text = 'after_duration'::text)) THEN 'after_duration'::text WHEN ((commission).id IS NULL) THEN CASE WHEN ((sale).commission_cap_cents IS NOT NULL) THEN 'capped'::text ELSE 'no_commission'::text END WHEN ((commission).rejected_at IS NOT NULL) THEN 'rejected'::text WHEN (((commission).reversed_cents)::bigint > 0) THEN 'refunded'::text WHEN ((commission).held_at IS NOT NULL) THEN 'held'::text ELSE 'earned'::text END
+RETURN CASE WHEN (sale).is_test THEN 'test'::text WHEN (((sale).id IS NOT NULL) AND ((sale).partner_id IS NULL)) THEN CASE WHEN ((sale).resolution ? 'expired_click'::text) THEN 'click_expired'::text ELSE 'unattributed'::text END WHEN ((((commission).id IS NULL) AND is_after_duration((sale).sale_date, first_date, (sale).commission_months)) OR (((commission).reason)::text = 'after_duration'::text)) THEN 'after_duration'::text WHEN ((commission).id IS NULL) THEN CASE WHEN ((sale).commission_cap_cents IS NOT NULL) THEN 'capped'::text ELSE 'no_commission'::text END WHEN ((commission).rejected_at IS NOT NULL) THEN 'rejected'::text WHEN (((commission).reversed_cents)::bigint > 0) THEN 'refunded'::text WHEN ((commission).held_at IS NOT NULL) THEN 'held'::text ELSE 'earned'::text END
 ;
 
 CREATE OR REPLACE FUNCTION public.complete_purchase(event processor_events, ids text[], answer jsonb)
@@ -5748,7 +5748,7 @@ begin
   commission.reversed_cents := reversed_share(earned_cents, part.refunded, part.whole);
   commission.reason := case
     when sale.amount_cents = 0 then 'no_payment_required'
-    when earned_cents = 0 and sale.sale_date > months_after(first_date, sale.commission_months) then 'after_duration'
+    when earned_cents = 0 and is_after_duration(sale.sale_date, first_date, sale.commission_months) then 'after_duration'
     when earned_cents = 0 then 'nothing_left_to_earn'
     else (
       select coalesce(r.reason_text, r.reason) from refunds r
@@ -8655,6 +8655,13 @@ AS $function$
   cross join generate_series(range.begins, range.ends - interval '1 second', interval '15 minutes') at
   where every = 'hour' and (extract(minute from at at time zone zone) = 0 or at = range.begins)
 $function$
+;
+
+CREATE OR REPLACE FUNCTION public.is_after_duration(sale_date timestamp with time zone, first_purchase_date timestamp with time zone, months integer)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN COALESCE((sale_date > months_after(first_purchase_date, months)), false)
 ;
 
 CREATE OR REPLACE FUNCTION public.is_blocked(of_program_id bigint)

@@ -4,15 +4,19 @@
 create or replace function months_after(at timestamptz, months integer) returns timestamptz language sql immutable
 return (at at time zone 'UTC' + make_interval(months => months)) at time zone 'UTC';
 
+-- Returns whether a sale is more than `months` after the customer's first purchase. Null months have no end.
+create or replace function is_after_duration(sale_date timestamptz, first_purchase_date timestamptz, months integer) returns boolean
+language sql immutable
+return coalesce(sale_date > months_after(first_purchase_date, months), false);
+
 -- Computes the commission on `base_cents` of a sale. The percentage rounds half up in integers, because floating point results in 38
--- cents for 27.50 at 1.4% instead of 39. The fixed amount applies if the base is above zero. A sale more than `months` after the
--- customer's first purchase earns nothing. Null means no limit. `left_cents` is the maximum that the sale may earn (left_under_cap), or
--- null.
+-- cents for 27.50 at 1.4% instead of 39. The fixed amount applies if the base is above zero. A sale after the duration earns
+-- nothing. `left_cents` is the maximum that the sale may earn (left_under_cap), or null.
 create or replace function commission_of(
   base_cents bigint, commission_bp integer, fixed_cents bigint, months integer, sale_date timestamptz, first_purchase_date timestamptz,
   left_cents bigint
 ) returns bigint language sql stable
-return case when base_cents = 0 or sale_date > months_after(first_purchase_date, months) then 0
+return case when base_cents = 0 or is_after_duration(sale_date, first_purchase_date, months) then 0
   else greatest(least((base_cents * commission_bp + 5000) / 10000 + coalesce(fixed_cents, 0), left_cents, 9999999999999), 0) end;
 
 -- Computes the commissions of the parts of a sale with separate terms. The shares of the base are rounded down so that they add up to it,

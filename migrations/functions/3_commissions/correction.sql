@@ -95,7 +95,7 @@ begin
   commission.reversed_cents := reversed_share(earned_cents, part.refunded, part.whole);
   commission.reason := case
     when sale.amount_cents = 0 then 'no_payment_required'
-    when earned_cents = 0 and sale.sale_date > months_after(first_date, sale.commission_months) then 'after_duration'
+    when earned_cents = 0 and is_after_duration(sale.sale_date, first_date, sale.commission_months) then 'after_duration'
     when earned_cents = 0 then 'nothing_left_to_earn'
     else (
       select coalesce(r.reason_text, r.reason) from refunds r

@@ -19,7 +19,7 @@ create or replace function compared_state(sale sales, commission commissions, fi
 return case
   when (sale).is_test then 'test'
   when (sale).id is not null and (sale).partner_id is null then case when (sale).resolution ? 'expired_click' then 'click_expired' else 'unattributed' end
-  when (commission).id is null and (sale).sale_date > months_after(first_date, (sale).commission_months) or (commission).reason = 'after_duration'
+  when (commission).id is null and is_after_duration((sale).sale_date, first_date, (sale).commission_months) or (commission).reason = 'after_duration'
     then 'after_duration'
   when (commission).id is null then case when (sale).commission_cap_cents is not null then 'capped' else 'no_commission' end
   when (commission).rejected_at is not null then 'rejected'
