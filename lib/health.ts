@@ -11,6 +11,7 @@ export interface HealthFigures {
   outbox_undelivered: number | null
   outbox_oldest_seconds: number | null
   clicks_uncounted_oldest_seconds: number | null
+  clicks_unsent_oldest_seconds: number | null
   commissions_due_oldest_seconds: number | null
   webhooks_due_oldest_seconds: number | null
   mails_failing: number | null
@@ -36,6 +37,11 @@ export const watched: Record<keyof HealthFigures, Watched> = {
   outbox_undelivered: { what: 'Undelivered outbox rows', look: 'Queue backlog' },
   outbox_oldest_seconds: { what: 'Age of the oldest undelivered outbox row', most: 2700, look: 'Queue backlog' },
   clicks_uncounted_oldest_seconds: { what: 'Age of the oldest uncounted click', most: 7200, look: 'Late counting' },
+  clicks_unsent_oldest_seconds: {
+    what: 'Age of the oldest click that ClickHouse lacks',
+    most: 7200,
+    look: 'ClickHouse down',
+  },
   commissions_due_oldest_seconds: { what: 'Age of the oldest due commission', most: 7200, look: 'Late counting' },
   webhooks_due_oldest_seconds: {
     what: 'Age of the oldest due webhook',
@@ -65,6 +71,7 @@ const unknown: DatabaseFigures = {
   outbox_undelivered: null,
   outbox_oldest_seconds: null,
   clicks_uncounted_oldest_seconds: null,
+  clicks_unsent_oldest_seconds: null,
   commissions_due_oldest_seconds: null,
   webhooks_due_oldest_seconds: null,
   mails_failing: null,
@@ -88,6 +95,14 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
     )
     .crossJoin(
       kysely.selectFrom('uncounted_clicks').select(secondsSince('clicked_at').as('oldest_seconds')).as('clicks'),
+    )
+    .crossJoin(
+      // Before the copy of earlier clicks is complete, they wait as planned.
+      sql<{ oldest_seconds: number }>`
+      (select coalesce((
+        select greatest(floor(extract(epoch from now() - u.clicked_at)), 0)::integer from unsent_clicks u, click_sink k
+        where k.is_complete and not u.is_erased order by u.id limit 1
+      ), 0) as oldest_seconds)`.as('unsent'),
     )
     .crossJoin(
       kysely
@@ -144,6 +159,7 @@ export async function readDatabaseFigures(db: Database, clickMonths: number): Pr
       'outbox.undelivered as outbox_undelivered',
       'outbox.oldest_seconds as outbox_oldest_seconds',
       'clicks.oldest_seconds as clicks_uncounted_oldest_seconds',
+      'unsent.oldest_seconds as clicks_unsent_oldest_seconds',
       'due.oldest_seconds as commissions_due_oldest_seconds',
       'webhooks.oldest_seconds as webhooks_due_oldest_seconds',
       'mails.failing as mails_failing',

@@ -76,6 +76,7 @@ test('every figure is healthy if nothing waits, and the check takes one database
           outbox_undelivered: 0,
           outbox_oldest_seconds: 0,
           clicks_uncounted_oldest_seconds: 0,
+          clicks_unsent_oldest_seconds: 0,
           commissions_due_oldest_seconds: 0,
           retention_behind_seconds: 0,
           click_months_due: 0,
@@ -95,7 +96,14 @@ test('a long wait is reported with status 503 and a link to its section of the r
     [programId, randomUUID(), partnerIds[0]],
   )
   await queue.send(new SendMessageCommand({ QueueUrl: stack.deadLetterQueueUrl, MessageBody: 'x' }))
+  await stack.sql.query('insert into click_sink (is_complete) values (true)')
+  await stack.sql.query(
+    `insert into unsent_clicks (program_id, clicked_at, event_id, is_erased)
+    values ($1, now() - interval '1 year', 1, true), ($1, now() - interval '3 hours', 2, false)`,
+    [programId],
+  )
   const response = await ask()
+  await stack.sql.query('delete from unsent_clicks; delete from click_sink')
   expect(response.status).toBe(503)
   const { ok, problems, figures } = (await response.json()) as Health
   expect(ok).toBe(false)
@@ -104,6 +112,9 @@ test('a long wait is reported with status 503 and a link to its section of the r
   expect(problems.filter((problem) => !problem.includes('"Database down"'))).toEqual([
     expect.stringMatching(
       /^Age of the oldest undelivered outbox row: 36\d\d, healthy: at most 2700\. See "Queue backlog"\.$/,
+    ),
+    expect.stringMatching(
+      /^Age of the oldest click that ClickHouse lacks: 10[89]\d\d, healthy: at most 7200\. See "ClickHouse down"\.$/,
     ),
     'Dead letters: 1, healthy: at most 0. See "Dead letters".',
   ])

@@ -43,11 +43,16 @@ test('the SQL of the runbook returns nothing on a healthy database, and one row 
     `insert into uncounted_clicks (program_id, link_id, clicked_at, event_id) values ($1, 1, now() - interval '1 day', 1)`,
     [programId],
   )
+  await sql.query('insert into click_sink (is_complete) values (true)')
+  await sql.query(
+    `insert into unsent_clicks (program_id, clicked_at, event_id) values ($1, now() - interval '1 day', 1)`,
+    [programId],
+  )
   const next = new Date()
   next.setUTCDate(1)
   next.setUTCMonth(next.getUTCMonth() + 1)
   await sql.query(`drop table affiliate_click_events_${next.toISOString().slice(0, 7).replace('-', '_')}`)
-  expect(await answers()).toEqual([1, 1, 1, 0, 1])
+  expect(await answers()).toEqual([1, 1, 1, 0, 1, 1])
 })
 
 test('the step after an AUTH_SECRET change disables two-factor codes for accounts that had them', async () => {
