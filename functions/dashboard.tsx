@@ -47,7 +47,13 @@ import { redirectWith } from './dashboard/components/flash.tsx'
 import { refuseAtField } from './dashboard/components/form.ts'
 import { AccountPage, PartnerPage, PlainPage, ProgramPage, renderPage } from './dashboard/components/layout.tsx'
 import { actOnce, leadToFirstAnswer } from './dashboard/components/once.ts'
-import { createPages, type DashboardEnv, loadViewer, showToPartner } from './dashboard/components/page.ts'
+import {
+  createPages,
+  type DashboardEnv,
+  loadViewer,
+  type PageContext,
+  showToPartner,
+} from './dashboard/components/page.ts'
 import { english, type PageTexts } from './dashboard/components/text.tsx'
 import { pages as adjustments } from './dashboard/program/adjustments.tsx'
 import { pages as applications } from './dashboard/program/applications.tsx'
@@ -221,11 +227,13 @@ function openedPage(c: Context): string {
   while (signInPages.test(url.pathname)) url = new URL(safePath(url.searchParams.get('next') ?? undefined), url)
   return url.pathname
 }
-pages.use(async (c, next) => {
-  const opened = openedPage(c)
+function chooseTexts(c: PageContext): void {
   const isShared = !memberPages.test(c.req.path)
-  if (partnerPages.test(opened) || (isShared && isOnlyPartner(c.get('viewer')))) showToPartner(c)
+  if (partnerPages.test(openedPage(c)) || (isShared && isOnlyPartner(c.get('viewer')))) showToPartner(c)
   else c.set('texts', english)
+}
+pages.use(async (c, next) => {
+  chooseTexts(c)
   await next()
 })
 const limitImport = limitBodyTo(maxImportBytes)
@@ -349,7 +357,9 @@ async function renderRefusal(c: Context, refusal: ApiError): Promise<Response> {
 /** A signed-in person keeps the navigation of the program, the partner account or the personal account in the address. */
 function renderError(c: Context, message: string, status: (typeof errorCodes)[keyof typeof errorCodes]['status']) {
   c.status(status)
-  const { t, fixed }: PageTexts = c.get('texts') ?? english
+  // Requests from other sites and above the rate limit are refused before.
+  if (!c.get('texts')) chooseTexts(c)
+  const { t, fixed }: PageTexts = c.get('texts')
   const title = t('That did not work')
   const heading = status === 404 ? t('Not found') : title
   const requestId: string = c.get('requestId')

@@ -26,7 +26,6 @@ import { portal } from '../lib/texts/messages/portal.ts'
 import { createTexts, type Messages } from '../lib/texts/texts.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { launchBrowser } from './support/browser.ts'
-import { drawInPlace } from './support/draw.ts'
 import { openJoinPages } from './support/join-pages.ts'
 import { createLedgerProgram } from './support/ledger.ts'
 import { inNoWorker, password, sessionCookieOf } from './support/people.ts'
@@ -301,7 +300,7 @@ const linksOf = (html: string) =>
     (href) => !/^\/(docs|api|assets|documents)\b|\.csv\b/.test(href),
   )
 
-/** The forms of a page as a careless person sends them: no field is filled in. */
+/** The forms of a page, with their hidden fields and without other values. */
 function formsOf(html: string): Form[] {
   return Array.from(
     html.matchAll(/<form method="post"[^>]* action="([^"]*)"[^>]*>(.*?)<\/form>/gs),
@@ -339,8 +338,8 @@ async function open(address: string, { headers }: Reader, form?: Form): Promise<
 }
 
 /**
- * Follows all links from these pages, and sends each form without filling it in. Returns the visited paths, the sent forms, and the shown
- * pages. `untranslated` are texts that aren't in the message table.
+ * Follows all links from these pages, and sends each form, first empty and then with nonsense. Returns the visited paths, the sent forms
+ * and the shown pages. `untranslated` are texts that aren't in the message table.
  */
 async function walk(starts: string[], reader: Reader) {
   const visited = new Set<string>()
@@ -368,9 +367,11 @@ async function walk(starts: string[], reader: Reader) {
     // These end the session.
     .filter(({ action }) => !/sign-out|sessions/.test(action))
     .toSorted((a, b) => ends(a) - ends(b))
-  for (const form of sendable) {
-    const answer = await open(form.action, reader, form)
-    read(`${form.action}, sent`, answer.html)
+  for (const { action, fields } of sendable) {
+    const typed = Object.entries(fields).map(([name, value]) => [name, value || 'x'])
+    const filled = { ...Object.fromEntries(typed), form_token: crypto.randomUUID() }
+    for (const sent of ends({ action, fields }) ? [fields] : [fields, filled])
+      read(`${action}, sent`, (await open(action, reader, { action, fields: sent })).html)
   }
   return { visited, sent: sendable.map(({ action }) => action), untranslated, shown }
 }
@@ -422,6 +423,10 @@ test('every page, form and refusal that a partner reaches comes from the table, 
   const signedIn = { headers: { ...byBrowser.headers, ...sessionCookieOf(person.token) } }
   const ofMembers = await open('/sign-in', byBrowser)
   expect(ofMembers.html).toContain('<html lang="en"')
+  // This is refused before the person is known.
+  const fromOtherSite = { method: 'POST', headers: byBrowser.headers }
+  const refused = await dashboard.request(`${siteAddress}/partner/name`, fromOtherSite, pageEnv, inNoWorker)
+  expect([refused.status, wordsOf(await refused.text())]).toEqual([403, []])
   const stopped = {
     userId: person.userId,
     topics: mailTopics.filter((topic) => topicWords[topic].reader === 'partner'),
@@ -477,17 +482,17 @@ test('no page for partners is wider than a phone, even from right to left and wi
     return await route.fulfill({ status: asset.status, headers: Object.fromEntries(asset.headers), body })
   })
   await page.goto('/account')
-  const overflows: unknown[] = []
-  for (const address of rightToLeft.keys()) {
-    await drawInPlace(page, address)
-    const widths = await page.evaluate(() => {
-      const { documentElement: root } = document
+  // All pages have one stylesheet, so only their contents change.
+  const overflows = await page.evaluate((pages) => {
+    const { documentElement: root, body } = document
+    return pages.flatMap(([address, html]) => {
+      body.innerHTML = new DOMParser().parseFromString(html, 'text/html').body.innerHTML
       const closed = root.scrollWidth
-      for (const details of document.querySelectorAll('main details')) details.setAttribute('open', '')
-      return [root.dir, closed, root.scrollWidth]
+      for (const details of body.querySelectorAll('main details')) details.setAttribute('open', '')
+      return Math.max(closed, root.scrollWidth) > innerWidth ? [[address, closed, root.scrollWidth]] : []
     })
-    if (widths.join() !== 'rtl,390,390') overflows.push([address, ...widths])
-  }
+  }, Array.from(rightToLeft))
+  expect(await page.evaluate('[document.dir, innerWidth, document.styleSheets.length > 0]')).toEqual(['rtl', 390, true])
   expect(rightToLeft.size).toBeGreaterThan(40)
   expect(overflows).toEqual([])
 })

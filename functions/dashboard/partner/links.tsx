@@ -187,7 +187,7 @@ pages.post('/partner/name', requirePartner, form(profileForm, '/partner/links'),
   return redirectWith(c, '/partner/links', 'Your name was saved.')
 })
 
-const languageForm = z.object({ language: z.union([z.literal(''), z.enum(languageCodes)]) })
+const languageForm = z.object({ language: z.union([z.literal(''), z.enum(languageCodes)], 'Choose one of these.') })
 
 pages.post('/partner/language', requirePartner, form(languageForm, '/partner/links'), async (c) => {
   await setPartnerLanguage(c.get('db'), c.get('viewer').user.id, c.req.valid('form').language || null)

@@ -233,4 +233,16 @@ export const frame = {
     es: 'Algo ha fallado por nuestra parte. Indica este número al soporte: {id}.',
     pt: 'Algo deu errado do nosso lado. Informe este número ao suporte: {id}.',
   },
+  'Too many requests. Wait a minute, then send this one again.': {
+    de: 'Zu viele Anfragen. Warten Sie eine Minute, und senden Sie diese dann noch einmal.',
+    fr: 'Trop de requêtes. Attendez une minute, puis renvoyez celle-ci.',
+    es: 'Demasiadas solicitudes. Espera un minuto y vuelve a enviar esta.',
+    pt: 'Muitas solicitações. Espere um minuto e envie esta de novo.',
+  },
+  'The address contains an invalid character.': {
+    de: 'Die Adresse enthält ein ungültiges Zeichen.',
+    fr: 'L’adresse contient un caractère non valide.',
+    es: 'La dirección contiene un carácter no válido.',
+    pt: 'O endereço contém um caractere inválido.',
+  },
 } as const satisfies Messages
