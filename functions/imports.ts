@@ -24,7 +24,7 @@ import {
   listImportRows,
   listImports,
   readImport,
-  refuseManyImports,
+  refuseImport,
   storeArchivePart,
   undoImport,
 } from '../lib/moving/imports.ts'
@@ -46,7 +46,7 @@ app.get(all, withKey('read'), accept('query', importsQuery, known), async (c) =>
 })
 
 const limitImports = createMiddleware<{ Variables: { db: Database; programId: number } }>(async (c, next) => {
-  await refuseManyImports(c.get('db'), c.get('programId'))
+  await refuseImport(c.get('db'), c.get('programId'))
   await next()
 })
 

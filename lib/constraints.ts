@@ -80,6 +80,12 @@ const refusals: Record<string, () => ApiError> = {
       field: 'terms',
       message: 'must be set if self_billing is true',
     }),
+  workspace_bytes: () =>
+    new ApiError(
+      'rate_limited',
+      'The API has stored the maximum size of data for this workspace today: 100 MiB, or 2 MiB until an owner confirms their e-mail address. Continue tomorrow.',
+      { headers: { 'Retry-After': '3600' } },
+    ),
   join_pages_verified: () =>
     new ApiError(
       'forbidden',

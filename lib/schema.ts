@@ -601,6 +601,7 @@ export interface Imports {
   create_count: Generated<number>;
   created_at: Generated<Timestamp>;
   error_count: Generated<number>;
+  failures: Generated<number>;
   files: Json | null;
   id: Generated<Int8>;
   part_count: number | null;
@@ -1772,6 +1773,10 @@ export interface DatabaseFunctions {
     arguments: { of_workspace_id: string | null; of_user_id: string | null; to_recipient: string | null; of_source: string | null; of_network: string | null; bounds: string | null }
     row: { count_mail: string | null }
   }
+  count_written_bytes: {
+    arguments: { hash: Uint8Array | null; bytes: number | null }
+    row: { count_written_bytes: unknown | null }
+  }
   create_adjustment: {
     arguments: { of_program_id: number | null; of_partner_id: number | null; of_currency: string | null; of_cents: number | null; of_note: string | null; of_transaction_id: string | null; of_external_id: string | null; request: string | null }
     row: { outcome: string | null }
@@ -2060,10 +2065,6 @@ export interface DatabaseFunctions {
     arguments: { of_program_id: number | null; of_batch_id: number | null }
     row: { stop_payout_batch: number | null }
   }
-  store_archive_part: {
-    arguments: { of_program_id: number | null; of_import_id: number | null; of_part: number | null; content_base64: string | null }
-    row: { outcome: string | null }
-  }
   store_former_commissions: {
     arguments: { of_program_id: number | null; rows: string | null }
     row: { store_former_commissions: unknown | null }
@@ -2075,6 +2076,10 @@ export interface DatabaseFunctions {
   store_import_rows: {
     arguments: { of_program_id: number | null; of_import_id: number | null; rows: string | null }
     row: { store_import_rows: unknown | null }
+  }
+  store_waiting_part: {
+    arguments: { of_program_id: number | null; of_import_id: number | null; of_part: number | null; content_base64: string | null; most_bytes: number | null }
+    row: { outcome: string | null }
   }
   take_click_batch: {
     arguments: { max_rows: number | null }
@@ -2192,6 +2197,7 @@ export const functionCalls: {
   count_excluded_payments: { text: 'select count_excluded_payments($1)', names: ['of_program_id'] },
   count_figures: { text: 'select count_figures($1)', names: ['max_rows'] },
   count_mail: { text: 'select count_mail($1, $2, $3, $4, $5, $6)', names: ['of_workspace_id', 'of_user_id', 'to_recipient', 'of_source', 'of_network', 'bounds'] },
+  count_written_bytes: { text: 'select count_written_bytes($1, $2)', names: ['hash', 'bytes'] },
   create_adjustment: { text: 'select * from create_adjustment($1, $2, $3, $4, $5, $6, $7, $8)', names: ['of_program_id', 'of_partner_id', 'of_currency', 'of_cents', 'of_note', 'of_transaction_id', 'of_external_id', 'request'] },
   create_code: { text: 'select * from create_code($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_partner_id', 'new_code', 'of_promotion_code_id', 'of_account_id'] },
   create_payout_batches: { text: 'select * from create_payout_batches($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_run_id', 'of_connection_id', 'currencies', 'most', 'confirmed_cents'] },
@@ -2264,10 +2270,10 @@ export const functionCalls: {
   start_bulk_job: { text: 'select start_bulk_job($1, $2, $3, $4, $5, $6)', names: ['of_program_id', 'of_kind', 'of_settings', 'matching', 'from_position', 'most_messages'] },
   start_click_sink: { text: 'select start_click_sink()', names: [] },
   stop_payout_batch: { text: 'select stop_payout_batch($1, $2)', names: ['of_program_id', 'of_batch_id'] },
-  store_archive_part: { text: 'select * from store_archive_part($1, $2, $3, $4)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64'] },
   store_former_commissions: { text: 'select store_former_commissions($1, $2)', names: ['of_program_id', 'rows'] },
   store_import_page: { text: 'select * from store_import_page($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'rows', 'was', 'reached'] },
   store_import_rows: { text: 'select store_import_rows($1, $2, $3)', names: ['of_program_id', 'of_import_id', 'rows'] },
+  store_waiting_part: { text: 'select * from store_waiting_part($1, $2, $3, $4, $5)', names: ['of_program_id', 'of_import_id', 'of_part', 'content_base64', 'most_bytes'] },
   take_click_batch: { text: 'select * from take_click_batch($1)', names: ['max_rows'] },
   test_webhook: { text: 'select test_webhook($1, $2, $3)', names: ['of_program_id', 'of_partner_id', 'of_endpoint_id'] },
   track_browser_lead: { text: 'select * from track_browser_lead($1, $2, $3, $4, $5, $6, $7, $8, $9)', names: ['of_program_id', 'of_customer_key', 'of_click_id', 'new_lead_id', 'new_email_hash', 'new_mailbox_hash', 'session_id', 'page_url', 'additional_data'] },

@@ -17,6 +17,8 @@ create table imports (
   -- The service's API key, encrypted, and the next page to read, until everything is read.
   sealed_key bytea,
   position jsonb,
+  -- The number of runs of the schedule that failed to plan it.
+  failures integer not null default 0,
   -- The number of parts of its archive, until it has received all of them.
   part_count integer check (part_count between 1 and 200),
   -- The number of rows by outcome, and of applied rows. Each batch adds its own numbers, because counting the rows of a large import takes

@@ -845,6 +845,7 @@ create table imports (
   files jsonb,
   sealed_key bytea,
   position jsonb,
+  failures integer not null default 0,
   part_count integer,
   row_count integer not null default 0,
   create_count integer not null default 0,
@@ -4342,7 +4343,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
   why_not := case when not is_unused(of_program_id) then 'program_used' else (
     select 'too_many_bytes' from imports i join programs p on p.id = i.program_id
-    where p.workspace_id = of_workspace_id and i.created_at > now() - interval '1 day'
+    where p.workspace_id = of_workspace_id and (i.created_at > now() - interval '1 day' or i.state in ('reading', 'planned'))
     having sum(i.archive_bytes) + bytes > most_bytes
   ) end;
   if why_not is null then
@@ -5996,7 +5997,8 @@ begin
     union all select 'applications to ' || mailbox, 'applications_per_recipient', 'recipient' where of_source is not null
     union all select of_source || ' of workspace ' || of_workspace_id, 'per_source', 'source' where of_source is not null
     union all select of_network || ' at workspace ' || of_workspace_id, 'per_network', 'network' where of_network is not null
-  ) c (counted, most, bound);
+  ) c (counted, most, bound)
+  where bounds ? c.most;
   select c.bound into over from jsonb_to_recordset(counters) c (counted text, most text, bound text)
   join mail_counts m on m.counted = c.counted and m.day = today
   where m.mails >= (bounds ->> c.most)::integer
@@ -6163,6 +6165,26 @@ begin
     events = case when counted.day = excluded.day then counted.events + 1 else 1 end
   where counted.day <> excluded.day or counted.events < most;
   return found;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.count_written_bytes(hash bytea, bytes integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_workspace_id text := (select p.workspace_id from api_keys k join programs p on p.id = k.program_id where k.key_hash = hash);
+  megabytes numeric;
+begin
+  insert into sign_in_attempts as a (key, attempts)
+  select 'bytes of workspace ' || of_workspace_id, bytes where of_workspace_id is not null
+  on conflict (key) do update set
+    attempts = excluded.attempts + case when a.window_started_at > now() - interval '1 day' then a.attempts else 0 end,
+    window_started_at = case when a.window_started_at > now() - interval '1 day' then a.window_started_at else now() end
+  returning a.attempts / 1024.0 / 1024 into megabytes;
+  if megabytes > 2 and megabytes > (case when has_verified_owner(of_workspace_id) then 100 else 2 end) then
+    raise exception 'too many bytes' using errcode = 'check_violation', constraint = 'workspace_bytes';
+  end if;
 end $function$
 ;
 
@@ -6963,6 +6985,20 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.erase_counters(of_words text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  delete from sign_in_attempts a where a.key in (
+    select s.key from sign_in_attempts s where string_to_array(s.key, ' ') && of_words order by s.key for update
+  );
+  delete from mail_counts m where m.counted in (
+    select s.counted from mail_counts s where string_to_array(s.counted, ' ') && of_words order by s.counted, s.day for update
+  );
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.erase_events(of_program_id bigint, of_customer_key text, of_click_id text, new_click_id text, OUT leftovers bigint, OUT sales bigint)
  RETURNS record
  LANGUAGE plpgsql
@@ -7167,6 +7203,7 @@ begin
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
   delete from verifications v where v.value = of_user_id;
   delete from refused_addresses a where a.email = address;
+  perform erase_counters(array[of_user_id, verified_address, mailbox_of(verified_address)]);
   delete from users u where u.id = of_user_id;
 end $function$
 ;
@@ -9867,6 +9904,16 @@ CREATE OR REPLACE FUNCTION public.may_bind_customer(given sales)
 RETURN ((NOT (given).is_test) AND (NOT (EXISTS (SELECT FROM sales s WHERE ((s.program_id = (may_bind_customer.given).program_id) AND (NOT s.is_test) AND ((s.transaction_id)::text = ((may_bind_customer.given).transaction_id)::text) AND ((s.customer_id IS NOT NULL) OR ((s.customer_key)::text <> ((may_bind_customer.given).customer_key)::text)))))))
 ;
 
+CREATE OR REPLACE FUNCTION public.may_plan(of_program_id bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  return pg_try_advisory_xact_lock(hashtextextended('plans of ' || (select p.workspace_id from programs p where p.id = of_program_id), 0))
+    and (pg_try_advisory_xact_lock(hashtextextended('plans', 1)) or pg_try_advisory_xact_lock(hashtextextended('plans', 2)));
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION public.merge_sales(sale sales, ids text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -10976,6 +11023,8 @@ begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = '{"is_read": true}' for update;
   if not found then
     return 0;
+  elsif not may_plan(of_program_id) then
+    return null;
   end if;
   perform analyze_import_tables();
   for planned in
@@ -13449,26 +13498,6 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.store_archive_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, OUT outcome text)
- RETURNS text
- LANGUAGE plpgsql
-AS $function$
-begin
-  perform from imports i
-  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and of_part between 1 and i.part_count for update;
-  if not found then
-    return;
-  end if;
-  delete from archive_parts a where a.program_id = of_program_id and a.import_id <> of_import_id;
-  insert into archive_parts (program_id, import_id, part, content) values (of_program_id, of_import_id, of_part, decode(content_base64, 'base64'))
-  on conflict (program_id, import_id, part) do update set content = excluded.content;
-  update imports i set part_count = null
-  where i.program_id = of_program_id and i.id = of_import_id
-    and i.part_count = (select count(*) from archive_parts a where a.program_id = of_program_id and a.import_id = of_import_id);
-  outcome := case when found then 'complete' else 'stored' end;
-end $function$
-;
-
 CREATE OR REPLACE FUNCTION public.store_former_commissions(of_program_id bigint, rows jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -13540,6 +13569,36 @@ begin
   )
   select array_agg(k.outcome) into stored from kept k;
   perform count_import_rows(of_program_id, of_import_id, '{}', coalesce(stored, '{}'), coalesce(cardinality(stored), 0), 0);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION public.store_waiting_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, most_bytes bigint, OUT outcome text)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  of_workspace_id text := (select p.workspace_id from programs p where p.id = of_program_id);
+begin
+  perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
+  perform from imports i
+  where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and of_part between 1 and i.part_count for update;
+  if not found then
+    return;
+  end if;
+  delete from archive_parts a where a.program_id = of_program_id and a.import_id <> of_import_id;
+  if most_bytes < length(content_base64) / 4 * 3 + (
+    select coalesce(sum(octet_length(a.content)), 0) from archive_parts a join programs p on p.id = a.program_id
+    where p.workspace_id = of_workspace_id and (a.program_id, a.import_id, a.part) <> (of_program_id, of_import_id, of_part)
+  ) then
+    outcome := 'full';
+    return;
+  end if;
+  insert into archive_parts (program_id, import_id, part, content) values (of_program_id, of_import_id, of_part, decode(content_base64, 'base64'))
+  on conflict (program_id, import_id, part) do update set content = excluded.content;
+  update imports i set part_count = null
+  where i.program_id = of_program_id and i.id = of_import_id
+    and i.part_count = (select count(*) from archive_parts a where a.program_id = of_program_id and a.import_id = of_import_id);
+  outcome := case when found then 'complete' else 'stored' end;
 end $function$
 ;
 

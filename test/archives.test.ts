@@ -304,6 +304,34 @@ test('subscriptions with the former id of a moved program still count for it, an
   })
 })
 
+test('the waiting archive parts of all programs of a workspace have a maximum size', async () => {
+  const [one, other] = [await newProgram(), await newProgram()]
+  await sql.query(
+    'update programs set workspace_id = (select workspace_id from programs where id = $1) where id = $2',
+    [one, other],
+  )
+  const most = 10
+  const store = async (program: number, importId: number, part: number) =>
+    (
+      await sql.query(`select outcome from store_waiting_part($1, $2, $3, encode('six by', 'base64'), $4)`, [
+        program,
+        importId,
+        part,
+        most,
+      ])
+    ).rows[0].outcome
+  const [first, second] = [
+    await createImport(db, env, one, 'archive', undefined, 2),
+    await createImport(db, env, other, 'archive', undefined, 2),
+  ]
+  // A repeated part replaces the stored one.
+  expect([await store(one, first, 1), await store(one, first, 1)]).toEqual(['stored', 'stored'])
+  expect([await store(one, first, 2), await store(other, second, 1)]).toEqual(['full', 'full'])
+  // Another import of the same program replaces the parts.
+  const third = await createImport(db, env, one, 'archive', undefined, 2)
+  expect(await store(one, third, 1)).toBe('stored')
+})
+
 test('the archives of a workspace store up to 1 GiB of rows in a day, and none for a program that is in use', async () => {
   const other = await newProgram()
   await createImport(db, env, programId, 'archive')

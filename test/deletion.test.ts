@@ -342,8 +342,8 @@ test('only anonymous sums remain of an erased partner, and later purchases of th
     `select relname as name from pg_class where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace`,
   )
   for (const { name: table } of tables) {
-    // Another program's own record of the address is kept, and sign-in attempts are kept for a day.
-    if (table === 'partners' || table === 'sign_in_attempts') continue
+    // Another program's own record of the address is kept.
+    if (table === 'partners') continue
     const { text } = await one(`select coalesce(string_agg(t::text, ' '), '') as text from ${table} t`)
     const secrets = [partner.email, 'petra-payout', 'acct_petrapayout']
     // The audit log identifies an erased actor by their id.

@@ -4,10 +4,11 @@ import { afterAll, expect, test } from 'vitest'
 import imports from '../functions/imports.ts'
 import { createApiKey } from '../lib/access/program-keys.ts'
 import { audit } from '../lib/commands/audit.ts'
+import { statementOf } from '../lib/database.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { createPayoutRun } from '../lib/money/payout-runs.ts'
 import { askPayout, refusePayout } from '../lib/money/payouts.ts'
-import { continueImports, createImport, deleteOldImports, importFiles } from '../lib/moving/imports.ts'
+import { continueImports, createImport, deleteOldImports, importFiles, readImport } from '../lib/moving/imports.ts'
 import { type ImportFile, readFiles } from '../lib/moving/read-files.ts'
 import { services } from '../lib/moving/sources.ts'
 import { decodeTable, readTable } from '../lib/moving/table.ts'
@@ -16,6 +17,7 @@ import { contents } from './support/moved.ts'
 import { enterShadowMode } from '../lib/programs/shadow-mode.ts'
 import { readPartnerDetails } from '../lib/programs/partner-details.ts'
 import { eraseCustomer } from '../lib/tracking/erase-customer.ts'
+import { addOwner } from './support/joined-partner.ts'
 import { bill } from './support/payments.ts'
 import { bareEnvironment } from './support/spawned.ts'
 import { serviceFiles } from './support/service-files.ts'
@@ -40,6 +42,7 @@ interface Caller {
 
 async function startCaller(settings: Parameters<typeof createShop>[1] = {}): Promise<Caller> {
   const shop = await createShop(sql, settings)
+  await addOwner(sql, shop.programId)
   const key = await createApiKey(db, shop.programId, 'test', { scopes: ['manage', 'read'] })
   const waiting: Promise<unknown>[] = []
   const context = {
@@ -815,13 +818,15 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   const importId = await createImport(db, env, shop.programId, 'csv')
   const reading = { source: 'csv', files: sent, mappings: {}, seconds: 5 } as const
   expect(await importFiles(db, env, shop.programId, importId, reading)).toMatchObject({ state: 'planned', rows: 14 })
-  // The daily limit includes the other programs in the workspace.
+  // The daily limit includes the other programs in the workspace, and plans that wait to be applied.
   const { rows } = await sql.query(
     `insert into programs (workspace_id, name, domain, currency, commission_bp)
     select workspace_id, 'Other', 'other.example.com', currency, commission_bp from programs where id = $1 returning id::int`,
     [shop.programId],
   )
-  await sql.query('update imports set row_count = 1000000 where id = $1', [importId])
+  await sql.query(`update imports set row_count = 1000000, created_at = now() - interval '2 days' where id = $1`, [
+    importId,
+  ])
   const full = {
     source: 'csv',
     files: [{ name: 'partners.csv', content: new TextEncoder().encode('name\nAda') }],
@@ -857,6 +862,61 @@ test('hostile files are cut to the limits of the database, and to a number of ro
   }
   for (let count = 0; count < 7; count++) await createImport(db, env, shop.programId, 'csv')
   expect((await call('POST', '', valid)).status).toBe(429)
+  // Imports of other programs in the workspace count, and so do imports that are still being read.
+  const age = `update imports set created_at = now() - interval '2 minutes' where program_id = $1`
+  await sql.query(age, [shop.programId])
+  await sql.query(`update imports set state = 'failed' where program_id = $1 and state = 'reading'`, [shop.programId])
+  for (let count = 0; count < 9; count++) await createImport(db, env, rows[0].id, 'csv')
+  await sql.query(age, [rows[0].id])
+  expect([(await call('POST', '', valid)).status, (await call('POST', '', valid)).status]).toEqual([201, 429])
+  await sql.query('update users set email_verified = false where id in (select user_id from workspace_members)')
+  expect(await call('POST', '', valid)).toMatchObject({ status: 403, body: { error: { code: 'forbidden' } } })
+})
+
+test('one import of each workspace and two in the whole service are planned at a time', async () => {
+  const shops = [await startCaller(), await startCaller()] as const
+  const [first, second] = shops.map(({ shop }) => shop.programId)
+  /** Returns whether a plan of this program may begin while the first one is planning. */
+  const mayPlan = async (program: number | undefined, others = 'null') => {
+    await sql.query('begin')
+    await sql.query(`select may_plan($1), ${others}`, [first])
+    const [found] = await db.query(statementOf<{ may: boolean }>('select may_plan($1) as may', [program]))
+    await sql.query('rollback')
+    return found?.may
+  }
+  expect([await mayPlan(first), await mayPlan(second)]).toEqual([false, true])
+  expect(await mayPlan(second, `pg_advisory_xact_lock(hashtextextended('plans', 2))`)).toBe(false)
+  // A waiting import is planned when its turn comes.
+  const [{ shop, call }] = shops
+  await sql.query('begin')
+  await sql.query('select may_plan($1)', [shop.programId])
+  const planned = call('POST', '', { source: 'csv', files })
+  await expect.poll(async () => (await call('GET', '')).body.data[0]?.rows).toBeGreaterThan(0)
+  expect((await call('GET', '')).body.data[0].state).toBe('reading')
+  await sql.query('rollback')
+  expect((await planned).body.state).toBe('planned')
+})
+
+test('an import that cannot be planned fails after five runs of the schedule, with a reason', async () => {
+  const { shop } = await startCaller()
+  const importId = await createImport(db, env, shop.programId, 'csv')
+  const content = new TextEncoder().encode(partners)
+  const reading = { source: 'csv', files: [{ name: 'partners.csv', content }], mappings: {}, seconds: 0 } as const
+  expect(await importFiles(db, env, shop.programId, importId, reading)).toMatchObject({ state: 'reading' })
+  await sql.query(
+    `update import_rows set fields = fields || '{"amount_cents": "many"}' where import_id = $1 and kind = 'balance'`,
+    [importId],
+  )
+  const states: string[] = []
+  for (let run = 1; run <= 5; run++) {
+    await expect(continueImports(db, env, 60)).rejects.toThrow('1 of 1 imports failed.')
+    states.push((await readImport(db, shop.programId, importId)).state)
+  }
+  expect(states).toEqual(['reading', 'reading', 'reading', 'reading', 'failed'])
+  expect(await readImport(db, shop.programId, importId)).toMatchObject({
+    problem: expect.stringContaining('could not be planned'),
+  })
+  expect(await continueImports(db, env, 60)).toBe(0)
 })
 
 test('an import fails and deletes its key if the former service refuses the key or repeats a page', async () => {
@@ -875,7 +935,7 @@ test('an import fails and deletes its key if the former service refuses the key 
     expect(await call('POST', '', body)).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
 })
 
-test('the stored counts of every import equal the counts of its rows', async () => {
+test('the stored counts of every import that has not failed equal the counts of its rows', async () => {
   const { rows } = await sql.query(
     `select i.id from imports i left join lateral (
       select count(*) as rows, count(*) filter (where outcome = 'create') as create, count(*) filter (where outcome = 'update') as update,
@@ -884,7 +944,7 @@ test('the stored counts of every import equal the counts of its rows', async () 
       from import_rows r where r.program_id = i.program_id and r.import_id = i.id
     ) r on true
     where (i.row_count, i.create_count, i.update_count, i.skip_count, i.error_count, i.applied_count)
-      is distinct from (r.rows, r.create, r.update, r.skip, r.error, r.applied) and i.row_count < 1000000`,
+      is distinct from (r.rows, r.create, r.update, r.skip, r.error, r.applied) and i.row_count < 1000000 and i.state <> 'failed'`,
   )
   expect(rows).toEqual([])
 })

@@ -217,6 +217,39 @@ test('a refused request releases its Idempotency-Key, programs have separate key
   expect(later.body.partner).toMatchObject({ name: 'Later' })
 })
 
+test('the bytes that the API stores for a workspace have a daily limit, which is smaller for an unconfirmed owner', async () => {
+  const whose = `key = 'bytes of workspace ' || (select workspace_id from programs where id = $1)`
+  const counted = async () =>
+    (await api.rows(`select attempts from sign_in_attempts where ${whose}`, [other.programId]))[0]?.attempts ?? 0
+  const create = async (value = '', options: object = {}) =>
+    await post('/api/v1/partners', { name: 'Bytes', metadata: { value } }, { key: other.apiKey, ...options })
+  const refused = async () => await create('', { databaseRequests: 1 })
+  const before = await counted()
+  expect([(await create('é'.repeat(500))).status, (await counted()) - before > 1500]).toEqual([201, true])
+  const use = async (megabytes: number) =>
+    await api.rows(`update sign_in_attempts set attempts = $2 where ${whose}`, [other.programId, megabytes * 2 ** 20])
+  await use(100)
+  expect(await refused()).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
+  expect((await get('/api/v1/partners', { key: other.apiKey })).status).toBe(200)
+  await use(99)
+  expect((await create()).status).toBe(201)
+  const confirm = async (is: boolean) =>
+    await api.rows(
+      `update users set email_verified = $2 where id in (select user_id from workspace_members join programs using (workspace_id) where id = $1)`,
+      [other.programId, is],
+    )
+  await confirm(false)
+  expect((await refused()).status).toBe(429)
+  await use(1)
+  expect((await create()).status).toBe(201)
+  await api.rows(`update sign_in_attempts set window_started_at = now() - interval '2 days' where ${whose}`, [
+    other.programId,
+  ])
+  await use(200)
+  expect([(await create()).status, (await counted()) < 2000]).toEqual([201, true])
+  await confirm(true)
+})
+
 test.each([
   ['/api/v1/partners', 'partner'],
   ['/api/v1/groups', 'group'],

@@ -1,3 +1,4 @@
+import { refuse } from '../constraints.ts'
 import { call, type Database, hexBytes, retryOnce } from '../database.ts'
 import { ApiError } from '../errors.ts'
 
@@ -123,14 +124,20 @@ export function requireActiveKey<State extends KeyState>(
 
 /**
  * Checks the key before anything else, so that a caller with a bad key gets no errors about the rest of the request. Returns the key's
- * program.
+ * program. Counts the `bytes` that the call may store. Throws `rate_limited` if they are too many for a day of the workspace.
  */
 export async function checkApiKey(
   db: Database,
   keyHash: string,
   scope: KeyScope = 'track',
+  bytes = 0,
 ): Promise<{ keyId: number; programId: number; domain: string; scopes: readonly string[] }> {
-  const [row] = await retryOnce(() => db.query(call('check_api_key', { hash: hexBytes(keyHash), scope })))
+  const hash = hexBytes(keyHash)
+  const check = call('check_api_key', { hash, scope })
+  const count = call('count_written_bytes', { hash, bytes })
+  const [row] = await retryOnce(async () =>
+    bytes === 0 ? await db.query(check) : (await db.batch([check, count]))[0],
+  ).catch(refuse)
   requireActiveKey(row, scope)
   if (row.key_id === null || row.program_id === null || row.domain === null || row.scopes === null)
     throw new Error('The database returned no program for an active key.')

@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from 'hono'
+import type { Context, MiddlewareHandler } from 'hono'
 import { createMiddleware } from 'hono/factory'
 import * as z from 'zod/mini'
 import { checkApiKey, type KeyScope } from '../access/api-keys.ts'
@@ -6,7 +6,7 @@ import { checkPartnerKey } from '../access/partner-keys.ts'
 import { type Database, openDatabase } from '../database.ts'
 import { ApiError } from '../errors.ts'
 import { type KeyedEnv, readApiKey } from './api-key.ts'
-import { createApp } from './app.ts'
+import { createApp, maxBodyBytes } from './app.ts'
 import { accept } from './input.ts'
 import { limitText } from './rate-limits.ts'
 
@@ -32,11 +32,20 @@ export function createProgramApi<Bindings extends object = object>() {
   return app
 }
 
+/** Each change also writes an entry of the audit log. */
+const bytesOfEntry = 512
+
+/** The bytes that a call counts as, at most as many as an ordinary body has. The files of imports have their own limits. */
+async function writtenBytes({ req }: Context): Promise<number> {
+  if (req.method === 'GET' || req.method === 'HEAD') return 0
+  return bytesOfEntry + new TextEncoder().encode((await req.text()).slice(0, maxBodyBytes)).length
+}
+
 /** Accepts calls with an active API key that has `scope`. Sends one request to the database. */
 export const withKey = (scope: KeyScope) =>
   createMiddleware<Keyed>(async (c, next) => {
     await readApiKey(c, c.env.RATE_LIMIT, async () => {
-      const key = await checkApiKey(openDatabase(c.env), c.get('keyHash'), scope)
+      const key = await checkApiKey(openDatabase(c.env), c.get('keyHash'), scope, await writtenBytes(c))
       c.set('key', key)
       c.set('programId', key.programId)
       c.set('db', openDatabase(c.env).actingByKey(key))

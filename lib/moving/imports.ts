@@ -17,7 +17,7 @@ import {
 } from './read-files.ts'
 import { applyArchive, planArchive } from './import-archive.ts'
 import { type ArchiveParts, fromBase64, wholeArchive } from './read-archive.ts'
-import { type ImportEnv, keyName, type Position, readPage } from './read-service.ts'
+import { type ImportEnv, keyName, type Position, readPage, sleep } from './read-service.ts'
 import { reasonText } from './reasons.ts'
 import type { ReadRow } from './rows.ts'
 import { RefusedByService } from './services/ask.ts'
@@ -29,14 +29,25 @@ const plannedAtOnce = 500
 const appliedAtOnce = 200
 
 /**
- * The maximum number of rows that files can add to an import, and to all imports of a workspace in a day. A row takes about 400 bytes of
- * disk.
+ * The maximum number of rows that files can add to an import, and to all imports of a workspace in a day. Older imports count until they
+ * are applied. A row takes about 400 bytes of disk.
  */
 const maxRows = { import: 250_000, day: 1_000_000 }
 const tooManyRows =
-  'An import can have 250,000 rows, and all imports of a workspace 1,000,000 rows a day. Import the files in parts.'
-/** Reading 16 MiB takes about a second of CPU time. */
-const maxPerMinute = 10
+  'An import can have 250,000 rows, and all imports of a workspace 1,000,000 rows a day, including plans that nobody applied. Import the files in parts.'
+/**
+ * The maximum number of imports that a workspace can start in a minute or have in reading, and in a day. Reading 16 MiB takes about a
+ * second of CPU time. An import stores up to 800 KB of headings.
+ */
+const maxImports = { minute: 10, day: 200 }
+/** The maximum size of the archive parts of a workspace that wait for the rest of their archives. One archive can have this size. */
+const maxWaitingBytes = 800 * 1024 ** 2
+/** The number of failed runs of the schedule after which an import that can't be planned has failed. */
+const maxFailures = 5
+const notPlannable =
+  'The import could not be planned. Import its files in smaller parts. If that fails too, ask the operator of this service.'
+/** How often, and how many seconds apart, an import tries to get its turn. After that, it waits for the schedule. */
+const turns = { most: 20, seconds: 1 }
 
 export type Import = InferResult<ReturnType<typeof importsStatement>>[number]
 export const outcomes = ['create', 'update', 'skip', 'error'] as const
@@ -152,7 +163,7 @@ async function importArchive(
   return await readImport(db, programId, importId)
 }
 
-/** Counts the rows that the imports of the program's workspace stored in the last day. */
+/** Counts the rows that the imports of the program's workspace stored in the last day or that wait to be applied. */
 async function rowsOfDay(db: Database, programId: number): Promise<number> {
   const [counted] = await db.query(
     kysely
@@ -161,7 +172,12 @@ async function rowsOfDay(db: Database, programId: number): Promise<number> {
       .innerJoin('programs as p', 'p.workspace_id', 'other.workspace_id')
       .select((eb) => eb.cast<number>(eb.fn.coalesce(eb.fn.sum('i.row_count'), sql.lit(0)), 'bigint').as('rows'))
       .where('p.id', '=', programId)
-      .where('i.created_at', '>', sql<Date>`now() - interval '1 day'`),
+      .where((eb) =>
+        eb.or([
+          eb('i.created_at', '>', sql<Date>`now() - interval '1 day'`),
+          eb('i.state', 'in', ['reading', 'planned']),
+        ]),
+      ),
   )
   return counted?.rows ?? 0
 }
@@ -178,11 +194,18 @@ export async function storeArchivePart(
   { part, content_base64 }: { part: number; content_base64: string },
 ): Promise<Import> {
   const of = { of_program_id: programId, of_import_id: importId }
-  const [stored] = await db.query(call('store_archive_part', { ...of, of_part: part, content_base64 }))
+  const [stored] = await db.query(
+    call('store_waiting_part', { ...of, of_part: part, content_base64, most_bytes: maxWaitingBytes }),
+  )
   if (stored?.outcome === 'complete') {
     await planArchive(db, env.EMAIL_HASH_KEY, programId, importId, await storedParts(db, programId, importId))
   }
   const found = await readImport(db, programId, importId)
+  if (stored?.outcome === 'full')
+    throw new ApiError(
+      'conflict',
+      'The unfinished archives of your workspace have 800 MiB. Finish one of them, or wait an hour until they are deleted.',
+    )
   if (stored?.outcome) return found
   throw new ApiError('conflict', `This import is not waiting for part ${part} of an archive. Plan another import.`)
 }
@@ -200,21 +223,34 @@ async function storedParts(db: Database, programId: number, importId: number): P
   }
 }
 
-/** Throws `rate_limited` if a program has started ten imports within a minute. */
-export async function refuseManyImports(db: Database, programId: number): Promise<void> {
-  const recent = await db.query(
+/**
+ * Refuses a new import: `forbidden` if no owner of the workspace has a confirmed address, and `rate_limited` if the workspace has started
+ * too many imports, or has too many in reading.
+ */
+export async function refuseImport(db: Database, programId: number): Promise<void> {
+  const [found] = await db.query(
     kysely
-      .selectFrom('imports')
-      .select('id')
-      .where('program_id', '=', programId)
-      .where('created_at', '>', sql<Date>`now() - interval '1 minute'`)
-      .limit(maxPerMinute),
+      .selectFrom('programs as p')
+      .innerJoin('programs as other', 'other.workspace_id', 'p.workspace_id')
+      .leftJoin('imports as i', 'i.program_id', 'other.id')
+      .select([
+        sql<boolean>`has_verified_owner(p.workspace_id)`.as('is_confirmed'),
+        sql<number>`count(*) filter (where i.created_at > now() - interval '1 minute' or i.state = 'reading')`.as(
+          'now',
+        ),
+        sql<number>`count(*) filter (where i.created_at > now() - interval '1 day')`.as('today'),
+      ])
+      .where('p.id', '=', programId)
+      .groupBy('p.workspace_id'),
   )
-  if (recent.length < maxPerMinute) return
-  const headers = { 'Retry-After': '60' }
-  throw new ApiError('rate_limited', `A program can start ${maxPerMinute} imports a minute. Wait a minute.`, {
-    headers,
-  })
+  if (!found?.is_confirmed)
+    throw new ApiError('forbidden', 'No owner of this workspace has a confirmed e-mail address. Ask one to confirm it.')
+  const isFull = found.today >= maxImports.day
+  if (!isFull && found.now < maxImports.minute) return
+  const message = isFull
+    ? `A workspace can start ${maxImports.day} imports a day. Continue tomorrow.`
+    : `A workspace can start ${maxImports.minute} imports a minute, and have as many in reading. Wait a minute.`
+  throw new ApiError('rate_limited', message, { headers: { 'Retry-After': isFull ? '3600' : '60' } })
 }
 
 /** Creates an import that is being read. If a request is repeated, returns its first import. */
@@ -345,7 +381,7 @@ export async function continueImport(
   await readOn(db, env, programId, importId, until)
   const { source, state } = await readImport(db, programId, importId)
   if (source === 'archive') return state === 'applying' ? await applyArchive(db, programId, importId) : undefined
-  while (Date.now() < until) {
+  for (let waited = 0; Date.now() < until && waited < turns.most;) {
     const [[planned], [applied], [undone]] = await retryOnce(() =>
       db.batch([
         call('plan_import_rows', { ...rows, max_rows: plannedAtOnce }),
@@ -353,7 +389,15 @@ export async function continueImport(
         call('undo_import_rows', { ...rows, max_rows: appliedAtOnce }),
       ]),
     )
+    if (planned?.plan_import_rows === null) {
+      waited += 1
+      await sleep(turns.seconds * 1000)
+      continue
+    }
+    waited = 0
     if (!planned?.plan_import_rows && !applied?.apply_import_rows && !undone?.undo_import_rows) return
+    // Other imports get their turn.
+    if (planned?.plan_import_rows) await sleep(50)
   }
 }
 
@@ -386,11 +430,29 @@ export async function continueImports(db: Database, env: ImportEnv, seconds: num
     kysely.deleteFrom('import_rows as a').where(ofFailedImport),
   ])
   const errors: unknown[] = []
-  for (const one of waiting)
-    await continueImport(db, env, { ...one, seconds }).catch((error: unknown) => errors.push(error))
+  for (const one of waiting) {
+    await continueImport(db, env, { ...one, seconds }).catch(async (error: unknown) => {
+      errors.push(error)
+      if (!isTransient(error)) await countFailure(db, one)
+    })
+  }
   // One import that fails doesn't keep the others waiting.
   if (errors.length > 0) throw new AggregateError(errors, `${errors.length} of ${waiting.length} imports failed.`)
   return waiting.length
+}
+
+/** Counts a failed attempt to plan an import. After the last one, the import has failed. */
+async function countFailure(db: Database, { programId, importId }: { programId: number; importId: number }) {
+  const [counted] = await db.query(
+    kysely
+      .updateTable('imports')
+      .set((eb) => ({ failures: eb('failures', '+', 1) }))
+      .where('program_id', '=', programId)
+      .where('id', '=', importId)
+      .where('state', '=', 'reading')
+      .returning('failures'),
+  )
+  if (counted && counted.failures >= maxFailures) await noteProblem(db, programId, importId, 'failed', notPlannable)
 }
 
 /**

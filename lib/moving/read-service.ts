@@ -46,7 +46,7 @@ export interface Reading {
 export const keyName = (programId: number) => `import of program ${programId}`
 
 const waitMilliseconds = 5000
-const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+export const sleep = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
 /**
  * Reads the next page of a service. Returns its rows and the next position, which is undefined after the last page. If the service doesn't

@@ -13,7 +13,7 @@ import {
   type Outcome,
   outcomes,
   readImport,
-  refuseManyImports,
+  refuseImport,
   storeArchivePart,
   undoImport,
 } from '../../../lib/moving/imports.ts'
@@ -195,7 +195,7 @@ const refusals: Record<string, [field: string, message: string]> = {
 }
 
 pages.post('/imports', requireProgram('partner:manage'), form(planForm, importsPage), async (c) => {
-  await refuseManyImports(c.get('db'), c.get('program').id)
+  await refuseImport(c.get('db'), c.get('program').id)
   const { source, access_token: key, account, parts, ...fields } = c.req.valid('form')
   const files = await filesIn(c)
   const request = {

@@ -13,3 +13,11 @@ select p.id as program_id, m.workspace_id, m.user_id, m.is_locked, array_remove(
 from active_members m
 join programs p on p.workspace_id = m.workspace_id and p.deleted_at is null
 left join program_members o on o.program_id = p.id and o.user_id = m.user_id;
+
+-- Returns true if an owner of the workspace has a confirmed address. Without one, mails contain no text from the workspace.
+create or replace function has_verified_owner(of_workspace_id text) returns boolean language sql stable as $$
+  select exists (
+    select from active_members m join users u on u.id = m.user_id
+    where m.workspace_id = of_workspace_id and m.role = 'owner' and u.email_verified
+  )
+$$;

@@ -88,16 +88,28 @@ return not exists (
 );
 
 -- Stores a part of an archive, and deletes the parts of the program's other imports. `outcome` is `stored`, or `complete` for the last
--- missing part, or null if the import is not waiting for this part. `storeArchivePart` in lib/moving/imports.ts is its only caller.
-create or replace function store_archive_part(of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, out outcome text)
-language plpgsql as $$
+-- missing part, or null if the import is not waiting for this part. It is `full` if the waiting parts of the workspace would have more than
+-- `most_bytes`. `storeArchivePart` in lib/moving/imports.ts is its only caller.
+create or replace function store_waiting_part(
+  of_program_id bigint, of_import_id bigint, of_part integer, content_base64 text, most_bytes bigint, out outcome text
+) language plpgsql as $$
+declare
+  of_workspace_id text := (select p.workspace_id from programs p where p.id = of_program_id);
 begin
+  perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
   perform from imports i
   where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and of_part between 1 and i.part_count for update;
   if not found then
     return;
   end if;
   delete from archive_parts a where a.program_id = of_program_id and a.import_id <> of_import_id;
+  if most_bytes < length(content_base64) / 4 * 3 + (
+    select coalesce(sum(octet_length(a.content)), 0) from archive_parts a join programs p on p.id = a.program_id
+    where p.workspace_id = of_workspace_id and (a.program_id, a.import_id, a.part) <> (of_program_id, of_import_id, of_part)
+  ) then
+    outcome := 'full';
+    return;
+  end if;
   insert into archive_parts (program_id, import_id, part, content) values (of_program_id, of_import_id, of_part, decode(content_base64, 'base64'))
   on conflict (program_id, import_id, part) do update set content = excluded.content;
   update imports i set part_count = null
@@ -107,7 +119,7 @@ begin
 end $$;
 
 -- Begins to read an archive of this size. Returns the reason why its rows cannot be stored: the program is in use (`program_used`), or the
--- archives of the workspace have too many bytes today (`too_many_bytes`). Calls of the same workspace run one at a time.
+-- archives of the workspace have too many bytes, today or waiting (`too_many_bytes`). Calls of the same workspace run one at a time.
 create or replace function begin_reading_archive(
   of_program_id bigint, of_import_id bigint, bytes bigint, most_bytes bigint, out why_not text
 ) language plpgsql as $$
@@ -117,7 +129,7 @@ begin
   perform pg_advisory_xact_lock(hashtextextended('archives of ' || of_workspace_id, 0));
   why_not := case when not is_unused(of_program_id) then 'program_used' else (
     select 'too_many_bytes' from imports i join programs p on p.id = i.program_id
-    where p.workspace_id = of_workspace_id and i.created_at > now() - interval '1 day'
+    where p.workspace_id = of_workspace_id and (i.created_at > now() - interval '1 day' or i.state in ('reading', 'planned'))
     having sum(i.archive_bytes) + bytes > most_bytes
   ) end;
   if why_not is null then

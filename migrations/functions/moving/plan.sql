@@ -351,8 +351,16 @@ begin
   end loop;
 end $$;
 
--- Plans the next rows of a fully read import, in the order of their kinds. Returns their number. After the last row, the
--- import is planned.
+-- Returns whether this transaction may plan rows: of one import at a time in each workspace, and of two in the whole service. The plan of a
+-- large import keeps a core busy for minutes, and any program can start one.
+create or replace function may_plan(of_program_id bigint) returns boolean language plpgsql as $$
+begin
+  return pg_try_advisory_xact_lock(hashtextextended('plans of ' || (select p.workspace_id from programs p where p.id = of_program_id), 0))
+    and (pg_try_advisory_xact_lock(hashtextextended('plans', 1)) or pg_try_advisory_xact_lock(hashtextextended('plans', 2)));
+end $$;
+
+-- Plans the next rows of a fully read import, in the order of their kinds. Returns their number, or null if the import has to wait for
+-- others. After the last row, the import is planned.
 create or replace function plan_import_rows(of_program_id bigint, of_import_id bigint, max_rows integer) returns integer
 language plpgsql as $$
 declare
@@ -363,6 +371,8 @@ begin
   select i.* into import from imports i where i.program_id = of_program_id and i.id = of_import_id and i.state = 'reading' and i.position = '{"is_read": true}' for update;
   if not found then
     return 0;
+  elsif not may_plan(of_program_id) then
+    return null;
   end if;
   perform analyze_import_tables();
   for planned in

@@ -1,5 +1,5 @@
 -- Counts a mail from a workspace to a recipient today (UTC), or returns the limit in `bounds` (lib/mail-bounds.ts) that it would exceed:
--- `recipient`, `workspace`, `source` or `network`. Returns `unverified` if no owner of the workspace has a confirmed address. The mails
+-- `recipient`, `workspace`, `source` or `network`. A bound that is missing there is not counted. Returns `unverified` if no owner of the workspace has a confirmed address. The mails
 -- of an account count too, because an account can leave, delete and create workspaces. `of_source` is `page` or `api` for an application,
 -- or else null. The rows of the workspace and the account are locked first, so that concurrent mails are counted one after the other.
 create or replace function count_mail(
@@ -24,7 +24,8 @@ begin
     union all select 'applications to ' || mailbox, 'applications_per_recipient', 'recipient' where of_source is not null
     union all select of_source || ' of workspace ' || of_workspace_id, 'per_source', 'source' where of_source is not null
     union all select of_network || ' at workspace ' || of_workspace_id, 'per_network', 'network' where of_network is not null
-  ) c (counted, most, bound);
+  ) c (counted, most, bound)
+  where bounds ? c.most;
   select c.bound into over from jsonb_to_recordset(counters) c (counted text, most text, bound text)
   join mail_counts m on m.counted = c.counted and m.day = today
   where m.mails >= (bounds ->> c.most)::integer
@@ -37,14 +38,6 @@ begin
   on conflict (counted, day) do update set mails = m.mails + 1;
   return null;
 end $$;
-
--- Returns true if an owner of the workspace has a confirmed address. Without one, mails contain no text from the workspace.
-create or replace function has_verified_owner(of_workspace_id text) returns boolean language sql stable as $$
-  select exists (
-    select from active_members m join users u on u.id = m.user_id
-    where m.workspace_id = of_workspace_id and m.role = 'owner' and u.email_verified
-  )
-$$;
 
 -- Counts a mail about a payout today (UTC), or returns the limit in `bounds` (lib/mail-bounds.ts) that it would exceed: `recipient` over
 -- all programs, or `workspace`. The counters are locked in the order of their names.

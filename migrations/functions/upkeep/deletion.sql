@@ -122,6 +122,17 @@ begin
   end if;
 end $$;
 
+-- Deletes the counters of a person's attempts and mails, whose keys contain one of these words: their id, addresses or mailboxes.
+create or replace function erase_counters(of_words text[]) returns void language plpgsql as $$
+begin
+  delete from sign_in_attempts a where a.key in (
+    select s.key from sign_in_attempts s where string_to_array(s.key, ' ') && of_words order by s.key for update
+  );
+  delete from mail_counts m where m.counted in (
+    select s.counted from mail_counts s where string_to_array(s.counted, ' ') && of_words order by s.counted, s.day for update
+  );
+end $$;
+
 -- Erases a person's account: their sessions, sign-in methods and two-factor codes, their name and addresses in all programs, and the
 -- invitations to them. Amounts stay, but without the name. If the person has unsettled money, or a workspace would lose its last owner,
 -- changes nothing and returns these programs and workspaces. `payees` are the encrypted identities of people in the books, `[{program_id,
@@ -197,6 +208,7 @@ begin
   update workspace_members m set removed_at = now() where m.user_id = of_user_id and m.removed_at is null;
   delete from verifications v where v.value = of_user_id;
   delete from refused_addresses a where a.email = address;
+  perform erase_counters(array[of_user_id, verified_address, mailbox_of(verified_address)]);
   delete from users u where u.id = of_user_id;
 end $$;
 
