@@ -56,6 +56,47 @@ test('a sign-in sends four database requests, and none reads the catalog', async
   await stack.sql.query('alter table sessions rename column another to token')
 })
 
+test('every path that hashes a password takes from the budget of the address, and a path that only sends a mail does not', async () => {
+  const { email, token } = await signUp()
+  const asked: (string | null)[] = []
+  const takeHashing = (address: string | null) => {
+    asked.push(address)
+    return false
+  }
+  const { handler } = openAuth({
+    env: { ...stack.environment, ...env, MAIL_INBOX: 'mails', VISITOR_BUDGET: { takeHashing } },
+    executionCtx: inNoWorker,
+  })
+  const secrets = { email, password, name: 'Ann', newPassword: password, currentPassword: password, token: 'x' }
+  const statuses: Record<string, number> = {}
+  for (const path of [
+    'sign-in/email',
+    'sign-up/email',
+    'reset-password',
+    'change-password',
+    'verify-password',
+    'two-factor/enable',
+    'two-factor/disable',
+    'two-factor/generate-backup-codes',
+    'request-password-reset',
+  ]) {
+    const request = new Request(`${stack.environment.BASE_URL}/api/auth/${path}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        origin: stack.environment.BASE_URL,
+        authorization: `Bearer ${token}`,
+        'cf-connecting-ip': '203.0.113.7',
+      },
+      body: JSON.stringify(secrets),
+    })
+    statuses[path] = (await handler(request)).status
+  }
+  const { 'request-password-reset': reset, ...hashing } = statuses
+  expect([reset, new Set(Object.values(hashing))]).toEqual([200, new Set([429])])
+  expect(asked).toEqual(Object.keys(hashing).map(() => '203.0.113.7'))
+})
+
 test('nobody can sign in with a database copy: stored tokens lack their signature, and passwords are hashed', async () => {
   const { email, token } = await signUp()
   const { rows } = await stack.sql.query<{ token: string; password: string }>(

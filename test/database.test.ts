@@ -7,6 +7,7 @@ import { createSandbox } from '../lib/local/sandbox.ts'
 import { openPool } from '../lib/commands/postgres.ts'
 import { followDatabaseClock } from '../lib/serve/database-clock.ts'
 import { startServer } from '../lib/serve/server.ts'
+import { openVisitorBudget } from '../lib/serve/visitor-budget.ts'
 import { readTrusted } from '../lib/serve/settings.ts'
 import { shareClicks } from '../lib/serve/shared-clicks.ts'
 import { recordClick } from '../lib/tracking/clicks.ts'
@@ -288,6 +289,7 @@ describe('clicks that wait at the same moment', { timeout: 120_000 }, async () =
           return Response.json(await recordClick(db, click, null))
         },
       },
+      budget: openVisitorBudget(),
       baseUrl: 'https://partners.example.com',
       host: '127.0.0.1',
       port: 0,

@@ -26,6 +26,8 @@ import { readSessionToken, sessionCookie, sessionSeconds } from './sessions.ts'
 export interface AuthEnv extends DatabaseEnv, SessionEnv, MailEnv {
   /** The address at which browsers reach the service, without a trailing slash. Other origins are refused. */
   BASE_URL: string
+  /** On one box, limits the CPU time that each address can take by hashing passwords. */
+  VISITOR_BUDGET?: { takeHashing(address: string | null): boolean }
   GITHUB_CLIENT_ID?: string
   GITHUB_CLIENT_SECRET?: string
   GOOGLE_CLIENT_ID?: string
@@ -66,6 +68,9 @@ const pathsByEmail: ReadonlySet<string> = new Set([
   '/request-password-reset',
   '/send-verification-email',
 ])
+
+/** The counters of paths on which better-auth hashes or checks a password, except for paths that only send a mail. */
+const hashingKinds: ReadonlySet<string> = new Set(['sign-in', 'sign-up', 'reset'])
 
 /** Paths that only send a mail. */
 const mailedPaths: ReadonlySet<string> = new Set(['/request-password-reset', '/send-verification-email'])
@@ -256,6 +261,9 @@ export function openAuth(
         const kind = guardedPaths.get(ctx.path)
         if (kind === undefined) return undefined
         isSignUp = kind === 'sign-up'
+        const visitor = ctx.headers?.get('cf-connecting-ip') ?? null
+        const isHashing = hashingKinds.has(kind) && !mailedPaths.has(ctx.path)
+        if (isHashing && env.VISITOR_BUDGET?.takeHashing(visitor) === false) return refuseTry()
         if (mailedPaths.has(ctx.path) && !canMail(env)) return new APIError('SERVICE_UNAVAILABLE', noMail)
         const email: unknown = ctx.body?.email
         if (!isStorable(ctx.body) || (email !== undefined && !isAddress(email)))
@@ -263,7 +271,7 @@ export function openAuth(
         const account = pathsByEmail.has(ctx.path)
           ? email?.toLowerCase()
           : await emailOfSession(db, env, ctx.headers ?? new Headers())
-        const address = countedAddress(ctx.headers?.get('cf-connecting-ip') ?? null)
+        const address = countedAddress(visitor)
         const keys = {
           address: `${kind} from ${address}`,
           both: `${kind} of ${account} from ${address}`,
@@ -287,8 +295,7 @@ export function openAuth(
         mayMail =
           !account || (await mayMailToday(db, [`${kind} of ${mailboxOf(account)}`], mailBounds[kind].perRecipient))
         // A reset mail is only sent to existing accounts.
-        const isOfNetwork =
-          kind === 'reset' || (await mayMailUnconfirmed(db, ctx.headers?.get('cf-connecting-ip') ?? null))
+        const isOfNetwork = kind === 'reset' || (await mayMailUnconfirmed(db, visitor))
         mayMail &&= isOfNetwork
         if (kind === 'reset' && !mayMail) return resetAnswer
         if (kind === 'verification' && !mayMail)

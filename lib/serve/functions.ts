@@ -8,6 +8,7 @@ import type { ProcessMetrics } from './metrics.ts'
 import { fetchOutside } from './outside.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { Telemetry } from './telemetry.ts'
+import type { VisitorBudget } from './visitor-budget.ts'
 
 /** Background work after a response. */
 export interface Context {
@@ -64,10 +65,21 @@ export async function loadFunctions(options: {
   common?: Record<string, string>
   postgres: Postgres
   rateLimits: RateLimits
+  budget: VisitorBudget
   metrics?: ProcessMetrics
   telemetry?: Telemetry | undefined
 }): Promise<Service> {
-  const { functions = readFunctions(), read, environment, common, postgres, rateLimits, metrics, telemetry } = options
+  const {
+    functions = readFunctions(),
+    read,
+    environment,
+    common,
+    postgres,
+    rateLimits,
+    budget,
+    metrics,
+    telemetry,
+  } = options
   const loaded = new Map<string, Loaded>()
   const find = (name: string): Loaded => {
     const found = loaded.get(name)
@@ -105,6 +117,7 @@ export async function loadFunctions(options: {
       CHANNELS: channels,
       OUTSIDE: { fetch: fetchOutside },
       PROCESS_METRICS: metrics,
+      VISITOR_BUDGET: budget,
       ...Object.fromEntries(
         Object.entries(services).map(([binding, { name, entrypoint }]) => [binding, entrypointOf(name, entrypoint)]),
       ),

@@ -11,7 +11,7 @@ import { openBodyReader } from './bodies.ts'
 import type { Context, Service } from './functions.ts'
 import type { Place } from './geo.ts'
 import { isTrusted, visitorAddress } from './visitor-address.ts'
-import { openVisitorBudget, type Use } from './visitor-budget.ts'
+import type { Use, VisitorBudget } from './visitor-budget.ts'
 
 /** Each connection takes some kilobytes, and a proxy opens one for each request in progress. */
 const mostConnections = 4000
@@ -39,6 +39,7 @@ const backgroundWithinMilliseconds = 10_000
  */
 export async function startServer(options: {
   service: Pick<Service, 'answer' | 'isProgramHost'>
+  budget: VisitorBudget
   baseUrl: string
   host: string
   port: number
@@ -47,7 +48,7 @@ export async function startServer(options: {
   /** Returns whether the operator blocks this address. */
   isBlocked: (address: string) => boolean
 }): Promise<RunningServer> {
-  const { service, baseUrl, trusted, placeOf, isBlocked } = options
+  const { service, budget, baseUrl, trusted, placeOf, isBlocked } = options
   const background = new Set<Promise<unknown>>()
   const context: Context = {
     waitUntil(work) {
@@ -59,7 +60,6 @@ export async function startServer(options: {
     passThroughOnException() {},
   }
   const readBody = openBodyReader()
-  const budget = openVisitorBudget()
   let stopping = false
   let requests = 0
   let connections = 0
@@ -217,11 +217,11 @@ function largestBody(pathname: string): number {
 }
 
 /** Returns a request in the format that the budget counts. A body of unknown length counts as the largest allowed one. */
-function useOf({ headers, method = 'GET' }: IncomingMessage, url: string): Use {
+function useOf({ headers }: IncomingMessage, url: string): Use {
   const { pathname } = new URL(url)
   const most = largestBody(pathname)
   const declared = headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : most
-  return { method, pathname, authorization: headers.authorization, bodyBytes: Math.min(declared, most) }
+  return { pathname, authorization: headers.authorization, bodyBytes: Math.min(declared, most) }
 }
 
 /** Reads the body and replaces the headers that only the edge may set. Returns the visitor's place, or undefined if their budget is used up. */
@@ -237,7 +237,7 @@ async function prepare(
     trusted: BlockList
     placeOf: (address: string) => Place
     readBody: ReturnType<typeof openBodyReader>
-    budget: ReturnType<typeof openVisitorBudget>
+    budget: VisitorBudget
   },
 ): Promise<Place | undefined> {
   const { headers, rawHeaders, method } = incoming

@@ -23,6 +23,7 @@ import { logFailure, startServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { shareClicks } from './shared-clicks.ts'
 import { openTelemetry } from './telemetry.ts'
+import { openVisitorBudget } from './visitor-budget.ts'
 import { Database } from '../database.ts'
 import { gaugesOf, readDatabaseFigures } from '../health.ts'
 import { clickRetentionMonths } from '../tracking/retention.ts'
@@ -84,6 +85,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   const clock = await followDatabaseClock(postgres)
   running.push({ name: 'the clock', stop: () => clock.stop() })
   const rateLimits = openRateLimits()
+  const budget = openVisitorBudget()
   const version = currentVersion()
   const environment = { ...settings.environment, DATABASE_URL: databaseUrl, VERSION: version }
   let schedules: Schedules | undefined
@@ -100,6 +102,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
     environment,
     postgres: { ...postgres, now: clock.now },
     rateLimits,
+    budget,
     metrics,
     telemetry,
   })
@@ -115,6 +118,7 @@ async function start(settings: Settings, read: ReadFunction): Promise<void> {
   running.push({ name: 'the blocked networks', stop: () => blocked.stop() })
   const server = await startServer({
     service,
+    budget,
     baseUrl: settings.environment['BASE_URL'] ?? '',
     host: settings.host,
     port: settings.port,

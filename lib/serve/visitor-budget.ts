@@ -24,10 +24,8 @@ const costs: [path: RegExp, milliseconds: number][] = [
   [/^\/api\/v1\/(reference|openapi)/, 6],
   [/^\//, 1.3],
 ]
-/** A posted password is hashed with a deliberately slow function. Forms for signed-in people also ask for the password. */
-const hashesPassword =
-  /^\/(api\/auth\/|sign-in|sign-up|reset-password|account\/|partner\/(payout|documents)|programs\/\d+\/partners\/\d+\/tax-form|workspaces\/[^/]+\/delete)/
-const hashing_ms = 150
+/** A password is hashed with a deliberately slow function. */
+export const hashing_ms = 150
 const millisecondsOfMegabyte = 22
 
 /** Clicks and leads have separate limits, because many honest visitors can share an address. */
@@ -39,17 +37,15 @@ const mostKept = 100_000
 
 /** A request as the budget counts it. `bodyBytes` is the maximum length of its body. */
 export interface Use {
-  method: string
   pathname: string
   authorization: string | undefined
   bodyBytes: number
 }
 
 /** Estimates the CPU milliseconds of a request. */
-export function costOf({ method, pathname, bodyBytes }: Use): number {
+export function costOf({ pathname, bodyBytes }: Use): number {
   const base = costs.find(([path]) => path.test(pathname))?.[1] ?? 0
-  const hashing = method === 'POST' && hashesPassword.test(pathname) ? hashing_ms : 0
-  return base + hashing + (bodyBytes / 1024 / 1024) * millisecondsOfMegabyte
+  return base + (bodyBytes / 1024 / 1024) * millisecondsOfMegabyte
 }
 
 /** Returns the hash of the key or session in a call, if its route requires one. */
@@ -66,20 +62,26 @@ export function openVisitorBudget(now = Date.now) {
   let window = 0
   let used = new Map<string, number>()
   const knownKeys = new Set<string>()
+  /** Spends the milliseconds of an address. Returns whether it had enough left. */
+  function spend(address: string | null, milliseconds: number): boolean {
+    const counted = countedAddress(address)
+    if (counted === undefined) return true
+    const current = Math.floor(now() / windowMilliseconds)
+    if (current !== window || used.size >= mostKept) used = new Map()
+    window = current
+    const sum = (used.get(counted) ?? 0) + milliseconds
+    used.set(counted, sum)
+    return sum <= most_ms
+  }
   return {
     /** Counts a request. Returns whether its address had enough budget left. */
     take(address: string, use: Use): boolean {
-      const counted = countedAddress(address)
-      if (counted === undefined || (tracking.test(use.pathname) && use.authorization === undefined)) return true
+      if (tracking.test(use.pathname) && use.authorization === undefined) return true
       const key = keyOf(use)
-      if (key !== undefined && knownKeys.has(key)) return true
-      const current = Math.floor(now() / windowMilliseconds)
-      if (current !== window || used.size >= mostKept) used = new Map()
-      window = current
-      const sum = (used.get(counted) ?? 0) + costOf(use)
-      used.set(counted, sum)
-      return sum <= most_ms
+      return (key !== undefined && knownKeys.has(key)) || spend(address, costOf(use))
     },
+    /** Counts a password that a request hashes or checks. Returns whether its address had enough budget left. */
+    takeHashing: (address: string | null) => spend(address, hashing_ms),
     /** Remembers the key of a successful request. */
     know(use: Use): void {
       const key = keyOf(use)
@@ -89,3 +91,5 @@ export function openVisitorBudget(now = Date.now) {
     },
   }
 }
+
+export type VisitorBudget = ReturnType<typeof openVisitorBudget>

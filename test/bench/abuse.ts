@@ -9,7 +9,7 @@ import { campaignNames } from '../../lib/tracking/campaign.ts'
 import { openPool } from '../../lib/commands/postgres.ts'
 import { Database } from '../../lib/database.ts'
 import { createSandbox, type Sandbox } from '../../lib/local/sandbox.ts'
-import { costOf, perMinute as budgetPerMinute } from '../../lib/serve/visitor-budget.ts'
+import { costOf, hashing_ms, perMinute as budgetPerMinute } from '../../lib/serve/visitor-budget.ts'
 import { freePort } from '../../lib/serve/embedded-postgres.ts'
 import { givenSecrets, spawnServe } from '../support/serve-process.ts'
 import { cpuMicroseconds } from './environment.ts'
@@ -319,8 +319,9 @@ export async function abuse(): Promise<Result> {
     unknownKeys: keys,
   }).entries()) {
     const from = `203.0.113.${index + 1}`
-    const { path: pathname, method = 'GET', body = '' } = next(0)
-    const cost = costOf({ pathname, method, authorization: undefined, bodyBytes: body.length })
+    const { path: pathname, body = '' } = next(0)
+    const hashing = own === attempts ? hashing_ms : 0
+    const cost = hashing + costOf({ pathname, authorization: undefined, bodyBytes: body.length })
     const perMinute = limit === 'budget' ? Math.min(own, budgetPerMinute / cost) : own
     const count = Math.min(mostMeasured, Math.max(5, Math.floor(perMinute)))
     for (let n = 0; n < 3; n++) await send(next(n), `198.51.100.${index + 1}`)

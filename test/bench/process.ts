@@ -19,6 +19,7 @@ import { shareClicks } from '../../lib/serve/shared-clicks.ts'
 import { openRateLimits } from '../../lib/serve/rate-limits.ts'
 import { startServer } from '../../lib/serve/server.ts'
 import { readTrusted } from '../../lib/serve/settings.ts'
+import { openVisitorBudget } from '../../lib/serve/visitor-budget.ts'
 import { readTestFunctions } from '../support/functions.ts'
 import { bareServer } from './bare.ts'
 
@@ -140,17 +141,20 @@ async function startServed(): Promise<void> {
     webhookQueueUrl: '',
     stripeApiUrl: undefined,
   }
+  const budget = openVisitorBudget()
   const service = await loadFunctions({
     read: readSource,
     environment: localEnvironment(addresses, options.secrets),
     postgres,
     rateLimits: { ...limits, limiter: (name, simple) => limits.limiter(name, { ...simple, limit: Infinity }) },
+    budget,
   })
   if (options.sendsNothing) service.channels.send = (messages) => Promise.resolve(messages)
   const { trusted } = readTrusted('127.0.0.1')
   logAsJson()
   const server = await startServer({
     service,
+    budget,
     baseUrl,
     host: '127.0.0.1',
     port: 0,

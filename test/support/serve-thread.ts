@@ -10,6 +10,7 @@ import { startServer } from '../../lib/serve/server.ts'
 import { readSource } from '../../lib/serve/sources.ts'
 import { readTrusted } from '../../lib/serve/settings.ts'
 import { shareClicks } from '../../lib/serve/shared-clicks.ts'
+import { openVisitorBudget } from '../../lib/serve/visitor-budget.ts'
 import { hashPasswordsCheaply } from './cheap-passwords.ts'
 import { meter, reuseConnections, type SharedFault } from './meter.ts'
 
@@ -116,12 +117,14 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   const { orders } = ports
   seenBy = ports.seen
   const pool = shareClicks(openPool(databaseUrl, connections))
+  const budget = openVisitorBudget()
   const loaded = {
     read: readSource,
     functions,
     environment,
     common,
     rateLimits: openRateLimits(),
+    budget,
     postgres: countedPostgres(reuseConnections(pool), ports),
   }
   const service = await loadFunctions(loaded)
@@ -138,6 +141,7 @@ async function open(options: ThreadOptions, ports: Ports): Promise<void> {
   const { trusted } = readTrusted('127.0.0.1')
   const server = await startServer({
     service: { answer, isProgramHost: (host) => service.isProgramHost(host) },
+    budget,
     baseUrl,
     host: '127.0.0.1',
     port,
