@@ -11,9 +11,10 @@ export const mailBounds = {
   /**
    * Confirmations of applications have three limits. The first counts the mails to a recipient from all programs. The second counts the
    * mails of a workspace's join page or API. The third counts the mails that a network (IPv4 /24, IPv6 /48) causes through that page. The
-   * page and the API have separate budgets that leave some mails for invitations.
+   * page and the API have separate budgets that leave some mails for invitations. Above its budget, the page asks browsers for a proof of
+   * work and accepts `perProvenSource` in all, which don't count toward the workspace.
    */
-  application: { perRecipient: 10, perSource: 40, perNetwork: 2 },
+  application: { perRecipient: 10, perSource: 40, perNetwork: 2, perProvenSource: 400 },
   /** Links for a new password. Here and below, a day begins with the first mail. */
   reset: { perRecipient: 20 },
   /** New confirmation links for an account. */
@@ -59,11 +60,19 @@ export const payeeBounds = JSON.stringify({
   per_workspace: mailBounds.payee.perWorkspace,
 })
 
-/** The limits for `count_mail` in the database. */
-export const workspaceBounds = JSON.stringify({
+const countedBounds = {
   per_recipient: mailBounds.workspace.perRecipient,
   per_workspace: mailBounds.workspace.perWorkspace,
   applications_per_recipient: mailBounds.application.perRecipient,
   per_source: mailBounds.application.perSource,
   per_network: mailBounds.application.perNetwork,
+}
+
+/** The limits for `count_mail` in the database. */
+export const workspaceBounds = JSON.stringify(countedBounds)
+/** The limits for an application with a proof of work. Without `per_workspace`, it leaves the workspace its other mails. */
+export const provenBounds = JSON.stringify({
+  ...countedBounds,
+  per_workspace: undefined,
+  per_source: mailBounds.application.perProvenSource,
 })

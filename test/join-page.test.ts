@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import dashboard from '../functions/dashboard.tsx'
 import writeDaily from '../functions/write-daily-notifications.ts'
+import { mailBounds } from '../lib/mail-bounds.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { approveApplication, listApplications, rejectApplication } from '../lib/programs/applications.ts'
@@ -62,6 +64,8 @@ async function linkTo(page: string, recipient: string) {
   if (link === undefined) throw new Error(`no link to ${page} was mailed to ${recipient}`)
   return link
 }
+
+const solves = (proof: string) => createHash('sha256').update(proof).digest().readUInt16BE() === 0
 
 const applicant = (email: string, more: object = {}) => ({ name: 'Grace', email, version: '1', ...more })
 
@@ -388,6 +392,51 @@ describe('the join page', () => {
     expect(statuses).toEqual([...Array.from({ length: 20 }, () => 303), 429, 429])
     const { rows } = await sql.query('select id from applications where program_id = $1', [program.programId])
     expect(rows).toEqual([])
+  })
+
+  test('asks for a proof of work above its daily budget, and accepts each proof once, from its network and for its program', async () => {
+    const [program, other] = [await joinable(), await joinable()]
+    const path = `/join/${program.slug}`
+    const day = `select 'page of workspace ' || $1 as counted, (now() at time zone 'UTC')::date as day`
+    const use = async (mails: number) =>
+      await sql.query(
+        `insert into mail_counts (counted, day, mails) select counted, day, $2 from (${day}) d
+        on conflict (counted, day) do update set mails = excluded.mails`,
+        [program.workspaceId, mails],
+      )
+    const home = { headers: { 'cf-connecting-ip': '203.0.113.9' } }
+    const elsewhere = { headers: { 'cf-connecting-ip': '198.51.100.9' } }
+    const sendTo = async (to: string, proof: string, visitor = home) => {
+      const { status, location, headers } = await submit(to, applicant(newEmail(), { proof }), visitor)
+      return { status, location, cookie: /__Secure-svc_form=[^;]*/.exec(headers.get('set-cookie') ?? '')?.[0] ?? '' }
+    }
+    expect((await visit(path, home)).text).not.toContain('data-task')
+    await use(mailBounds.application.perSource)
+    const refused = await sendTo(path, '')
+    expect(refused.location).toBe(path)
+    const page = await visit(path, { headers: { ...home.headers, cookie: refused.cookie } })
+    expect(page.text).toContain('Your browser solves a small task')
+    expect(page.text).toContain('sign in to apply with your account')
+    const task = /data-task="([^"]+)" data-bits="16"/.exec(page.text)?.[1] ?? ''
+    const first = (isRight: (proof: string) => boolean) => {
+      for (let number = 0; ; number++) if (isRight(`${task}.${number}`)) return `${task}.${number}`
+    }
+    const proof = first(solves)
+    const wrong = [first((one) => !solves(one)), proof.replace(/^\d/, (digit) => String((Number(digit) + 1) % 10))]
+    expect(await Promise.all(wrong.map(async (one) => (await sendTo(path, one)).location))).toEqual([path, path])
+    expect((await sendTo(path, proof, elsewhere)).location).toBe(path)
+    await sql.query(
+      `update mail_counts set counted = 'page of workspace ' || $2 where counted = 'page of workspace ' || $1`,
+      [program.workspaceId, other.workspaceId],
+    )
+    expect((await sendTo(`/join/${other.slug}`, proof)).location).toBe(`/join/${other.slug}`)
+    await use(mailBounds.application.perSource)
+    // The mail doesn't count toward the workspace's invitations.
+    expect([(await sendTo(path, proof)).location, (await sendTo(path, proof)).location]).toEqual([`${path}/sent`, path])
+    const counted = await sql.query('select mails from mail_counts where counted = $1', [
+      `workspace ${program.workspaceId}`,
+    ])
+    expect(counted.rows).toEqual([])
   })
 
   test('with Turnstile keys accepts visitors who passed the challenge, and calls Cloudflare once', async () => {

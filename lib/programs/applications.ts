@@ -8,7 +8,7 @@ import { ApiError, found } from '../errors.ts'
 import { storeCreated, type Created } from '../idempotency.ts'
 import { type Filters, type Part, partOf, totalsOf } from '../keyset.ts'
 import { hasWords, kysely } from '../kysely.ts'
-import { workspaceBounds } from '../mail-bounds.ts'
+import { provenBounds, workspaceBounds } from '../mail-bounds.ts'
 import { messagesAbout, type RelayMessage, writtenMessages } from '../notifications/outbox.ts'
 import { keptSince, terms } from '../retention.ts'
 import { type Answered, termsOf } from './join-page.ts'
@@ -90,6 +90,8 @@ interface NewApplication {
   seen: { version: number } | { terms: number | null }
   /** The applicant's network, if the page knows it. */
   network?: string | undefined
+  /** Whether the browser sent a proof of work. */
+  isProven?: boolean
 }
 
 /**
@@ -122,7 +124,7 @@ export async function apply(db: Database, application: NewApplication): Promise<
 }
 
 function applyStatement(application: NewApplication, tokenHash: Uint8Array | null, digits: string) {
-  const { programId, userId, email, name, answers, seen, network = null } = application
+  const { programId, userId, email, name, answers, seen, network = null, isProven = false } = application
   return call('apply_to_program', {
     of_program_id: programId,
     of_source: 'version' in seen ? 'page' : 'api',
@@ -135,7 +137,7 @@ function applyStatement(application: NewApplication, tokenHash: Uint8Array | nul
     of_token_hash: tokenHash,
     code_digits: digits,
     of_network: network,
-    bounds: workspaceBounds,
+    bounds: isProven ? provenBounds : workspaceBounds,
   })
 }
 

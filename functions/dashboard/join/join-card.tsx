@@ -1,3 +1,4 @@
+import { proofBits } from '../../../lib/access/proof-of-work.ts'
 import { turnstileField, turnstileOrigin } from '../../../lib/access/turnstile.ts'
 import { maxAmountCents, majorUnits } from '../../../lib/money.ts'
 import { termsOfPartner } from '../../../lib/programs/commission-rules.ts'
@@ -17,6 +18,8 @@ interface JoinCardProps {
   applicant?: { name: string; email: string } | undefined
   /** The Turnstile key, if the deployment has one. */
   siteKey?: string | undefined
+  /** The task for the browser, if the page asks for a proof of work. */
+  task?: string
 }
 
 /** The heading and the title of a join page. */
@@ -135,7 +138,7 @@ function Calculator({ page, typed }: { page: JoinPage; typed: Record<string, str
 }
 
 /** The form to apply. The preview has no address to send it to. */
-function Application({ page, action, applicant, siteKey }: JoinCardProps) {
+function Application({ page, action, applicant, siteKey, task }: JoinCardProps) {
   const { questions, terms, self_billing: bills, version } = page
   const { t } = useTexts()
   const fields = (
@@ -168,6 +171,7 @@ function Application({ page, action, applicant, siteKey }: JoinCardProps) {
           {...(required && { required })}
         />
       ))}
+      {task !== undefined && <Proof task={task} />}
       {terms !== null && <Terms terms={bills ? `${terms}\n\n${selfBillingClause}` : terms} />}
       {siteKey !== undefined && (
         <>
@@ -192,6 +196,24 @@ function Application({ page, action, applicant, siteKey }: JoinCardProps) {
       {fields}
     </Form>
   )
+}
+
+/** The message of a page that has received many applications today. */
+export const busy =
+  'Many people have applied today. Your browser solves a small task, which takes some seconds. Then press “Apply” again.'
+
+/** The field for the browser's proof of work, if the page has asked for it. */
+function Proof({ task }: { task: string }) {
+  const { problem } = useForm()
+  const { t } = useTexts()
+  return problem === busy ? (
+    <>
+      <input type="hidden" name="proof" value="" data-task={task} data-bits={proofBits} />
+      <noscript>
+        <p class="message warn">{t('Enable JavaScript for this task, or sign in to apply with your account.')}</p>
+      </noscript>
+    </>
+  ) : null
 }
 
 /** The program's figures, if they are based on enough commissions. */

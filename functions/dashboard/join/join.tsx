@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { countAttempts } from '../../../lib/access/attempts.ts'
 import { countedNetwork } from '../../../lib/access/counted-address.ts'
+import { createTask, isProof } from '../../../lib/access/proof-of-work.ts'
 import { passesChallenge, turnstileField } from '../../../lib/access/turnstile.ts'
 import { clientAddress } from '../../../lib/api/rate-limits.ts'
 import { openDatabase } from '../../../lib/database.ts'
@@ -27,7 +28,7 @@ import { form, FormRefusal, optionalText, refuseForm } from '../components/form.
 import { PlainPage } from '../components/layout.tsx'
 import { createPages, languageOf, type PageContext } from '../components/page.ts'
 import { bdi, type PageTexts, Text, textsIn, useTexts } from '../components/text.tsx'
-import { JoinCards, titleOf } from './join-card.tsx'
+import { busy, JoinCards, titleOf } from './join-card.tsx'
 import { Answers, PlainText } from './plain-text.tsx'
 
 /** The public page for applications to a program, and the page that the confirmation link opens. */
@@ -80,6 +81,7 @@ async function renderJoinPage(c: PageContext, page: JoinPage) {
         action={`/join/${page.slug}`}
         applicant={applicantOf(c)}
         siteKey={siteKey}
+        task={createTask(c.env, purposeOf(c, page))}
         calculated={c.req.query()}
       />
     </PlainPage>,
@@ -105,9 +107,16 @@ pages.get('/join/:slug/sent', async (c) => {
   )
 })
 
+/** The purpose of a proof of work that the page may ask for. */
+const purposeOf = (c: PageContext, { program_id: programId }: JoinPage) => ({
+  programId,
+  network: countedNetwork(c.req.header('cf-connecting-ip') ?? null),
+})
+
 const joinForm = z.looseObject({
   name: nameField('Enter your name.'),
   email: optionalText,
+  proof: optionalText,
   version: z.string().check(z.regex(/^\d{1,9}$/)),
   terms: optionalText,
 })
@@ -122,7 +131,7 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
   const key = `application from ${counted}`
   if (counted && ((await countAttempts(openDatabase(c.env), [key])).get(key) ?? 0) > applicationsPerAddress)
     throw new ApiError('rate_limited', 'Too many applications from your network. Wait 15 minutes, then try again.')
-  const { name, email, version, terms, ...typed } = c.req.valid('form')
+  const { name, email, proof, version, terms, ...typed } = c.req.valid('form')
   const textOf = (field: string) => {
     const value = typed[field]
     return typeof value === 'string' ? value : ''
@@ -142,6 +151,8 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
     return await refuseForm(c, back, { problem: 'The robot check failed. Try again.' })
 
   const to = applicant?.email ?? parsed.data ?? ''
+  const purpose = purposeOf(c, page)
+  const isProven = await isProof(openDatabase(c.env), c.env, purpose, proof)
   const applied = await apply(c.get('db'), {
     programId: page.program_id,
     userId: applicant?.id ?? null,
@@ -149,13 +160,16 @@ pages.post('/join/:slug', form(joinForm, pagePath), async (c) => {
     name,
     answers,
     seen: { version: page.version },
-    network: countedNetwork(c.req.header('cf-connecting-ip') ?? null),
+    network: purpose.network,
+    isProven,
   })
   c.executionCtx.waitUntil(sendSoon(c.env, applied.outbox))
   if (applied.outcome === 'changed') return await refuseForm(c, back, { problem: changed })
   if (['closed', 'unverified'].includes(applied.outcome)) throw new ApiError('not_found', noPage)
   if (applied.outcome === 'network') throw new ApiError('rate_limited', enoughOfNetwork)
-  if (['source', 'workspace'].includes(applied.outcome)) throw new ApiError('rate_limited', enoughOfProgram)
+  const isFull = ['source', 'workspace'].includes(applied.outcome)
+  if (isFull && !isProven && !c.env.TURNSTILE_SITE_KEY) return await refuseForm(c, back, { problem: busy })
+  if (isFull) throw new ApiError('rate_limited', enoughOfProgram)
   if (applicant) {
     if (page.language === null) await keepPartnerLanguage(c.get('db'), applicant.id, c.get('texts').language)
     return redirectWith(c, '/partner/applications', ownOutcome(applied, page.program_name, c.get('texts')))

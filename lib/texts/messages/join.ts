@@ -139,6 +139,19 @@ export const join = {
       es: 'Este programa ha recibido el máximo de solicitudes por hoy. Inicia sesión para apuntarte con tu cuenta, o inténtalo mañana.',
       pt: 'Este programa recebeu o máximo de inscrições de hoje. Entre para se inscrever com sua conta ou tente amanhã.',
     },
+  'Many people have applied today. Your browser solves a small task, which takes some seconds. Then press “Apply” again.':
+    {
+      de: 'Heute haben sich viele Menschen beworben. Ihr Browser löst eine kleine Aufgabe, was einige Sekunden dauert. Klicken Sie danach noch einmal auf „Bewerben“.',
+      fr: 'Beaucoup de personnes ont postulé aujourd’hui. Votre navigateur résout une petite tâche, ce qui prend quelques secondes. Appuyez ensuite de nouveau sur « Postuler ».',
+      es: 'Hoy se ha apuntado mucha gente. Tu navegador resuelve una pequeña tarea, que tarda unos segundos. Después pulsa otra vez «Enviar solicitud».',
+      pt: 'Muitas pessoas se inscreveram hoje. Seu navegador resolve uma pequena tarefa, que leva alguns segundos. Depois, clique em “Inscrever-se” de novo.',
+    },
+  'Enable JavaScript for this task, or sign in to apply with your account.': {
+    de: 'Aktivieren Sie JavaScript für diese Aufgabe, oder melden Sie sich an, um sich mit Ihrem Konto zu bewerben.',
+    fr: 'Activez JavaScript pour cette tâche, ou connectez-vous pour postuler avec votre compte.',
+    es: 'Activa JavaScript para esta tarea, o inicia sesión para apuntarte con tu cuenta.',
+    pt: 'Ative o JavaScript para essa tarefa ou entre para se inscrever com sua conta.',
+  },
   'The questions or the terms have changed. Read them again, then apply.': {
     de: 'Die Fragen oder die Bedingungen haben sich geändert. Lesen Sie sie erneut und bewerben Sie sich dann.',
     fr: 'Les questions ou les conditions ont changé. Relisez-les, puis postulez.',
