@@ -10,14 +10,14 @@ export interface ProofEnv {
   AUTH_SECRET: string
 }
 
-/** What a task is for. Its proof only counts there. */
+/** The purpose of a task. Its proof only counts there. */
 interface Purpose {
   programId: number
   /** Undefined for visitors from the local stack's own machine. */
   network: string | undefined
 }
 
-/** The number of zero bits at the start of a proof's hash. Each one doubles the work. Chromium takes about a second for 16. */
+/** The number of zero bits at the start of a proof's hash. Each one doubles the work. Chromium takes 1.8 s for 16 on a slow machine. */
 export const proofBits = 16
 const lifeSeconds = 30 * 60
 

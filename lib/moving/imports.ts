@@ -446,7 +446,7 @@ async function countFailure(db: Database, { programId, importId }: { programId: 
   const [counted] = await db.query(
     kysely
       .updateTable('imports')
-      .set((eb) => ({ failures: eb('failures', '+', 1) }))
+      .set({ failures: (eb) => eb('failures', '+', 1) })
       .where('program_id', '=', programId)
       .where('id', '=', importId)
       .where('state', '=', 'reading')
