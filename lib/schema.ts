@@ -1719,7 +1719,7 @@ export interface DatabaseFunctions {
   }
   claim_due_webhooks: {
     arguments: { program_ids: (number)[] | null; at_most: number | null; takes_slow: boolean | null }
-    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; partner_id: number | null; method: string | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null }
+    row: { program_id: number | null; endpoint_id: number | null; message_id: number | null; partner_id: number | null; method: string | null; url: string | null; secret_number: number | null; has_previous_secret: boolean | null; type: string | null; data: JsonValue | null; created_at: Date | null; is_slow: boolean | null }
   }
   claim_mails: {
     arguments: { max_mails: number | null; most_immediate: number | null; reading_roles: (string)[] | null }

@@ -25,6 +25,12 @@ type Claimed = DatabaseFunctions['claim_due_webhooks']['row'] & {
   message_id: number
 }
 
+/** A program with an idle endpoint that didn't fit into a claim, and whether all such endpoints are slow. */
+interface Left {
+  program_id: number
+  isSlow: boolean
+}
+
 /** Why the consumer checks a program: the messages about the program, and whether one of its attempts has ended and freed a place. */
 interface Look {
   messages: Woken[]
@@ -131,13 +137,16 @@ export async function deliverWebhooks(
     free += atMost - claimed.length
     const round = { messages: messagesOf(programs), open: claimed.length }
     if (claimed.length === 0) done.push(...round.messages)
-    // If the claim had room for more, the remaining programs have reached a limit. They are checked again later.
-    if (claimed.length === atMost) for (const id of left) look(id, {})
-    else if (left.length > 0)
-      await wakes.send(left.map((program_id) => ({ program_id, due_at: Date.now() / 1000 + laterSeconds })))
+    // If the claim had room for more, the remaining programs have reached a limit. They are checked again later, and so are slow endpoints,
+    // because other consumers may not take them.
+    const isFull = claimed.length === atMost
+    for (const { program_id, isSlow } of left) if (isFull && !isSlow) look(program_id, {})
+    const later = left.filter(({ isSlow }) => !isFull || isSlow)
+    if (later.length > 0)
+      await wakes.send(later.map(({ program_id }) => ({ program_id, due_at: Date.now() / 1000 + laterSeconds })))
     // After a full claim, there may be more deliveries. The next claim prefers endpoints that respond, because a slow endpoint doesn't
     // get a second request.
-    if (claimed.length === atMost) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
+    if (isFull) for (const [id, { hasEnded }] of programs) if (hasEnded) look(id, { hasEnded })
     for (const delivery of claimed) start(`attempt ${(attempts += 1)}`, () => attempt(delivery, round))
   }
 
@@ -239,15 +248,15 @@ async function claimDue(
   programIds: number[],
   atMost: number,
   takesSlow: boolean,
-): Promise<{ claimed: Claimed[]; left: number[] }> {
+): Promise<{ claimed: Claimed[]; left: Left[] }> {
   const statement = call('claim_due_webhooks', { program_ids: programIds, at_most: atMost, takes_slow: takesSlow })
   const rows = await retryOnce(() => db.query(statement))
   const claimed: Claimed[] = []
-  const left: number[] = []
+  const left: Left[] = []
   for (const row of rows) {
     const { program_id, endpoint_id, message_id } = row
     if (program_id === null) continue
-    if (endpoint_id === null || message_id === null) left.push(program_id)
+    if (endpoint_id === null || message_id === null) left.push({ program_id, isSlow: row.is_slow ?? false })
     else claimed.push({ ...row, program_id, endpoint_id, message_id })
   }
   return { claimed, left }

@@ -155,15 +155,33 @@ return (
   where p.workspace_id = of_workspace_id and d.claimed_until > now()
 );
 
+-- The due deliveries of an endpoint that can start, oldest first, with their place among its requests. If the endpoint's last attempt failed,
+-- it gets one request at a time. An endpoint that hasn't answered for a second doesn't get further requests.
+create or replace function startable_webhooks(endpoint webhook_endpoints) returns table (message_id bigint, next_attempt_at timestamptz, place bigint)
+language sql stable as $$
+  select d.message_id, d.next_attempt_at, u.under_way + row_number() over (order by d.next_attempt_at, d.message_id)
+  from (
+    select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
+    where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.next_attempt_at is not null and d.claimed_until > now()
+  ) u
+  cross join lateral (
+    select d.message_id, d.next_attempt_at from webhook_deliveries d
+    where d.program_id = endpoint.program_id and d.endpoint_id = endpoint.id and d.next_attempt_at <= now()
+      and (d.claimed_until is null or d.claimed_until <= now())
+    order by d.next_attempt_at, d.message_id
+    limit case when u.since < now() - interval '1 s' then 0
+      else greatest(case when endpoint.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
+  ) d
+$$;
+
 -- Claims up to `at_most` due deliveries of these programs: the oldest of each endpoint first, and a second one only after every endpoint's
--- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. If an
--- endpoint's last attempt failed, it gets one request at a time, with a pause after each. An endpoint that hasn't answered for a second
--- doesn't get further requests. Slow endpoints come last, and wait for another consumer if not `takes_slow`. Claims end after 45 seconds,
--- in case their consumer died. If a program still has an unclaimed delivery for an idle endpoint, the function returns a row without a
--- delivery for it.
+-- first. A workspace has a limited number of requests at a time, and a program's own endpoints come before those of its partners. After a
+-- failure, an endpoint rests. Slow endpoints come last, and wait for another consumer if not `takes_slow`. Claims end after 45 seconds, in
+-- case their consumer died. If a program still has an unclaimed delivery for an idle endpoint, the function returns a row without a delivery
+-- for it. `is_slow` says whether all its idle endpoints are slow.
 create or replace function claim_due_webhooks(program_ids bigint[], at_most integer, takes_slow boolean) returns table (
   program_id bigint, endpoint_id bigint, message_id bigint, partner_id bigint, method text, url text, secret_number integer,
-  has_previous_secret boolean, type text, data jsonb, created_at timestamptz
+  has_previous_secret boolean, type text, data jsonb, created_at timestamptz, is_slow boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -187,20 +205,8 @@ begin
       partition by w.workspace_id order by d.is_slow and not takes_slow, d.is_of_partner, d.place, d.next_attempt_at
     ) as turn_in_workspace
     from (
-      select d.*, e.partner_id is not null as is_of_partner, e.slow_until > now() as is_slow, u.under_way + row_number() over (partition by d.program_id, d.endpoint_id order by d.next_attempt_at, d.message_id) as place
-      from webhook_endpoints e
-      cross join lateral (
-        select count(*) as under_way, min(d.claimed_until) - interval '45 s' as since from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at is not null and d.claimed_until > now()
-      ) u
-      cross join lateral (
-        select d.program_id, d.endpoint_id, d.message_id, d.next_attempt_at from webhook_deliveries d
-        where d.program_id = e.program_id and d.endpoint_id = e.id and d.next_attempt_at <= now()
-          and (d.claimed_until is null or d.claimed_until <= now())
-        order by d.next_attempt_at, d.message_id
-        limit case when u.since < now() - interval '1 s' then 0
-          else greatest(case when e.failing_since is null then webhooks_at_once() else 1 end - u.under_way, 0) end
-      ) d
+      select e.program_id, e.id as endpoint_id, d.*, e.partner_id is not null as is_of_partner, e.slow_until > now() as is_slow
+      from webhook_endpoints e cross join lateral startable_webhooks(e) d
       where e.program_id = any (program_ids) and e.id = any (due_ids) and e.deleted_at is null and e.disabled_at is null
         and (e.rests_until is null or e.rests_until <= now())
     ) d
@@ -216,13 +222,14 @@ begin
     returning d.program_id, d.endpoint_id, d.message_id
   )
   select c.program_id, c.endpoint_id, c.message_id, e.partner_id, e.method, e.url, e.secret_number, coalesce(e.previous_secret_until > now(), false), m.type, m.data,
-    m.created_at
+    m.created_at, e.slow_until > now()
   from claimed c
   join webhook_endpoints e on e.program_id = c.program_id and e.id = c.endpoint_id
   join webhook_messages m on m.program_id = c.program_id and m.id = c.message_id
   union all
-  select distinct n.program_id, null::bigint, null::bigint, null::bigint, null, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz
-  from due n where (n.turn > at_most or n.turn is null) and n.place = 1
+  select n.program_id, null::bigint, null::bigint, null::bigint, null, null, null::integer, null::boolean, null, null::jsonb, null::timestamptz,
+    bool_and(n.is_slow)
+  from due n where (n.turn > at_most or n.turn is null) and n.place = 1 group by n.program_id
   order by 3;
 end $$;
 
