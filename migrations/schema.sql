@@ -8781,7 +8781,7 @@ CREATE OR REPLACE FUNCTION public.is_same_record(kind import_kind, one jsonb, ot
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE
-RETURN (NOT (EXISTS (SELECT FROM unnest(CASE is_same_record.kind WHEN 'partner'::import_kind THEN ARRAY['email'::text] WHEN 'customer'::import_kind THEN ARRAY['partner'::text, 'processor_customer_id'::text, 'customer_key'::text] WHEN 'balance'::import_kind THEN ARRAY['amount_cents'::text] WHEN 'commission'::import_kind THEN ARRAY['partner'::text, 'amount_cents'::text, 'currency'::text] ELSE NULL::text[] END) field(field) WHERE (lower((is_same_record.one ->> field.field)) IS DISTINCT FROM lower((is_same_record.other ->> field.field))))))
+RETURN (NOT (EXISTS (SELECT FROM unnest(CASE is_same_record.kind WHEN 'partner'::import_kind THEN ARRAY['email'::text] WHEN 'customer'::import_kind THEN ARRAY['partner'::text, 'processor_customer_id'::text, 'customer_key'::text] WHEN 'balance'::import_kind THEN ARRAY['amount_cents'::text] WHEN 'commission'::import_kind THEN ARRAY['partner'::text, 'amount_cents'::text, 'currency'::text] ELSE NULL::text[] END) field(field) WHERE (lower((is_same_record.one ->> field.field)) <> lower((is_same_record.other ->> field.field))))))
 ;
 
 CREATE OR REPLACE FUNCTION public.is_unused(of_program_id bigint)

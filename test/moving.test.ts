@@ -726,8 +726,8 @@ test('a sloppy export loses neither terms nor money, and the plan shows each con
   const { shop, call } = await startCaller()
   const sloppy = {
     'affiliates.csv':
-      'Name,Email,Campaign,Token,Unpaid\nZoë,z@example.com,Gold,zoe,"€12,00"\nBob,b@example.com,c2,bob,0.980',
-    'balances.csv': 'Partner,Amount\nb@example.com,7.00',
+      'Id,Name,Email,Campaign,Token,Unpaid\n1E+15,Zoë,z@example.com,Gold,zoe,"€12,00"\n2,Bob,b@example.com,c2,bob,0.980\n1E+15,Eve,e@example.com,,eve,5.00',
+    'balances.csv': 'Partner,Amount\n2,7.00',
     'campaigns.csv': 'id,Name,Percent,Months\nc1,Gold,30,12 months\nc2,Silver,20,1 year',
     'commissions.csv': `Partner,Amount,Status,Date\n${'z@example.com,9.80,due,2026-10-01\n'.repeat(2)}b@example.com,"3`,
     'customers.csv': 'Stripe Customer ID,Affiliate Email\ncus_a,z@example.com\ncus_a,b@example.com',
@@ -740,6 +740,9 @@ test('a sloppy export loses neither terms nor money, and the plan shows each con
   expect(shown(applied).filter((one) => !one.endsWith(' new'))).toMatchInlineSnapshot(`
     [
       "campaigns.csv line 3: group create terms_not_accepted",
+      "affiliates.csv line 4: partner error same_id",
+      "affiliates.csv line 4: link error same_id",
+      "affiliates.csv line 4: balance error same_id",
       "balances.csv line 2: balance error same_id",
       "commissions.csv line 2: commission create history_only",
       "commissions.csv line 3: commission create history_only",

@@ -185,6 +185,11 @@ const readers: Record<Table, Reader> = {
     const codes = splitCodes(cell('link')).map((link) => codeOfLink(link, context.service.params))
     const id = cell('id') || email || codes[0] || name || ''
     const group = cell('group')
+    // Links and balances of another partner must not go to the partner with this id. Spreadsheets round long ids, for example.
+    const isOther = email !== undefined && named.has(`id ${id}`) && !named.has(`id ${id} ${email}`)
+    const problem = isOther ? 'same_id' : undefined
+    if (email !== undefined) named.add(`id ${id}`).add(`id ${id} ${email}`)
+    const noted = (one: ReadRow): ReadRow => (problem === undefined ? one : { ...one, problem })
     yield* groupOfPartner(origin, group, named)
     yield row(
       'partner',
@@ -198,11 +203,11 @@ const readers: Record<Table, Reader> = {
         status: isInactive(cell('status')) ? 'inactive' : undefined,
         note: cell('email') !== '' && email === undefined ? 'email_not_accepted' : undefined,
       },
-      name === undefined ? 'nobody_named' : undefined,
+      problem ?? (name === undefined ? 'nobody_named' : undefined),
     )
-    for (const code of codes) yield linkRow(origin, { partner: id, code })
-    for (const code of splitCodes(cell('code'))) yield codeRow(origin, { partner: id, code })
-    if (cell('balance') !== '') yield* balanceRows(record, id, context)
+    for (const code of codes) yield noted(linkRow(origin, { partner: id, code }))
+    for (const code of splitCodes(cell('code'))) yield noted(codeRow(origin, { partner: id, code }))
+    if (cell('balance') !== '') for (const one of balanceRows(record, id, context)) yield noted(one)
   },
 
   *links({ origin, cell }, { service }) {

@@ -21,6 +21,7 @@ import { archiveResponse, createExport, type Export, findExport } from '../../..
 import type { FileColumns, ImportFile, Mappings } from '../../../lib/moving/read-files.ts'
 import { services, sources } from '../../../lib/moving/sources.ts'
 import { formatMoney } from '../../../lib/money.ts'
+import { ruleText } from '../../../lib/programs/commission-rules.ts'
 import { addressOf, idInPath } from '../components/address.ts'
 import { Badge, Card, LinkButton, Metric, Segments, type Tone } from '../components/blocks.tsx'
 import { Field, Form, FormDetails, Hidden, PostButton } from '../components/fields.tsx'
@@ -321,7 +322,7 @@ pages.get('/imports/:importId', requireProgram('partner:manage'), async (c) => {
           <Headings files={found.files} source={found.source} action={importsPage(c)} />
         )}
         {found.rows > 0 && !works && found.source !== 'archive' && (
-          <Rows found={found} rows={rows} page={page} outcome={outcome} />
+          <Rows found={found} rows={rows} page={page} outcome={outcome} currency={program.currency} />
         )}
       </div>
     </ProgramPage>,
@@ -453,9 +454,11 @@ interface RowsProps {
   rows: Page<ImportRow>
   page: string
   outcome: Outcome | undefined
+  /** The program's currency. */
+  currency: string
 }
 
-function Rows({ found, rows, page, outcome }: RowsProps) {
+function Rows({ found, rows, page, outcome, currency }: RowsProps) {
   const sum = outcomes.reduce((count, one) => count + found[one], 0)
   const choices = outcomes.map((one) => ({
     href: addressOf(page, { outcome: one }),
@@ -474,7 +477,7 @@ function Rows({ found, rows, page, outcome }: RowsProps) {
         columns={[
           { label: 'Outcome', cell: (row) => <OutcomeBadge outcome={row.outcome} /> },
           { label: 'Kind', cell: ({ kind }) => <span class="number">{labelOf(kind)}</span> },
-          { label: 'Content', cell: (row) => <bdi>{contentOf(row)}</bdi> },
+          { label: 'Content', cell: (row) => <bdi>{contentOf(row, currency)}</bdi> },
           { label: 'Read from', cell: ({ origin }) => origin },
           { label: 'Reason', cell: (row) => row.reason_text },
         ]}
@@ -490,12 +493,21 @@ function OutcomeBadge({ outcome }: { outcome: Outcome | null }) {
   return <Badge tone={tone}>{name}</Badge>
 }
 
-/** Returns the values that let people recognize a row. */
-function contentOf({ fields, source_id: id }: ImportRow): string {
+const importedRule = z.object({
+  commission_bp: z.prefault(z.number(), 0),
+  commission_fixed_cents: z.prefault(z.number(), 0),
+  commission_duration_months: z.prefault(z.nullable(z.number()), null),
+})
+const noFurtherTerms = { product_id: null, sale_type: null, lifetime_cap_cents: null, lead_commission_cents: null }
+
+/** Returns the values that let people recognize a row, and the terms of a group. Terms are in the program's currency. */
+function contentOf({ fields, source_id: id }: ImportRow, currencyOfTerms: string): string {
   const named = ['name', 'email', 'code', 'processor_customer_id', 'customer_key', 'partner'].flatMap((field) => {
     const value = fields[field]
     return typeof value === 'string' ? [value] : []
   })
+  const [rule] = z.array(importedRule).safeParse(fields['rules']).data ?? []
+  if (rule) named.push(ruleText({ ...rule, ...noFurtherTerms }, currencyOfTerms))
   const { amount_cents: cents, currency } = fields
   if (typeof cents === 'number' && typeof currency === 'string') named.push(formatMoney(cents, currency))
   return named.length === 0 ? id : named.join(', ')

@@ -221,7 +221,7 @@ return not exists (
     when 'customer' then array['partner', 'processor_customer_id', 'customer_key']
     when 'balance' then array['amount_cents']
     when 'commission' then array['partner', 'amount_cents', 'currency']
-  end) field where lower(one->>field) is distinct from lower(other->>field)
+  end) field where lower(one->>field) <> lower(other->>field)
 );
 
 create or replace function plan_row(import imports, planned import_rows) returns import_rows language plpgsql as $$
