@@ -14,7 +14,7 @@ import { createPerson, tiePartner } from '../lib/local/people.ts'
 import { createPartnerKey } from '../lib/access/partner-keys.ts'
 import { createAdjustment } from '../lib/money/adjustments.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
-import { payeeForm } from '../lib/money/documents.ts'
+import { payeeForm, saveBilling } from '../lib/money/documents.ts'
 import { taxFormForm } from '../lib/money/tax-forms.ts'
 import { askPayout, payPayout } from '../lib/money/payouts.ts'
 import { refusalOfTemplate } from '../lib/notifications/postbacks.ts'
@@ -24,6 +24,7 @@ import { mailTopics, topicWords, unsubscribeToken } from '../lib/notifications/m
 import { mails } from '../lib/texts/messages/mails.ts'
 import { portal } from '../lib/texts/messages/portal.ts'
 import { createTexts, type Messages } from '../lib/texts/texts.ts'
+import { changeJoinPage } from '../lib/programs/join-page.ts'
 import { countClicks, countFigures } from '../lib/tracking/clicks.ts'
 import { launchBrowser } from './support/browser.ts'
 import { openJoinPages } from './support/join-pages.ts'
@@ -413,6 +414,9 @@ test('every page, form and refusal that a partner reaches comes from the table, 
   const { joinable } = openJoinPages(db, pageEnv)
   const { slug, send } = await joinable({ questions: [{ label: '?', type: 'short', required: false }], terms: '1' })
   await send(person.email, person.userId)
+  const party = { legal_name: '1', address: '1', country: 'DE', vat_id: '' }
+  await saveBilling(db, programId, { ...party, series: '1', vat_rate: undefined })
+  await changeJoinPage(db, programId, { slug: 'self-billing', terms: '1', self_billing: true })
   await sql.query(`update programs set name = 'Машина' where name = 'Engine'`)
   await sql.query(`update applications set answers = '[]'`)
 
@@ -464,6 +468,7 @@ test('every page, form and refusal that a partner reaches comes from the table, 
   expect(new Set(sentMails.map(({ recipient }) => recipient))).toEqual(new Set([person.email, 'new@example.com']))
   expect([...inMails, ...atSignIn.untranslated, ...inPortal.untranslated, ...withCodes.untranslated]).toEqual([])
   const account = ['', '/mail', '/sessions', '/two-factor', '/erase'].map((page) => `/account${page}`)
+  expect(inPortal.sent).toContain(`/partner/documents/${programId}/terms`)
   const portalPages = [`/partner/sales/${programId}/${refunded.id}`, `/partner/payouts/${payoutId}/lines`]
   expect([...inPortal.visited]).toEqual(expect.arrayContaining([...account, ...portalPages]))
   const sent = ['/account/email', '/account/password', `/partner/postbacks/${programId}`, '/partner/documents/tax-form']

@@ -98,7 +98,7 @@ pages.get(address, requirePartner, async (c) => {
 })
 
 function SelfBilling({ terms: { id, name, version, text, self_billing: isOffered, accepted } }: { terms: Terms }) {
-  const { t } = useTexts()
+  const { t, fixed } = useTexts()
   return (
     <Card
       title={t('Self-billing by {name}', { name })}
@@ -108,7 +108,7 @@ function SelfBilling({ terms: { id, name, version, text, self_billing: isOffered
         )
       }
     >
-      <p>{selfBillingClause}</p>
+      <p>{fixed(selfBillingClause)}</p>
       <details class="more">
         <summary>{t('Terms, version {version}', { version: String(version) })}</summary>
         <PlainText text={text} />

@@ -972,4 +972,11 @@ export const money = {
     es: 'Un W-9 es para Estados Unidos, y un W-8 para otros países.',
     pt: 'Um W-9 é para os Estados Unidos, e um W-8 para outros países.',
   },
+  'Self-billing: the program issues the invoices for your commissions in your name. You do not issue invoices for them yourself.':
+    {
+      de: 'Gutschriftsverfahren: Das Programm stellt die Rechnungen für Ihre Provisionen in Ihrem Namen aus. Sie stellen dafür selbst keine Rechnungen.',
+      fr: 'Autofacturation : le programme établit en votre nom les factures de vos commissions. Vous ne les établissez pas vous-même.',
+      es: 'Autofacturación: el programa emite en tu nombre las facturas de tus comisiones. Tú no las emites.',
+      pt: 'Autofaturamento: o programa emite em seu nome as faturas das suas comissões. Você não as emite.',
+    },
 } as const satisfies Messages
