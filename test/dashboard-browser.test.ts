@@ -292,7 +292,7 @@ test(
     }
     await page.getByRole('button', { name: 'Send a test event' }).click()
     await page.getByRole('heading', { name: 'webhook.test' }).waitFor()
-    await page.getByText('None yet.').waitFor()
+    await page.getByText('No attempts yet.').waitFor()
     await deliver(1)
     await page.getByRole('link', { name: 'Refresh' }).click()
     await page.getByText('Response body').click()

@@ -12,26 +12,35 @@ import {
   stopPayeeMails,
   topicWords,
 } from '../../../lib/notifications/mail-choices.ts'
-import { tokenInQuery } from '../components/address.ts'
+import { cameFrom, tokenInQuery } from '../components/address.ts'
 import { Card } from '../components/blocks.tsx'
 import { Field, Form, PostButton } from '../components/fields.tsx'
 import { redirectWith } from '../components/flash.tsx'
 import { form } from '../components/form.ts'
 import { Day } from '../components/format.tsx'
-import { AccountPage, PlainPage } from '../components/layout.tsx'
-import { createPages, type PageContext, requirePartner, requireViewer, showToPartner } from '../components/page.ts'
+import { AccountPage, PartnerPage, PlainPage } from '../components/layout.tsx'
+import {
+  createPages,
+  type PageContext,
+  requirePartner,
+  requireViewer,
+  showToPartner,
+  type ViewerContext,
+} from '../components/page.ts'
 import { Text, useTexts } from '../components/text.tsx'
 
 /** A person's choice of notification mails and their frequency. */
 export const pages = createPages()
 
 const address = '/account/mail'
+const partnerAddress = '/partner/mail'
 /** Unsubscribes with the token of a mail, without a session. */
 export const unsubscribePath = '/mail/unsubscribe'
 
 const frequencyWords: Record<MailFrequency, string> = { at_once: 'At once', daily: 'Once a day', never: 'Never' }
 
 const readers = { partner: 'As a partner', advertiser: 'As a member of a workspace' } as const
+type Reader = keyof typeof readers
 
 const refusals = {
   bounced: 'E-mail to your address was returned on {day}, so we no longer send notifications there.',
@@ -40,17 +49,26 @@ const refusals = {
 } as const
 
 /** The roles in which a person gets mail. A person without a role sees both, because they may get either later. */
-function readersOf({ partner, workspaces }: Viewer): (keyof typeof readers)[] {
+function readersOf({ partner, workspaces }: Viewer): Reader[] {
   if (!partner && workspaces.length === 0) return ['partner', 'advertiser']
   return [...(partner ? (['partner'] as const) : []), ...(workspaces.length > 0 ? (['advertiser'] as const) : [])]
 }
 
-pages.get(address, requireViewer, async (c) => {
+pages.get(address, requireViewer, async (c) => await showChoices(c, readersOf(c.get('viewer'))))
+
+// Mails to partners link to this page, because it is in their language even if they must sign in first.
+pages.get(partnerAddress, requirePartner, async (c) => await showChoices(c, ['partner'], PartnerPage))
+
+async function showChoices(
+  c: Pick<ViewerContext, 'get' | 'render'>,
+  shown: Reader[],
+  Page: typeof AccountPage = AccountPage,
+) {
   const viewer = c.get('viewer')
   const { t, fixed } = c.get('texts')
   const { choices, refused } = await readMailChoices(c.get('db'), viewer.user.id)
-  return c.render(
-    <AccountPage
+  return await c.render(
+    <Page
       title={t('E-mail')}
       lead={t('Choose the e-mails to {email}. The dashboard shows all notifications.', { email: viewer.user.email })}
     >
@@ -63,7 +81,7 @@ pages.get(address, requireViewer, async (c) => {
         </section>
       )}
       <Form action={address} submit={t('Save')}>
-        {readersOf(viewer).map((reader) => (
+        {shown.map((reader) => (
           <Card title={fixed(readers[reader])}>
             <div class="fields">
               {choices
@@ -81,9 +99,9 @@ pages.get(address, requireViewer, async (c) => {
       <p>
         <a href="/account">{t('Back to your account')}</a>
       </p>
-    </AccountPage>,
+    </Page>,
   )
-})
+}
 
 function Choice({ topic, frequency }: { topic: MailTopic; frequency: MailFrequency }) {
   const { name, hint } = topicWords[topic]
@@ -92,8 +110,8 @@ function Choice({ topic, frequency }: { topic: MailTopic; frequency: MailFrequen
   return <Field name={topic} label={fixed(name)} hint={fixed(hint)} value={frequency} options={options} />
 }
 
-// Mails to partners link to this address, so that partners who must sign in first see that page in their language.
-pages.get('/partner/mail', requirePartner, (c) => c.redirect(address, 303))
+/** The page that sent the form. */
+const ownAddress = (c: ViewerContext) => (cameFrom(c) === partnerAddress ? partnerAddress : address)
 
 const frequencyField = z.optional(z.enum(mailFrequencies, 'Choose one of these.'))
 const choicesForm = z.object({
@@ -111,12 +129,12 @@ const choicesForm = z.object({
 
 pages.post(address, requireViewer, form(choicesForm, address), async (c) => {
   await saveMailChoices(c.get('db'), c.get('viewer').user.id, c.req.valid('form'))
-  return redirectWith(c, address, 'Saved.')
+  return redirectWith(c, ownAddress(c), 'Saved.')
 })
 
 pages.post(`${address}/retry`, requireViewer, async (c) => {
   await retryAddress(c.get('db'), c.get('viewer').user.id)
-  return redirectWith(c, address, 'You will get notification e-mails again.')
+  return redirectWith(c, ownAddress(c), 'You will get notification e-mails again.')
 })
 
 // This page doesn't need a session, so people can unsubscribe straight from a mail. Only the button unsubscribes, because mail scanners
@@ -146,7 +164,7 @@ pages.get(unsubscribePath, async (c) => {
 })
 
 const choicesOf = ({ language }: { language?: string | undefined }) =>
-  language === undefined ? address : '/partner/mail'
+  language === undefined ? address : partnerAddress
 
 /** Reads the mails that the link stops. The page is in the language of the mail. */
 async function readStopped(c: PageContext) {
