@@ -922,7 +922,7 @@ test('an import that cannot be planned fails after five runs of the schedule, wi
   expect(await continueImports(db, env, 60)).toBe(0)
 })
 
-test('an import fails and deletes its key if the former service refuses the key or repeats a page', async () => {
+test('an import fails and deletes its key if the former service refuses the key, repeats a page or has another currency', async () => {
   const { call } = await startCaller()
   standIns.repeats = true
   const repeated = await call('POST', '', { source: 'rewardful', api_key: 'key' })
@@ -934,6 +934,10 @@ test('an import fails and deletes its key if the former service refuses the key 
   const refused = await call('POST', '', { source: 'rewardful', api_key: 'wrong' })
   expect(refused.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('refused the key') })
   expect(await call('POST', `/${refused.body.import_id}/apply`)).toMatchObject({ status: 409 })
+  const euros = await startCaller()
+  await sql.query(`update programs set currency = 'eur' where id = $1`, [euros.shop.programId])
+  const foreign = await euros.call('POST', '', { source: 'tolt', api_key: 'key', account: 'prg_1' })
+  expect(foreign.body).toMatchObject({ state: 'failed', problem: expect.stringContaining('in USD, but this program') })
   for (const body of [{ source: 'csv', api_key: 'key' }, { source: 'tolt', api_key: 'key' }, { source: 'csv' }])
     expect(await call('POST', '', body)).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
 })

@@ -88,6 +88,7 @@ function listsOf(size: Size): Record<string, Record<string, Item[]>> {
         first_name: 'Partner',
         last_name: String(n),
         status: 'active',
+        program: { id: 'prg_1', currency_code: 'USD' },
       })),
       '/links': list(partners, (n) => ({
         id: `lnk_${n}`,

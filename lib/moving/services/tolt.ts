@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { linkRow } from '../rows.ts'
-import { type Access, anId, ask, aText, aTime, bearer, type List, someCents } from './ask.ts'
+import { type Access, anId, ask, aText, aTime, bearer, type List, RefusedByService, someCents } from './ask.ts'
 import { commissionRow, customerRow, partnerRow } from './shared.ts'
 
 const size = 100
@@ -33,10 +33,18 @@ const partner = z.object({
   last_name: aText,
   company_name: aText,
   status: aText,
+  program: z.prefault(z.nullish(z.object({ currency_code: aText })), null),
 })
 
-const partners: List = async (access, _context, cursor) => {
+const partners: List = async (access, { currency }, cursor) => {
   const { data, next } = await page(partner, access, 'partners', cursor)
+  // Commissions have no currency of their own.
+  const other = data.map((one) => one.program?.currency_code?.toLowerCase()).find((code) => code && code !== currency)
+  if (other) {
+    throw new RefusedByService(
+      `Your program at Tolt is in ${other.toUpperCase()}, but this program is in ${currency.toUpperCase()}. Create a program in the same currency, or import files with a currency column.`,
+    )
+  }
   const rows = data.map((one) =>
     partnerRow('partners', {
       id: one.id,
