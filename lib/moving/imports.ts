@@ -244,7 +244,7 @@ export async function refuseImport(db: Database, programId: number): Promise<voi
       .groupBy('p.workspace_id'),
   )
   if (!found?.is_confirmed)
-    throw new ApiError('forbidden', 'No owner of this workspace has a confirmed e-mail address. Ask one to confirm it.')
+    throw new ApiError('forbidden', 'Before an import, an owner of this workspace must confirm their e-mail address.')
   const isFull = found.today >= maxImports.day
   if (!isFull && found.now < maxImports.minute) return
   const message = isFull
