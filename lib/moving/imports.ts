@@ -397,7 +397,7 @@ export async function continueImport(
     waited = 0
     if (!planned?.plan_import_rows && !applied?.apply_import_rows && !undone?.undo_import_rows) return
     // Other imports get their turn.
-    if (planned?.plan_import_rows) await sleep(50)
+    if (planned?.plan_import_rows) await sleep(20)
   }
 }
 
