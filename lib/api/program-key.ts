@@ -36,8 +36,8 @@ export function createProgramApi<Bindings extends object = object>() {
 const bytesOfEntry = 512
 
 /** The bytes that a call counts as, at most as many as an ordinary body has. The files of imports have their own limits. */
-async function writtenBytes({ req }: Context): Promise<number> {
-  if (req.method === 'GET' || req.method === 'HEAD') return 0
+async function writtenBytes({ req }: Context, scope: KeyScope): Promise<number> {
+  if (scope !== 'manage') return 0
   return bytesOfEntry + new TextEncoder().encode((await req.text()).slice(0, maxBodyBytes)).length
 }
 
@@ -45,7 +45,7 @@ async function writtenBytes({ req }: Context): Promise<number> {
 export const withKey = (scope: KeyScope) =>
   createMiddleware<Keyed>(async (c, next) => {
     await readApiKey(c, c.env.RATE_LIMIT, async () => {
-      const key = await checkApiKey(openDatabase(c.env), c.get('keyHash'), scope, await writtenBytes(c))
+      const key = await checkApiKey(openDatabase(c.env), c.get('keyHash'), scope, await writtenBytes(c, scope))
       c.set('key', key)
       c.set('programId', key.programId)
       c.set('db', openDatabase(c.env).actingByKey(key))
