@@ -116,15 +116,48 @@ export function openAuth(
   let isSignUp = false
   let signUpMail: Promise<void> | undefined
   /** Every sign-up sends a mail at the same moment and waits for it, so that the response time does not reveal whether the account existed. */
-  async function sendInTurn(mail: Mail): Promise<void> {
-    if (!isSignUp) return await sendMail(db, env, mail)
-    signUpMail = sleep(startedAt + leastAnswerMs - Date.now()).then(() => sendMail(db, env, mail))
-    return await signUpMail
+  async function sendInTurn(written: Promise<Mail>): Promise<void> {
+    const turn = isSignUp ? startedAt + leastAnswerMs - Date.now() : 0
+    const sent = Promise.all([written, sleep(turn)]).then(([mail]) => sendMail(db, env, mail))
+    if (isSignUp) signUpMail = sent
+    return await sent
   }
   async function textsFor(userId: string) {
     const saved = kysely.selectFrom('partner_profiles').select('language').where('user_id', '=', userId)
     const [profile] = await db.query(saved)
     return createTexts(mails, chooseLanguage([profile?.language, language]))
+  }
+  async function existingAccountMail(user: { id: string; email: string }): Promise<Mail> {
+    const { t, language: written } = await textsFor(user.id)
+    return {
+      to: user.email,
+      subject: t('You already have an account'),
+      text: [
+        t(
+          'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:',
+        ),
+        mailedPage(env, '/sign-in', { next }),
+        t('Forgot your password? Choose a new one here:'),
+        mailedPage(env, '/forgot-password', { next }),
+        t("If this wasn't you, you can ignore this e-mail. Nothing has changed."),
+      ].join('\n\n'),
+      language: written,
+      button: t('Open the page'),
+    }
+  }
+  async function confirmationMail(user: { id: string; email: string }, token: string): Promise<Mail> {
+    const { t, language: written } = await textsFor(user.id)
+    return {
+      to: user.email,
+      subject: t('Confirm your e-mail address'),
+      text: [
+        t('Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:'),
+        mailedPage(env, '/verify-email', { token, next }),
+        t("If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail."),
+      ].join('\n\n'),
+      language: written,
+      button: t('Open the page'),
+    }
   }
   return betterAuth({
     appName: 'Affiliate tracking',
@@ -188,23 +221,7 @@ export function openAuth(
         ])
       },
       onExistingUserSignUp: async ({ user }) => {
-        if (!mayMail) return
-        const { t, language: written } = await textsFor(user.id)
-        await sendInTurn({
-          to: user.email,
-          subject: t('You already have an account'),
-          text: [
-            t(
-              'Somebody, probably you, tried to create an account with this address. You already have an account. Sign in here:',
-            ),
-            mailedPage(env, '/sign-in', { next }),
-            t('Forgot your password? Choose a new one here:'),
-            mailedPage(env, '/forgot-password', { next }),
-            t("If this wasn't you, you can ignore this e-mail. Nothing has changed."),
-          ].join('\n\n'),
-          language: written,
-          button: t('Open the page'),
-        })
+        if (mayMail) await sendInTurn(existingAccountMail(user))
       },
       sendResetPassword: async ({ user, token }) => {
         const { t, language: written } = await textsFor(user.id)
@@ -225,21 +242,7 @@ export function openAuth(
       sendOnSignUp: confirmsAddress,
       expiresIn: confirmationSeconds,
       sendVerificationEmail: async ({ user, token }) => {
-        if (!mayMail) return
-        const { t, language: written } = await textsFor(user.id)
-        await sendInTurn({
-          to: user.email,
-          subject: t('Confirm your e-mail address'),
-          text: [
-            t('Somebody, probably you, created an account with this address. If it is yours, confirm it within a day:'),
-            mailedPage(env, '/verify-email', { token, next }),
-            t(
-              "If this wasn't you, you can ignore this e-mail. Without your confirmation, the account can't send e-mail.",
-            ),
-          ].join('\n\n'),
-          language: written,
-          button: t('Open the page'),
-        })
+        if (mayMail) await sendInTurn(confirmationMail(user, token))
       },
     },
     socialProviders: {
