@@ -28,7 +28,7 @@ export interface MeteredPostgres extends Postgres, Meter {
 
 /** If this many connections are busy, a statement waits for one of them. After this time, it opens another connection. */
 const workingAtOnce = 3
-const patienceMs = 50
+const patienceMs = 200
 
 /**
  * Reuses connections before it opens others. A new connection loads the catalog and plans every statement and function again, which takes
