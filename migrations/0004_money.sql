@@ -136,6 +136,7 @@ create table refunds (
   foreign key (program_id, sale_id) references sales (program_id, id),
   foreign key (program_id, continues_refund_id) references refunds (program_id, id)
 );
+create index refunds_processor_reversal_idx on refunds (processor_reversal_id) where processor_reversal_id is not null;
 create unique index refunds_reversal_key on refunds (program_id, sale_id, processor_reversal_id) where processor_reversal_id is not null;
 -- For the foreign keys, when a refund is deleted with its test sale.
 create index refunds_continues_idx on refunds (program_id, continues_refund_id) where continues_refund_id is not null;

@@ -1743,6 +1743,7 @@ create table refunds (
   constraint refunds_program_id_sale_id_fkey FOREIGN KEY (program_id, sale_id) REFERENCES sales(program_id, id)
 );
 CREATE INDEX refunds_continues_idx ON public.refunds USING btree (program_id, continues_refund_id) WHERE (continues_refund_id IS NOT NULL);
+CREATE INDEX refunds_processor_reversal_idx ON public.refunds USING btree (processor_reversal_id) WHERE (processor_reversal_id IS NOT NULL);
 CREATE UNIQUE INDEX refunds_reversal_key ON public.refunds USING btree (program_id, sale_id, processor_reversal_id) WHERE (processor_reversal_id IS NOT NULL);
 
 create table refused_addresses (
@@ -7971,7 +7972,7 @@ begin
   loop
     held := held + 1;
     update commissions c set held_at = now() where c.program_id = flagged.program_id and c.id = flagged.commission_id;
-    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
+    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, concat_ws(':', 'flagged', c.id, extract(epoch from c.moved_at)), jsonb_build_object(
       'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = flagged.program_id and c.id = flagged.commission_id and not c.is_shadow;
@@ -8029,7 +8030,7 @@ begin
     union all select 'no_page_view', w.* from flags_of_clicks_without_page(reviewed) w
     union all select 'one_address', o.* from flags_of_one_address(reviewed) o
   ) f
-  cross join lateral jsonb_to_record(f.flagged) c (program_id bigint, commission_id bigint, customer_id bigint)
+  cross join lateral jsonb_to_record(f.flagged) c (program_id bigint, commission_id bigint, partner_id bigint, customer_id bigint)
   where not exists (
     select from commissions o
     cross join lateral (
@@ -8038,7 +8039,7 @@ begin
         and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
       offset 0
     ) v
-    where o.program_id = c.program_id and o.customer_id = c.customer_id
+    where o.program_id = c.program_id and o.customer_id = c.customer_id and o.partner_id = c.partner_id
     offset 0
   );
 end $function$
@@ -10179,8 +10180,13 @@ begin
   perform count_paid_sale(moved, 1);
   if commission.id is not null then
     perform count_commission(commission, -1);
-    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null,
-      moved_at = case when c.partner_id = moved.partner_id then c.moved_at else now() end
+    if moved.partner_id <> commission.partner_id then
+      delete from commission_reviews v where v.program_id = commission.program_id and v.commission_id = commission.id;
+      commission.moved_at := now();
+      commission.held_at := null;
+    end if;
+    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null, moved_at = commission.moved_at,
+      held_at = commission.held_at
     where c.program_id = commission.program_id and c.id = commission.id
     returning c.* into commission;
     perform count_commission(commission, 1);

@@ -16,7 +16,7 @@ import { applyImport, createImport, importFiles } from '../lib/moving/imports.ts
 import { explainSale } from '../lib/money/explanation.ts'
 import { changeSecret, disconnectConnection, isProcessor, listConnections } from '../lib/processors/connections.ts'
 import { type ProcessorName, processors } from '../lib/processors/processors.ts'
-import { listWebhookEvents, replayWebhookEvent } from '../lib/processors/webhook-events.ts'
+import { deleteOldWebhookEvents, listWebhookEvents, replayWebhookEvent } from '../lib/processors/webhook-events.ts'
 import { addressOf, type ConnectedShop, openConnections, storyOf } from './support/connections.ts'
 import { startEndpoint } from './support/stack.ts'
 import { testStoredState } from './support/webhook.ts'
@@ -623,6 +623,20 @@ describe('Lemon Squeezy', () => {
       for (const name of order) await report(shop, name)
       expect(await salesOf(shop), order.join()).toMatchObject([{ ...earned, refunded: 3000, reversed: 500 }])
     }
+  })
+
+  test('an increase counts only once, even if the earlier report is older than the log', async () => {
+    const shop = await connect('lemonsqueezy')
+    await report(shop, 'order_created')
+    await report(shop, 'order_refunded', { refunded: 3000, now: inSeconds(1) })
+    await sql.query(
+      `with old as (update processor_events set received_at = now() - interval '91 days' where account_id = $1)
+      update processor_reversals set created_at = now() - interval '91 days' where account_id = $1`,
+      [shop.accountId],
+    )
+    await deleteOldWebhookEvents(db, 100)
+    await report(shop, 'order_refunded', { refunded: 5000, now: inSeconds(2) })
+    expect(await salesOf(shop)).toMatchObject([{ refunded: 5000, reversed: 833 }])
   })
 
   test('each increase of the refunded total is one refund', async () => {

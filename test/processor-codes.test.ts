@@ -346,6 +346,34 @@ describe('a Stripe payment', () => {
     expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
   })
 
+  test.each([null, 'released'])(
+    'checks a moved commission again, after a review of the first partner with the decision %s',
+    async (decision) => {
+      const shop = await createPromotedShop()
+      await sql.query("update programs set review_rules = '{bot,self_referral}' where id = $1", [shop.programId])
+      await bought(shop, 1, false)
+      await sql.query(
+        `with reviewed as (
+        update commissions set held_at = case when $2::text is null then now() end, flags_checked_at = now()
+        where program_id = $1 returning program_id, id
+      )
+      insert into commission_reviews (program_id, commission_id, flags, decision, decided_at)
+      select program_id, id, '[{"rule": "bot", "evidence": {}}, {"rule": "self_referral", "evidence": {}}]', $2, case when $2 is not null then now() end
+      from reviewed`,
+        [shop.programId, decision],
+      )
+      await bought(shop, 0, true)
+      const read = `select c.partner_id, c.held_at, c.flags_checked_at, v.decision from commissions c
+      left join commission_reviews v on v.program_id = c.program_id and v.commission_id = c.id where c.program_id = $1 order by c.id limit 1`
+      const { rows } = await sql.query(read, [shop.programId])
+      expect(rows).toEqual([
+        { partner_id: String(shop.otherPartnerId), held_at: null, flags_checked_at: null, decision: null },
+      ])
+      const wrong = await findDifferences(sql, shop.programId)
+      expect(wrong.filter((one) => !one.startsWith('a customer came by a click'))).toEqual([])
+    },
+  )
+
   test.each(['API', 'Stripe'])('counts with the Stripe code if the %s reports the payment first', async (first) => {
     const shop = await createPromotedShop()
     const ledger = await createApiKey(db, shop.programId, 'sales')

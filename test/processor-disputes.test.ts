@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { notificationsCsv } from '../functions/dashboard/components/notification.tsx'
 import { dispute, type Generation } from '../lib/local/stripe-events.ts'
 import { approveDueCommissions } from '../lib/money/commissions.ts'
+import { deleteOldWebhookEvents } from '../lib/processors/webhook-events.ts'
 import { asNotification } from '../lib/notifications/notification-list.ts'
 import { paidBy } from './support/payments.ts'
 import { startEndpoint } from './support/stack.ts'
@@ -121,10 +122,15 @@ describe.each<Generation>(['old', 'new'])('disputes, in payloads of the %s gener
     }
     await send(shop, 'charge.dispute.funds_withdrawn', lost)
     await send(shop, 'charge.dispute.funds_reinstated', lost)
-    await sql.query('delete from processor_events where account_id = $1', [shop.account])
-    await sql.query("update processor_reversals set returned_at = now() - interval '91 days' where account_id = $1", [
+    await sql.query("update processor_events set received_at = now() - interval '91 days' where account_id = $1", [
       shop.account,
     ])
+    await sql.query(
+      `update processor_reversals set created_at = now() - interval '91 days', returned_at = now() - interval '91 days'
+      where account_id = $1`,
+      [shop.account],
+    )
+    await deleteOldWebhookEvents(db, 100)
     await send(shop, 'charge.dispute.funds_withdrawn', lost)
     expect(await salesOf(shop)).toMatchObject([{ refunded: 10_000, reversed: 2000 }])
     await send({ ...shop, now: shop.now + 1 }, 'charge.dispute.funds_reinstated', lost)

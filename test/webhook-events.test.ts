@@ -116,7 +116,7 @@ describe('the log of webhook events', () => {
     ])
     const batches = [await deleteOldWebhookEvents(db, 2), await deleteOldWebhookEvents(db, 2)]
     expect(batches).toEqual([
-      { webhook_events: 2, reversals: 2, sessions: 0, more: true },
+      { webhook_events: 2, reversals: 1, sessions: 0, more: true },
       { webhook_events: 1, reversals: 0, sessions: 0, more: false },
     ])
     expect(await listWebhookEvents(db, shop.programId, { limit: 10, before: undefined, livemode: true })).toEqual([])

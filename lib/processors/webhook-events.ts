@@ -242,9 +242,14 @@ export async function deleteOldWebhookEvents(
       .deleteFrom('processor_reversals')
       .where((eb) => {
         const old = eb
-          .selectFrom('processor_reversals')
-          .select(['account_id', 'reversal_id'])
-          .where('created_at', '<', end)
+          .selectFrom('processor_reversals as v')
+          .select(['v.account_id', 'v.reversal_id'])
+          .where('v.created_at', '<', end)
+          // A later report continues the refunds of a sale: a higher total, a returned dispute or a second loss.
+          .where((of) => {
+            const refund = of.selectFrom('refunds as r').whereRef('r.processor_reversal_id', '=', 'v.reversal_id')
+            return of.not(of.exists(refund.select('r.id')))
+          })
         return eb(
           eb.refTuple('account_id', 'reversal_id'),
           'in',

@@ -220,7 +220,7 @@ begin
     union all select 'no_page_view', w.* from flags_of_clicks_without_page(reviewed) w
     union all select 'one_address', o.* from flags_of_one_address(reviewed) o
   ) f
-  cross join lateral jsonb_to_record(f.flagged) c (program_id bigint, commission_id bigint, customer_id bigint)
+  cross join lateral jsonb_to_record(f.flagged) c (program_id bigint, commission_id bigint, partner_id bigint, customer_id bigint)
   where not exists (
     select from commissions o
     cross join lateral (
@@ -229,7 +229,7 @@ begin
         and v.flags @> jsonb_build_array(jsonb_build_object('rule', f.rule))
       offset 0
     ) v
-    where o.program_id = c.program_id and o.customer_id = c.customer_id
+    where o.program_id = c.program_id and o.customer_id = c.customer_id and o.partner_id = c.partner_id
     offset 0
   );
 end $$;
@@ -262,7 +262,7 @@ begin
   loop
     held := held + 1;
     update commissions c set held_at = now() where c.program_id = flagged.program_id and c.id = flagged.commission_id;
-    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, 'flagged:' || c.id, jsonb_build_object(
+    perform write_outbox(c.program_id, 'commission_flagged', 'advertiser', c.partner_id, concat_ws(':', 'flagged', c.id, extract(epoch from c.moved_at)), jsonb_build_object(
       'commission_id', c.id, 'transaction_id', s.transaction_id, 'amount_cents', c.amount_cents - c.reversed_cents, 'currency', c.currency))
     from commissions c left join sales s on s.program_id = c.program_id and s.id = c.sale_id
     where c.program_id = flagged.program_id and c.id = flagged.commission_id and not c.is_shadow;

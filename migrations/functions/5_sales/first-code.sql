@@ -40,7 +40,8 @@ begin
 end $$;
 
 -- Moves a sale to the partner and the code of `moved`, with the partner's terms and the commission, and returns the sale. The sale keeps
--- its partner if its commission is credited or rejected. The caller holds the locks of the customer and the sale.
+-- its partner if its commission is credited or rejected. A review of the previous partner ends, because its findings and its decision are about
+-- that partner. The caller holds the locks of the customer and the sale.
 create or replace function move_sale(sale sales, moved sales) returns sales language plpgsql as $$
 declare
   commission commissions;
@@ -63,8 +64,13 @@ begin
   perform count_paid_sale(moved, 1);
   if commission.id is not null then
     perform count_commission(commission, -1);
-    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null,
-      moved_at = case when c.partner_id = moved.partner_id then c.moved_at else now() end
+    if moved.partner_id <> commission.partner_id then
+      delete from commission_reviews v where v.program_id = commission.program_id and v.commission_id = commission.id;
+      commission.moved_at := now();
+      commission.held_at := null;
+    end if;
+    update commissions c set partner_id = moved.partner_id, code_id = moved.code_id, flags_checked_at = null, moved_at = commission.moved_at,
+      held_at = commission.held_at
     where c.program_id = commission.program_id and c.id = commission.id
     returning c.* into commission;
     perform count_commission(commission, 1);
