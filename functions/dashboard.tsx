@@ -224,7 +224,9 @@ const memberPages = /^\/(programs|workspaces|invitation)(\/|$)/
 /** The page that the reader opens. Pages on which people sign in lead to the next one. */
 function openedPage(c: Context): string {
   let url = new URL(c.req.url)
-  while (signInPages.test(url.pathname)) url = new URL(safePath(url.searchParams.get('next') ?? undefined), url)
+  // The service's own pages nest two of them. Reading all of a long chain would take quadratic time.
+  for (let left = 3; left > 0 && signInPages.test(url.pathname); left--)
+    url = new URL(safePath(url.searchParams.get('next') ?? undefined), url)
   return url.pathname
 }
 function chooseTexts(c: PageContext): void {

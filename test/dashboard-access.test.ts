@@ -216,6 +216,15 @@ test.each(destinations)('after sign-in, next=%s redirects to %s', async (next, l
   expect(headers.get('location')).toBe(location)
 })
 
+test('a sign-in page has the language of the page behind it, but not of a page behind a long chain of sign-in pages', async () => {
+  const german = { headers: { 'accept-language': 'de' } }
+  const languageAt = async (depth: number) => {
+    const chain = `${'/sign-in?next='.repeat(depth)}/partner`
+    return /<html lang="(\w+)"/.exec(await (await fetch(`${stack.baseUrl}${chain}`, german)).text())?.[1]
+  }
+  expect([await languageAt(1), await languageAt(2), await languageAt(4)]).toEqual(['de', 'de', 'en'])
+})
+
 test('the pages of a blocked program refuse everything, also to its owner', async () => {
   const block = await blockProgram(stack.db, programId, { hours: 1, reason: 'spam' })
   for (const path of programPaths) expect([path, (await get(path, sandbox.dashboardToken)).status]).toEqual([path, 403])

@@ -170,6 +170,14 @@ test('the audit log records the tool and the client of each call, in both protoc
     [program.programId],
   )
   const entries = await db.query(auditEntriesStatement(rows[0]?.workspace_id ?? '', { thing: 'agent', limit: 2 }))
+  for (const [tool, fields] of [
+    ['create_payout_run', {}],
+    ['update_partner', { partner_id: '1', email: 'eve@example.com' }],
+  ] as const) {
+    expect(await agent.call(tool, fields)).toMatchObject({ isError: true })
+    const [refusal] = await db.query(auditEntriesStatement(rows[0]?.workspace_id ?? '', { thing: 'agent', limit: 1 }))
+    expect(refusal).toMatchObject({ action: 'agent.called', subject: tool })
+  }
   expect(entries.map(({ action, subject, details, actor }) => ({ action, subject, details, actor }))).toEqual([
     {
       action: 'agent.called',

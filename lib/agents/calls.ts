@@ -37,8 +37,12 @@ const fieldsOf = z.record(z.string(), z.unknown())
  */
 export async function callTool(caller: Caller, name: string, args: Arguments, client: string): Promise<ToolAnswer> {
   const tool = toolFor(name, caller.key.scopes)
+  const shown = name.slice(0, 100).toWellFormed().replaceAll('\0', '')
+  // Some clients send each optional argument, as null or as an empty text.
+  const isConfirmed = (args['confirmation'] ?? '') !== ''
+  const isPlan = tool?.isRead === false && !isConfirmed
+  await noteAgentCall(caller.db, caller.key.programId, { tool: shown, client, is_plan: isPlan })
   if (!tool) {
-    const shown = name.slice(0, 100).toWellFormed()
     throw new ApiError(
       'not_found',
       isTool(name)
@@ -52,10 +56,6 @@ export async function callTool(caller: Caller, name: string, args: Arguments, cl
     const message = 'can only be changed by a person, in the dashboard'
     throw new ApiError('invalid_request', `\`${withheld}\` ${message}.`, { details: [{ field: withheld, message }] })
   }
-  // Some clients send each optional argument, as null or as an empty text.
-  const isConfirmed = (confirmation ?? '') !== ''
-  const isPlan = !tool.isRead && !isConfirmed
-  await noteAgentCall(caller.db, caller.key.programId, { tool: name, client, is_plan: isPlan })
   if (tool.isRead) return await send(caller, tool, isConfirmed ? args : rest)
   if (isPlan) return await plan(caller, tool, rest)
   const state = await checkConfirmation(secretOf(caller), name, rest, String(confirmation))

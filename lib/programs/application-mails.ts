@@ -7,7 +7,6 @@ import { type MailEnv, sendMail } from '../mail.ts'
 import { terms } from '../retention.ts'
 import { mails } from '../texts/messages/mails.ts'
 import { createTexts, type Texts } from '../texts/texts.ts'
-import { readHost } from './hosts.ts'
 
 /** Mails to applicants, in their language. The wording is fixed, except for the program's name. */
 
@@ -37,12 +36,11 @@ async function mailText(
 }
 
 /**
- * Mails the link that confirms an application within `confirmDays`. The link leads to the program's own host if there is a verified one.
+ * Mails the link that confirms an application within `confirmDays`. The link proves who reads the mailbox, so it never leads to a program's
+ * own host, whose DNS the program controls.
  */
 export async function mailConfirmation(db: Database, env: ApplicationMailEnv, recipient: Recipient, token: string) {
   const { to, programId, programName: name } = recipient
-  const host = await readHost(db, programId)
-  const origin = host?.verified_at ? `https://${host.host}` : env.BASE_URL
   const texts = textsFor(recipient)
   const { t } = texts
   await mailText(db, env, texts, {
@@ -54,7 +52,7 @@ export async function mailConfirmation(db: Database, env: ApplicationMailEnv, re
         'Somebody, probably you, applied to become a partner of {name} with this address. Check the application and confirm it within {days} days:',
         { name, days: confirmDays },
       ),
-      `${origin}/application?token=${token}`,
+      `${env.BASE_URL}/application?token=${token}`,
       t("If this wasn't you, you can ignore this e-mail. We don't keep an application that isn't confirmed."),
     ],
   })

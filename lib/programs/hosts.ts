@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import * as z from 'zod/mini'
+import { countAttempts, daySeconds } from '../access/attempts.ts'
 import { refuse } from '../constraints.ts'
 import { call, type Database } from '../database.ts'
+import { ApiError } from '../errors.ts'
 import { kysely, now } from '../kysely.ts'
 import type { AddressEnv } from '../notifications/public-address.ts'
 import { findsProof } from './domain-proof.ts'
@@ -32,6 +34,18 @@ export async function readHost(db: Database, programId: number) {
       .where('program_id', '=', programId),
   )
   return row
+}
+
+const mostHostsPerDay = 10
+
+/**
+ * Counts a host that a workspace sets, because one box gets a certificate for each, and the issuer limits their number. Throws
+ * `rate_limited` after 10 hosts in a day.
+ */
+export async function countHost(db: Database, workspaceId: string): Promise<void> {
+  const key = `hosts of workspace ${workspaceId}`
+  if (((await countAttempts(db, [key], daySeconds)).get(key) ?? 0) <= mostHostsPerDay) return
+  throw new ApiError('rate_limited', `A workspace can set ${mostHostsPerDay} domains a day. Set this one tomorrow.`)
 }
 
 /** Sets a program's host. A new host is unverified at first. */
@@ -84,6 +98,19 @@ export async function findProgramOfHost(db: Database, host: string) {
       .where('g.deleted_at', 'is', null),
   )
   return found
+}
+
+/** Reads the hosts of all programs that verified one. */
+export async function readVerifiedHosts(db: Database): Promise<Set<string>> {
+  const rows = await db.query(
+    kysely
+      .selectFrom('program_hosts as h')
+      .innerJoin('programs as g', 'g.id', 'h.program_id')
+      .select('h.host')
+      .where('h.verified_at', 'is not', null)
+      .where('g.deleted_at', 'is', null),
+  )
+  return new Set(rows.map(({ host }) => host))
 }
 export type ProgramOfHost = NonNullable<Awaited<ReturnType<typeof findProgramOfHost>>>
 

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { secretsOf } from '../commands/deploy/plan.ts'
 import { Database, type Postgres } from '../database.ts'
-import { findProgramOfHost } from '../programs/hosts.ts'
+import { readVerifiedHosts } from '../programs/hosts.ts'
 import { type FunctionEntry, readFunctions } from '../commands/wrangler-file.ts'
 import { type OwnChannels, openChannels } from './channels.ts'
 import type { ProcessMetrics } from './metrics.ts'
@@ -32,6 +32,9 @@ export interface FunctionModule {
 
 /** Loads a function by its path in wrangler.toml. */
 export type ReadFunction = (main: string) => Promise<FunctionModule>
+
+/** Caddy asks about a host for each connection without a certificate, and nothing limits these connections. */
+const hostsMilliseconds = 2000
 
 const entrypoints = z.enum(['default', 'soon', 'lane'])
 
@@ -142,12 +145,16 @@ export async function loadFunctions(options: {
     return routes.find(({ path, prefix }) => (path === prefix ? address === path : address.startsWith(prefix)))
   }
 
+  let programHosts: { until: number; hosts: Promise<Set<string>> } | undefined
+
   return {
     functions: [...loaded.values()].map(({ entry }) => entry),
     channels,
     async isProgramHost(host) {
       const db = new Database({ DATABASE_URL: environment['DATABASE_URL'] ?? '', POSTGRES: postgres })
-      return (await findProgramOfHost(db, host)) !== undefined
+      if (programHosts === undefined || Date.now() > programHosts.until)
+        programHosts = { until: Date.now() + hostsMilliseconds, hosts: readVerifiedHosts(db) }
+      return (await programHosts.hosts).has(host)
     },
     async answer(request, context) {
       const route = routeOf(request.url)

@@ -61,7 +61,7 @@ export function createTexts<Table extends Messages>(table: Table, language: Lang
     const isOne = typeof count === 'number' && plurals.select(count) === 'one'
     const text = typeof forms === 'string' ? forms : isOne ? forms.one : forms.other
     return text.replaceAll(inserted, (whole, name: string) => {
-      const value = values[name]
+      const value = Object.hasOwn(values, name) ? values[name] : undefined
       return typeof value === 'number' ? numbers.format(value) : (value ?? whole)
     })
   }

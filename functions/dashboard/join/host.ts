@@ -7,9 +7,12 @@ import type { PageContext } from '../components/page.ts'
 type EnvOf<C> = C extends Context<infer Env> ? Env : never
 
 /** Pages that are served on a program's own host. They never read a session. */
-const publicPaths = /^\/(join\/[^/]+(\/sent)?|application(\/withdraw)?)?$/
-/** Pages for signed-in people, and documents. Only the service's own host serves them, so that no session exists on a program's host. */
-const movedPaths = /^\/(partner|partner-invitation|sign-in|sign-up|forgot-password|docs)(\/|$)/
+const publicPaths = /^\/(join\/[^/]+(\/sent)?)?$/
+/**
+ * Pages for signed-in people, links from mails, and documents. Only the service's own host serves them, so that no session and no proof of a
+ * mailbox exists on a program's host.
+ */
+const movedPaths = /^\/(application|partner|partner-invitation|sign-in|sign-up|forgot-password|docs)(\/|$)/
 
 /** True if a request was sent to the service's own host or to this machine. */
 export function isOwnHost(c: PageContext): boolean {

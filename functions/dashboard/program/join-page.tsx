@@ -4,7 +4,15 @@ import { may } from '../../../lib/access/roles.ts'
 import { ApiError } from '../../../lib/errors.ts'
 import { shownHost } from '../../../lib/hosts.ts'
 import { proofOf } from '../../../lib/programs/domain-proof.ts'
-import { isNearService, programHost, readHost, removeHost, setHost, verifyHost } from '../../../lib/programs/hosts.ts'
+import {
+  countHost,
+  isNearService,
+  programHost,
+  readHost,
+  removeHost,
+  setHost,
+  verifyHost,
+} from '../../../lib/programs/hosts.ts'
 import {
   addressOfPage,
   changeJoinPage,
@@ -163,6 +171,7 @@ pages.post('/join-page/host', requireProgram('program:update'), requireHosts, fo
   }
   if (isNearService(host, c.env.BASE_URL))
     throw new FormRefusal({ host: 'This domain belongs to the service. Enter a host of your own domain.' })
+  await countHost(c.get('db'), c.get('program').workspaceId)
   await setHost(c.get('db'), programId, host)
   return redirectWith(c, pathIn(c), 'Saved. Create the DNS records, then check them.')
 })
