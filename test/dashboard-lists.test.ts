@@ -352,8 +352,10 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
     }
     return undefined
   }
+  const seenOn = async (path: string) =>
+    /name="seen" value="([^"]+)"/.exec((await read(`${program}/bulk/${path}`))[1])?.[1] ?? ''
   const start = async (path: string, fields: Record<string, string> = {}) =>
-    (await send(`${program}/bulk/${path}`, fields)).headers.get('location') ?? ''
+    (await send(`${program}/bulk/${path}`, { seen: await seenOn(path), ...fields })).headers.get('location') ?? ''
   const states = async () => {
     const { rows } = await stack.sql.query<{ text: string }>(
       `select string_agg(text, ', ' order by text) as text from (
@@ -367,6 +369,8 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   expect((await read(`${program}/bulk/approve?q=ada`))[1]).toMatch(
     /Approve 55 applications[^]+Ada 55, Ada 54, [^]+ and 50 more/,
   )
+  // A person only approves the applications that they saw.
+  expect(await start('approve?q=ada', { in_group: '', seen: '54-1' })).toBe(`${program}/bulk/approve?q=ada`)
   const approval = await start('approve?q=ada', { in_group: '' })
   expect(
     await finish(approval, async (part) => {
@@ -523,7 +527,8 @@ test('a bulk action covers all rows that match but none that arrives meanwhile, 
   )
   expect(messages).toEqual([{ partner_id: kept[0]?.id, text: 'Summer rates start\r\non Monday.' }])
   for (let n = 0; n < 4; n++) await start('message?q=ada', { note: 'Again' })
-  expect((await send(`${program}/bulk/message?q=ada`, { note: 'Too many' })).status).toBe(429)
+  const seen = await seenOn('message?q=ada')
+  expect((await send(`${program}/bulk/message?q=ada`, { seen, note: 'Too many' })).status).toBe(429)
 
   expect((await read(`${program}/bulk/deactivate?status=lost`))[0]).toBe(400)
   expect((await read(`${program}/jobs`))[1].match(/are as they were before/g)).toHaveLength(6)

@@ -49,11 +49,13 @@ async function readPreview(c: ProgramContext) {
   ])
   const count = totals.reduce((sum, one) => sum + one.rows, 0)
   const list = addressOf(`/programs/${c.get('program').id}/${action.list.rows}`, query)
-  return { kind, action, query, filters, rows, count, list }
+  // The rows that the person confirms. An id is never used again, so a new row changes it.
+  const seen = `${count}-${rows[0]?.id ?? 0}`
+  return { kind, action, query, filters, rows, count, list, seen }
 }
 
 pages.get('/bulk/:kind', requireProgram('partner:manage'), async (c) => {
-  const { kind, action, query, rows, count, list } = await readPreview(c)
+  const { kind, action, query, rows, count, list, seen } = await readPreview(c)
   const others = count - rows.length
   return c.render(
     <BulkPage title={titleOf({ kind, row_count: count })} of={action}>
@@ -72,6 +74,7 @@ pages.get('/bulk/:kind', requireProgram('partner:manage'), async (c) => {
             submit={`${action.verb} all ${formatNumber(count)}`}
             cancel={list}
           >
+            <Hidden fields={{ seen }} />
             {await action.fields?.(c)}
           </Form>
         </>
@@ -80,15 +83,20 @@ pages.get('/bulk/:kind', requireProgram('partner:manage'), async (c) => {
   )
 })
 
-const startForm = z.looseObject({})
+const startForm = z.looseObject({ seen: z.optional(z.string()) })
 const previewPage = (c: ProgramContext) => addressOf(c.req.path, c.req.query())
 
 pages.post('/bulk/:kind', requireProgram('partner:manage'), form(startForm, previewPage), async (c) => {
-  const { kind, action, filters, rows, count, list } = await readPreview(c)
+  const { kind, action, filters, rows, count, list, seen } = await readPreview(c)
   action.check?.(c)
-  const settings = { ...filters, ...action.parse?.(c.req.valid('form')) }
+  const { seen: confirmed, ...fields } = c.req.valid('form')
+  const settings = { ...filters, ...action.parse?.(fields) }
   const [newest] = rows
   if (!newest) return redirectWith(c, list, `No ${action.list.rows} match anymore.`, 'bad')
+  if (confirmed !== seen) {
+    const changed = `The list has changed. Now ${formatNumber(count)} ${action.list.rows} match. Check them again.`
+    return redirectWith(c, previewPage(c), changed, 'bad')
+  }
   const id = await startBulkJob(c.get('db'), c.get('program').id, { kind, settings, rows: count, newestId: newest.id })
   return c.redirect(jobPage(c, { id }), 303)
 })
